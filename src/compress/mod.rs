@@ -1,0 +1,1 @@
+//! The codecs of a batch's records, under a limit.

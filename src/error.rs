@@ -1,0 +1,332 @@
+//! The one error type. Every corruption says where it is, what was expected and what was found.
+//!
+//! Low layers know only bytes, so they report positions relative to what they were given; each
+//! layer above adds what it knows on the way out with [`Error::at`] and [`Error::shift`].
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::types::{Offset, Position};
+
+/// `std::result::Result` with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where something is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// The file or folder.
+    pub path: Option<PathBuf>,
+    /// The byte in it; relative to the bytes at hand until a layer above shifts it.
+    pub position: Option<Position>,
+    /// The offset of the record or batch, where one is known.
+    pub offset: Option<Offset>,
+}
+
+/// One thing that is not as the format says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub location: Location,
+    /// The field or structure, in the format's words ("batch length", "crc").
+    pub what: &'static str,
+    /// What the format, a limit or a neighbour asks for.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
+
+/// Everything that can go wrong, by the exception it becomes in Python.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes of a `.log` contradict their checksum, their structure or their neighbours.
+    CorruptRecord(Box<Fault>),
+    /// An index, snapshot or checkpoint that was asked for by itself is unsound.
+    CorruptIndex(Box<Fault>),
+    /// A batch is whole, yet its records break the format (Kafka's `InvalidRecordException`).
+    InvalidRecord(Box<Fault>),
+    /// A magic, codec or version this build does not know.
+    UnsupportedFormat(Box<Fault>),
+    /// An offset below the log start or beyond the log end.
+    OffsetOutOfRange {
+        /// The partition folder.
+        path: PathBuf,
+        /// What was asked for.
+        offset: Offset,
+        /// The first offset that may be read.
+        log_start_offset: Offset,
+        /// The next offset to be written.
+        log_end_offset: Offset,
+    },
+    /// Another process holds the log dir's `.lock`.
+    LogLocked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The same partition lies in two log dirs.
+    DuplicatePartition {
+        /// `topic-partition`.
+        partition: String,
+        /// Where it was seen first.
+        first: PathBuf,
+        /// Where it was seen again.
+        second: PathBuf,
+    },
+    /// The operating system said no.
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// The caller's arguments make no sense, or name what is not there.
+    InvalidArgument(String),
+}
+
+impl Error {
+    #[expect(
+        clippy::unnecessary_box_returns,
+        reason = "every variant holds it boxed, so that a Result stays small"
+    )]
+    fn fault(
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Box<Fault> {
+        Box::new(Fault {
+            location: Location {
+                position: Some(position),
+                ..Location::default()
+            },
+            what,
+            expected: expected.to_string(),
+            found: found.to_string(),
+        })
+    }
+
+    /// [`Error::CorruptRecord`] at a position relative to the bytes at hand.
+    #[cold]
+    pub fn corrupt(
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::CorruptRecord(Self::fault(what, position, expected, found))
+    }
+
+    /// [`Error::CorruptIndex`] at a position in the file.
+    #[cold]
+    pub fn corrupt_index(
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::CorruptIndex(Self::fault(what, position, expected, found))
+    }
+
+    /// [`Error::InvalidRecord`] at a position relative to the bytes at hand.
+    #[cold]
+    pub fn invalid(
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::InvalidRecord(Self::fault(what, position, expected, found))
+    }
+
+    /// [`Error::UnsupportedFormat`] at a position relative to the bytes at hand.
+    #[cold]
+    pub fn unsupported(
+        what: &'static str,
+        position: Position,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::UnsupportedFormat(Self::fault(what, position, expected, found))
+    }
+
+    /// [`Error::Io`] for a path; shaped for `map_err`.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    /// The fault inside, if this error is about bytes.
+    #[must_use]
+    pub fn as_fault(&self) -> Option<&Fault> {
+        match self {
+            Self::CorruptRecord(f)
+            | Self::CorruptIndex(f)
+            | Self::InvalidRecord(f)
+            | Self::UnsupportedFormat(f) => Some(f),
+            _ => None,
+        }
+    }
+
+    fn as_fault_mut(&mut self) -> Option<&mut Fault> {
+        match self {
+            Self::CorruptRecord(f)
+            | Self::CorruptIndex(f)
+            | Self::InvalidRecord(f)
+            | Self::UnsupportedFormat(f) => Some(f),
+            _ => None,
+        }
+    }
+
+    /// Names the file, unless a lower layer knew it.
+    #[must_use]
+    pub fn at(mut self, path: &Path) -> Self {
+        if let Some(fault) = self.as_fault_mut() {
+            fault
+                .location
+                .path
+                .get_or_insert_with(|| path.to_path_buf());
+        }
+        self
+    }
+
+    /// Names the offset of the batch or record, unless a lower layer knew it.
+    #[must_use]
+    pub fn for_offset(mut self, offset: Offset) -> Self {
+        if let Some(fault) = self.as_fault_mut() {
+            fault.location.offset.get_or_insert(offset);
+        }
+        self
+    }
+
+    /// Moves a relative position by where its bytes begin.
+    #[must_use]
+    pub fn shift(mut self, by: Position) -> Self {
+        if let Some(position) = self
+            .as_fault_mut()
+            .and_then(|fault| fault.location.position.as_mut())
+        {
+            *position = position.saturating_add(by);
+        }
+        self
+    }
+
+    /// Replaces the position: for a fault inside a decompressed block, whose own
+    /// positions mean nothing in the file; `what` still says it is inside.
+    #[must_use]
+    pub fn inside(mut self, batch_position: Position) -> Self {
+        if let Some(fault) = self.as_fault_mut()
+            && let Some(position) = fault.location.position.replace(batch_position)
+        {
+            fault.found = format!(
+                "{} (byte {position} of the decompressed records)",
+                fault.found
+            );
+        }
+        self
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{}", path.display())?,
+            None => f.write_str("<bytes>")?,
+        }
+        if let Some(position) = self.position {
+            write!(f, ": byte {position}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ": offset {offset}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}: expected {}, found {}",
+            self.location, self.what, self.expected, self.found
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CorruptRecord(fault)
+            | Self::CorruptIndex(fault)
+            | Self::InvalidRecord(fault)
+            | Self::UnsupportedFormat(fault) => fault.fmt(f),
+            Self::OffsetOutOfRange {
+                path,
+                offset,
+                log_start_offset,
+                log_end_offset,
+            } => write!(
+                f,
+                "{}: offset {offset} is out of range: expected {log_start_offset} to {log_end_offset}",
+                path.display()
+            ),
+            Self::LogLocked { path } => {
+                write!(f, "{}: another process holds this lock", path.display())
+            }
+            Self::DuplicatePartition {
+                partition,
+                first,
+                second,
+            } => {
+                write!(
+                    f,
+                    "partition {partition} lies in two log dirs: {} and {}",
+                    first.display(),
+                    second.display()
+                )
+            }
+            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::InvalidArgument(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_says_file_byte_expected_and_found() {
+        let error = Error::corrupt("crc", 17, "0x1", "0x2")
+            .shift(1000)
+            .at(Path::new("/d/t-0/0.log"))
+            .for_offset(42);
+        assert_eq!(
+            error.to_string(),
+            "/d/t-0/0.log: byte 1017: offset 42: crc: expected 0x1, found 0x2"
+        );
+    }
+
+    #[test]
+    fn the_lowest_layer_that_knows_wins() {
+        let error = Error::corrupt("crc", 0, 1, 2)
+            .at(Path::new("a"))
+            .at(Path::new("b"))
+            .for_offset(1)
+            .for_offset(2);
+        let location = &error.as_fault().unwrap().location;
+        assert_eq!(
+            (location.path.as_deref(), location.offset),
+            (Some(Path::new("a")), Some(1))
+        );
+    }
+}

@@ -1,0 +1,406 @@
+//! The batch header, for all three formats (`DefaultRecordBatch`, `AbstractLegacyRecordBatch`, `FileLogInputStream`).
+//!
+//! Magic 2, 61 bytes, then the records:
+//!
+//! | at | size | field | |
+//! |---|---|---|---|
+//! | 0 | 8 | base offset | outside the checksum |
+//! | 8 | 4 | length | of what follows; outside the checksum |
+//! | 12 | 4 | partition leader epoch | outside the checksum |
+//! | 16 | 1 | magic | outside the checksum |
+//! | 17 | 4 | crc | CRC-32C from 21 to the end |
+//! | 21 | 2 | attributes | |
+//! | 23 | 4 | last offset delta | |
+//! | 27 | 8 | base timestamp | or the delete horizon |
+//! | 35 | 8 | max timestamp | |
+//! | 43 | 8 | producer id | |
+//! | 51 | 2 | producer epoch | |
+//! | 53 | 4 | base sequence | |
+//! | 57 | 4 | records count | |
+//!
+//! Magic 0 and 1, one message (a wrapper counts as one):
+//!
+//! | at | size | field | |
+//! |---|---|---|---|
+//! | 0 | 8 | offset | of a wrapper: of its last message |
+//! | 8 | 4 | size | of what follows |
+//! | 12 | 4 | crc | CRC-32 from 16 to the end |
+//! | 16 | 1 | magic | |
+//! | 17 | 1 | attributes | |
+//! | 18 | 8 | timestamp | magic 1 only |
+//! | 18 or 26 | 4 | key length, key, value length, value | |
+
+use super::attributes::Attributes;
+use super::cursor::{bytes, get_i32, get_i64, get_u8, get_u32};
+use crate::error::{Error, Result};
+use crate::types::{
+    Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
+    NO_TIMESTAMP, Offset, TimestampMs, TimestampType,
+};
+
+/// Offset and length: what every format begins with (`Records.LOG_OVERHEAD`).
+pub const LOG_OVERHEAD: usize = LENGTH_AT + 4;
+/// Where the length stands.
+pub const LENGTH_AT: usize = 8;
+/// Where the magic stands, in every format.
+pub const MAGIC_AT: usize = 16;
+/// What is needed to see the magic (`Records.HEADER_SIZE_UP_TO_MAGIC`).
+pub const HEADER_SIZE_UP_TO_MAGIC: usize = MAGIC_AT + 1;
+
+const EPOCH_AT: usize = LOG_OVERHEAD;
+/// Magic 2: where the checksum stands.
+pub const CRC_AT: usize = HEADER_SIZE_UP_TO_MAGIC;
+/// Magic 2: where the checksummed bytes begin.
+pub const ATTRIBUTES_AT: usize = CRC_AT + 4;
+const LAST_OFFSET_DELTA_AT: usize = ATTRIBUTES_AT + 2;
+const BASE_TIMESTAMP_AT: usize = LAST_OFFSET_DELTA_AT + 4;
+const MAX_TIMESTAMP_AT: usize = BASE_TIMESTAMP_AT + 8;
+const PRODUCER_ID_AT: usize = MAX_TIMESTAMP_AT + 8;
+const PRODUCER_EPOCH_AT: usize = PRODUCER_ID_AT + 8;
+const BASE_SEQUENCE_AT: usize = PRODUCER_EPOCH_AT + 2;
+const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
+/// Magic 2: header size, where the records begin (`RECORD_BATCH_OVERHEAD`).
+pub const RECORD_BATCH_OVERHEAD: usize = RECORDS_COUNT_AT + 4;
+const _: () = assert!(RECORD_BATCH_OVERHEAD == 61);
+
+/// Magic 0 and 1: where the checksum stands.
+pub const LEGACY_CRC_AT: usize = LOG_OVERHEAD;
+/// Magic 0 and 1: where the attributes stand.
+pub const LEGACY_ATTRIBUTES_AT: usize = MAGIC_AT + 1;
+/// Magic 1: where the timestamp stands.
+pub const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
+/// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
+pub const MIN_LENGTH: i32 = 14;
+
+/// The header of one batch, as it stands.
+///
+/// For magic 0 and 1 `base_offset` is the message's offset field, so of a wrapper it is the *last* offset: the first
+/// one is known only after decompression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// First offset (magic 2), or the offset field (magic 0, 1).
+    pub base_offset: Offset,
+    /// All bytes of the batch, header included.
+    pub size: usize,
+    /// Leader epoch, -1 unknown.
+    pub partition_leader_epoch: i32,
+    /// 0, 1 or 2; anything above is walked as 2, as Kafka does, and refused when its records are asked for.
+    pub magic: u8,
+    /// Stored checksum.
+    pub crc: u32,
+    /// Attribute bits.
+    pub attributes: Attributes,
+    /// Last offset minus base offset.
+    pub last_offset_delta: i32,
+    /// Timestamp the deltas count from, or the delete horizon.
+    pub base_timestamp: TimestampMs,
+    /// Largest timestamp, or the append time.
+    pub max_timestamp: TimestampMs,
+    /// Producer id, -1 none.
+    pub producer_id: i64,
+    /// Producer epoch, -1 none.
+    pub producer_epoch: i16,
+    /// Sequence of the first record, -1 none.
+    pub base_sequence: i32,
+    /// Number of records; `None` for magic 0 and 1.
+    pub records_count: Option<i32>,
+}
+
+impl BatchHeader {
+    /// The whole size of the batch that begins at `data`, if its length field is there.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a length below [`MIN_LENGTH`].
+    #[inline]
+    pub fn peek_size(data: &[u8]) -> Result<Option<usize>> {
+        let Some(length) = get_i32(data, LENGTH_AT) else {
+            return Ok(None);
+        };
+        match usize::try_from(length) {
+            Ok(size) if length >= MIN_LENGTH => Ok(size.checked_add(LOG_OVERHEAD)),
+            _ => Err(Error::corrupt(
+                "batch length",
+                LENGTH_AT as u64,
+                format_args!("at least {MIN_LENGTH}"),
+                length,
+            )),
+        }
+    }
+
+    /// Reads the header that begins at `data`. The batch's body need not be there.
+    ///
+    /// Returns `None` where the header itself is cut off.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a length field that cannot hold the header, or a negative count.
+    #[inline]
+    pub fn parse(data: &[u8]) -> Result<Option<Self>> {
+        let Some(size) = Self::peek_size(data)? else {
+            return Ok(None);
+        };
+        let Some(magic) = get_u8(data, MAGIC_AT) else {
+            return Ok(None);
+        };
+        if magic < 2 {
+            Ok(Self::parse_legacy(data, size, magic))
+        } else {
+            Self::parse_v2(data, size, magic)
+        }
+    }
+
+    #[inline]
+    fn parse_v2(data: &[u8], size: usize, magic: u8) -> Result<Option<Self>> {
+        if size < RECORD_BATCH_OVERHEAD {
+            let expected = format!(
+                "at least {} for magic {magic}",
+                RECORD_BATCH_OVERHEAD - LOG_OVERHEAD
+            );
+            return Err(Error::corrupt(
+                "batch length",
+                LENGTH_AT as u64,
+                expected,
+                size.saturating_sub(LOG_OVERHEAD),
+            ));
+        }
+        let Some(h) = bytes::<RECORD_BATCH_OVERHEAD>(data, 0) else {
+            return Ok(None);
+        };
+        let header = Self::fields_v2(h, size, magic);
+        match header.records_count {
+            Some(count) if count < 0 => Err(Error::corrupt(
+                "records count",
+                RECORDS_COUNT_AT as u64,
+                "0 or more",
+                count,
+            )),
+            _ if header.last_offset_delta < 0 => Err(Error::corrupt(
+                "last offset delta",
+                LAST_OFFSET_DELTA_AT as u64,
+                "0 or more",
+                header.last_offset_delta,
+            )),
+            _ if header.base_offset < 0 => Err(Error::corrupt(
+                "base offset",
+                0,
+                "0 or more",
+                header.base_offset,
+            )),
+            _ => Ok(Some(header)),
+        }
+    }
+
+    #[inline]
+    fn fields_v2(h: &[u8; RECORD_BATCH_OVERHEAD], size: usize, magic: u8) -> Self {
+        const fn part<const N: usize>(h: &[u8; RECORD_BATCH_OVERHEAD], at: usize) -> [u8; N] {
+            match h.split_at(at).1.first_chunk::<N>() {
+                Some(part) => *part,
+                None => [0; N],
+            }
+        }
+        Self {
+            base_offset: i64::from_be_bytes(part(h, 0)),
+            size,
+            partition_leader_epoch: i32::from_be_bytes(part(h, EPOCH_AT)),
+            magic,
+            crc: u32::from_be_bytes(part(h, CRC_AT)),
+            attributes: Attributes(part::<2>(h, ATTRIBUTES_AT)[1]),
+            last_offset_delta: i32::from_be_bytes(part(h, LAST_OFFSET_DELTA_AT)),
+            base_timestamp: i64::from_be_bytes(part(h, BASE_TIMESTAMP_AT)),
+            max_timestamp: i64::from_be_bytes(part(h, MAX_TIMESTAMP_AT)),
+            producer_id: i64::from_be_bytes(part(h, PRODUCER_ID_AT)),
+            producer_epoch: i16::from_be_bytes(part(h, PRODUCER_EPOCH_AT)),
+            base_sequence: i32::from_be_bytes(part(h, BASE_SEQUENCE_AT)),
+            records_count: Some(i32::from_be_bytes(part(h, RECORDS_COUNT_AT))),
+        }
+    }
+
+    fn parse_legacy(data: &[u8], size: usize, magic: u8) -> Option<Self> {
+        let max_timestamp = if magic == 1 {
+            get_i64(data, LEGACY_TIMESTAMP_AT)?
+        } else {
+            NO_TIMESTAMP
+        };
+        Some(Self {
+            base_offset: get_i64(data, 0)?,
+            size,
+            partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+            magic,
+            crc: get_u32(data, LEGACY_CRC_AT)?,
+            attributes: Attributes(get_u8(data, LEGACY_ATTRIBUTES_AT)?),
+            last_offset_delta: 0,
+            base_timestamp: max_timestamp,
+            max_timestamp,
+            producer_id: NO_PRODUCER_ID,
+            producer_epoch: NO_PRODUCER_EPOCH,
+            base_sequence: NO_SEQUENCE,
+            records_count: None,
+        })
+    }
+
+    /// Magic 0 or 1.
+    #[inline]
+    #[must_use]
+    pub const fn is_legacy(&self) -> bool {
+        self.magic < 2
+    }
+
+    /// Offset of the last record as it was written.
+    #[inline]
+    #[must_use]
+    pub const fn last_offset(&self) -> Offset {
+        self.base_offset.wrapping_add(self.last_offset_delta as i64)
+    }
+
+    /// The next offset to ask for. Records may be missing at the end of a compacted batch, so never count from them.
+    #[inline]
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.last_offset().wrapping_add(1)
+    }
+
+    /// Sequence of the last record; wraps behind `i32::MAX` to 0 (`DefaultRecordBatch.incrementSequence`).
+    #[must_use]
+    pub const fn last_sequence(&self) -> i32 {
+        self.sequence_at(self.last_offset_delta)
+    }
+
+    /// Sequence of the record `delta` behind the first.
+    #[inline]
+    #[must_use]
+    pub const fn sequence_at(&self, delta: i32) -> i32 {
+        if self.base_sequence == NO_SEQUENCE {
+            NO_SEQUENCE
+        } else if self.base_sequence > i32::MAX.wrapping_sub(delta) {
+            delta
+                .wrapping_sub(i32::MAX.wrapping_sub(self.base_sequence))
+                .wrapping_sub(1)
+        } else {
+            self.base_sequence.wrapping_add(delta)
+        }
+    }
+
+    /// Who set the timestamps.
+    #[inline]
+    #[must_use]
+    pub const fn timestamp_type(&self) -> TimestampType {
+        match self.magic {
+            0 => TimestampType::NoTimestamp,
+            _ if self.attributes.is_log_append_time() => TimestampType::LogAppendTime,
+            _ => TimestampType::CreateTime,
+        }
+    }
+
+    /// Transactional; only magic 2 can be.
+    #[inline]
+    #[must_use]
+    pub const fn is_transactional(&self) -> bool {
+        !self.is_legacy() && self.attributes.is_transactional()
+    }
+
+    /// Control batch; only magic 2 can be.
+    #[inline]
+    #[must_use]
+    pub const fn is_control(&self) -> bool {
+        !self.is_legacy() && self.attributes.is_control()
+    }
+
+    /// When the tombstones and markers in it may go, if the cleaner has said so.
+    #[inline]
+    #[must_use]
+    pub const fn delete_horizon_ms(&self) -> Option<TimestampMs> {
+        if !self.is_legacy() && self.attributes.has_delete_horizon() {
+            Some(self.base_timestamp)
+        } else {
+            None
+        }
+    }
+
+    /// The codec.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for an id Kafka does not know, or zstd before magic 2.
+    #[inline]
+    pub fn compression(&self) -> Result<Compression> {
+        let at = if self.is_legacy() {
+            LEGACY_ATTRIBUTES_AT
+        } else {
+            ATTRIBUTES_AT + 1
+        };
+        match self.attributes.compression() {
+            Some(Compression::Zstd) if self.is_legacy() => Err(Error::unsupported(
+                "compression codec",
+                at as u64,
+                format_args!("0 to 3 for magic {}", self.magic),
+                4,
+            )),
+            Some(compression) => Ok(compression),
+            None => Err(Error::unsupported(
+                "compression codec",
+                at as u64,
+                "0 to 4",
+                self.attributes.codec_id(),
+            )),
+        }
+    }
+
+    /// The bytes the checksum is about, of a whole batch.
+    #[inline]
+    #[must_use]
+    pub fn checksummed<'a>(&self, batch: &'a [u8]) -> &'a [u8] {
+        batch
+            .get(
+                if self.is_legacy() {
+                    MAGIC_AT
+                } else {
+                    ATTRIBUTES_AT
+                }..,
+            )
+            .unwrap_or_default()
+    }
+
+    /// The checksum the bytes of a whole batch have.
+    #[inline]
+    #[must_use]
+    pub fn computed_crc(&self, batch: &[u8]) -> u32 {
+        let bytes = self.checksummed(batch);
+        if self.is_legacy() {
+            crc32fast::hash(bytes)
+        } else {
+            crc32c::crc32c(bytes)
+        }
+    }
+
+    /// Compares the checksum.
+    ///
+    /// # Errors
+    /// `CorruptRecord` where it differs.
+    #[inline]
+    pub fn ensure_valid(&self, batch: &[u8]) -> Result<()> {
+        let computed = self.computed_crc(batch);
+        if computed == self.crc {
+            Ok(())
+        } else {
+            Err(self.crc_fault(computed))
+        }
+    }
+
+    /// The error for bytes whose checksum is `computed`.
+    #[cold]
+    #[must_use]
+    pub fn crc_fault(&self, computed: u32) -> Error {
+        let (name, at) = if self.is_legacy() {
+            ("crc (CRC-32)", LEGACY_CRC_AT)
+        } else {
+            ("crc (CRC-32C)", CRC_AT)
+        };
+        Error::corrupt(
+            name,
+            at as u64,
+            format_args!("{:#010x} as stored", self.crc),
+            format_args!("{computed:#010x} over the bytes"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

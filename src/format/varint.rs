@@ -1,0 +1,101 @@
+//! Zig-zag base-128 integers (`ByteUtils.readVarint`, `readVarlong`): least significant group first,
+//! at most 5 bytes for 32 bits and 10 for 64. Bits beyond the type's width are dropped, as Java drops them.
+
+/// Longest varint.
+pub const MAX_VARINT_LEN: usize = 5;
+/// Longest varlong.
+pub const MAX_VARLONG_LEN: usize = 10;
+
+/// Undoes zig-zag: 0, -1, 1, -2, ...
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
+pub const fn zigzag32(raw: u32) -> i32 {
+    ((raw >> 1) as i32) ^ (raw & 1).wrapping_neg() as i32
+}
+
+/// Undoes zig-zag on 64 bits.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
+pub const fn zigzag64(raw: u64) -> i64 {
+    ((raw >> 1) as i64) ^ (raw & 1).wrapping_neg() as i64
+}
+
+/// The unsigned varint at `*at`, which moves behind it; `None` where bytes run out or it does not end in 5.
+#[inline]
+pub fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
+    let mut value = 0u32;
+    for (i, &byte) in data.get(*at..)?.iter().take(MAX_VARINT_LEN).enumerate() {
+        value |= u32::from(byte & 0x7f).wrapping_shl(u32::try_from(i).ok()?.wrapping_mul(7));
+        if byte < 0x80 {
+            *at = at.checked_add(i)?.checked_add(1)?;
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The signed varint at `*at`.
+#[inline]
+pub fn get_varint(data: &[u8], at: &mut usize) -> Option<i32> {
+    get_uvarint(data, at).map(zigzag32)
+}
+
+/// The signed varlong at `*at`.
+#[inline]
+pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
+    let mut value = 0u64;
+    for (i, &byte) in data.get(*at..)?.iter().take(MAX_VARLONG_LEN).enumerate() {
+        value |= u64::from(byte & 0x7f).wrapping_shl(u32::try_from(i).ok()?.wrapping_mul(7));
+        if byte < 0x80 {
+            *at = at.checked_add(i)?.checked_add(1)?;
+            return Some(zigzag64(value));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ByteUtilsTest`'s table.
+    #[test]
+    fn kafkas_vectors() {
+        for (value, bytes) in [
+            (0, &[0x00][..]),
+            (-1, &[0x01]),
+            (1, &[0x02]),
+            (63, &[0x7e]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 0x01]),
+            (-65, &[0x81, 0x01]),
+            (8191, &[0xfe, 0x7f]),
+            (-8192, &[0xff, 0x7f]),
+            (8192, &[0x80, 0x80, 0x01]),
+            (i32::MAX, &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
+            (i32::MIN, &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+        ] {
+            let mut at = 0;
+            assert_eq!(get_varint(bytes, &mut at), Some(value));
+            assert_eq!(at, bytes.len());
+            at = 0;
+            assert_eq!(get_varlong(bytes, &mut at), Some(i64::from(value)));
+        }
+    }
+
+    #[test]
+    fn ends_within_its_width() {
+        assert_eq!(
+            get_varint(&[0xff, 0xff, 0xff, 0xff, 0xff, 0x01], &mut 0),
+            None
+        );
+        assert_eq!(get_varlong(&[0xff; 11], &mut 0), None);
+        let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(get_varlong(&longest, &mut 0), Some(i64::MIN));
+        assert_eq!(get_varint(&[0x80], &mut 0), None);
+        assert_eq!(get_varint(&[], &mut 0), None);
+        assert_eq!(get_varint(&[0], &mut 5), None);
+    }
+}

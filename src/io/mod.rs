@@ -1,0 +1,9 @@
+//! The only code that opens, maps or reads files.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`mapping`] | read-only maps, and the contract that makes them sound |
+//! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
+
+pub mod mapping;
+pub mod region;

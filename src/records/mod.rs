@@ -1,0 +1,27 @@
+//! Format and compression joined: from a whole batch to its records.
+//!
+//! A record is not copied out. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in
+//! the bytes at hand (the mapped segment, or a block of decompressed records).
+
+use crate::types::{Offset, TimestampMs};
+
+/// One record: numbers resolved, payloads as places in a source of bytes (a segment window or a decompressed block).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordSlot {
+    /// Absolute offset.
+    pub offset: Offset,
+    /// Absolute timestamp; the batch's own under LogAppendTime.
+    pub timestamp: TimestampMs,
+    /// Where the key's bytes begin in the source.
+    pub key_start: u32,
+    /// Length of the key, -1 for null.
+    pub key_len: i32,
+    /// Where the value's bytes begin in the source.
+    pub value_start: u32,
+    /// Length of the value, -1 for null.
+    pub value_len: i32,
+    /// Where the first header begins in the source.
+    pub headers_start: u32,
+    /// Number of headers.
+    pub headers_count: u32,
+}

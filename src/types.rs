@@ -1,0 +1,131 @@
+//! Kafka's small words: offsets, positions, timestamps, codecs.
+//!
+//! Lowest layer beside [`crate::error`]; imports nothing. Sentinels are Kafka's own
+//! (`RecordBatch.NO_*`).
+
+use std::fmt;
+
+/// A record's number in its partition.
+pub type Offset = i64;
+/// A byte in a `.log` file. Kafka's are 32-bit; ours are wide enough never to wrap.
+pub type Position = u64;
+/// Milliseconds since the epoch, -1 for none.
+pub type TimestampMs = i64;
+
+/// `RecordBatch.NO_TIMESTAMP`
+pub const NO_TIMESTAMP: TimestampMs = -1;
+/// `RecordBatch.NO_PRODUCER_ID`
+pub const NO_PRODUCER_ID: i64 = -1;
+/// `RecordBatch.NO_PRODUCER_EPOCH`
+pub const NO_PRODUCER_EPOCH: i16 = -1;
+/// `RecordBatch.NO_SEQUENCE`
+pub const NO_SEQUENCE: i32 = -1;
+/// `RecordBatch.NO_PARTITION_LEADER_EPOCH`
+pub const NO_PARTITION_LEADER_EPOCH: i32 = -1;
+
+/// How a batch's records are compressed (`CompressionType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Stored as they are.
+    None,
+    /// RFC 1952 members.
+    Gzip,
+    /// Xerial stream, or one raw block.
+    Snappy,
+    /// LZ4 frame.
+    Lz4,
+    /// Zstandard frames (KIP-110), magic 2 only.
+    Zstd,
+}
+
+impl Compression {
+    /// The codec of attribute bits 0 to 2, if Kafka knows it.
+    #[must_use]
+    pub const fn from_id(id: u8) -> Option<Self> {
+        match id {
+            0 => Some(Self::None),
+            1 => Some(Self::Gzip),
+            2 => Some(Self::Snappy),
+            3 => Some(Self::Lz4),
+            4 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Kafka's name for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who set a record's timestamp (`TimestampType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimestampType {
+    /// Magic 0 has no timestamp.
+    NoTimestamp,
+    /// The producer.
+    CreateTime,
+    /// The broker, on append; it counts for every record of the batch.
+    LogAppendTime,
+}
+
+impl TimestampType {
+    /// Spark's and Kafka's number for it: -1, 0, 1.
+    #[must_use]
+    pub const fn id(self) -> i32 {
+        match self {
+            Self::NoTimestamp => -1,
+            Self::CreateTime => 0,
+            Self::LogAppendTime => 1,
+        }
+    }
+
+    /// Kafka's name, as `kafka-dump-log` prints it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoTimestamp => "NoTimestampType",
+            Self::CreateTime => "CreateTime",
+            Self::LogAppendTime => "LogAppendTime",
+        }
+    }
+}
+
+/// One partition of one topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicPartition {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+impl TopicPartition {
+    /// The two together.
+    #[must_use]
+    pub fn new(topic: impl Into<String>, partition: i32) -> Self {
+        Self {
+            topic: topic.into(),
+            partition,
+        }
+    }
+}
+
+impl fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
