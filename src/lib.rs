@@ -21,6 +21,8 @@ pub mod io;
 
 pub mod records;
 
+pub mod segment;
+
 pub mod log;
 
 #[cfg(feature = "python")]

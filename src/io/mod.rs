@@ -2,8 +2,10 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`file`] | positional reads |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
+pub mod file;
 pub mod mapping;
 pub mod region;

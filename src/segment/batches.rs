@@ -1,0 +1,271 @@
+//! Header to header through a `.log`, with every check that needs no checksum.
+//!
+//! What the checksum does not cover (base offset, length, leader epoch, magic) is held against structure, order and
+//! neighbours here: offsets rise, epochs do not fall, everything lies between the segment's base and the next one's.
+//!
+//! # Where the log ends
+//! On the active segment a batch that runs past the end, or zeros up to the end, are what a crash or a write in progress
+//! leaves: the end of the log. Elsewhere they are damage. A length that only *looks* torn (its batch ends at the end of
+//! the file by its checksum, or a healthy successor follows) is damage on the active segment too.
+//! Source: `FileLogInputStream`, `LogSegment.recover`.
+
+use crate::error::{Error, Result};
+use crate::format::batch::{
+    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+};
+use crate::format::cursor::get_i32;
+use crate::segment::source::SegmentSource;
+use crate::types::{Offset, Position};
+
+/// How much of a torn-looking rest is searched for a healthy batch behind it.
+const RESYNC_WINDOW: usize = 4 << 20;
+/// The highest magic there is (`RecordBatch.CURRENT_MAGIC_VALUE`).
+pub const CURRENT_MAGIC: u8 = 2;
+
+/// What is known of a segment besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// From the file's name.
+    pub base_offset: Offset,
+    /// Of the segment behind, if there is one.
+    pub next_base_offset: Option<Offset>,
+    /// The partition's last segment.
+    pub is_active: bool,
+}
+
+/// Walks the batches of one segment.
+#[derive(Debug)]
+pub struct BatchCursor {
+    bounds: Bounds,
+    position: Position,
+    /// No batch may begin below this offset.
+    floor: Offset,
+    epoch: i32,
+    ended: bool,
+}
+
+impl BatchCursor {
+    /// Begins at `position`, which must be the start of a batch.
+    #[must_use]
+    pub const fn new(bounds: Bounds, position: Position) -> Self {
+        Self {
+            bounds,
+            position,
+            floor: bounds.base_offset,
+            epoch: -1,
+            ended: false,
+        }
+    }
+
+    /// Where the next batch begins, or where the log ended.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The next batch's position and header. Its bytes are all there; its checksum has not been looked at.
+    ///
+    /// # Errors
+    /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.
+    #[inline]
+    pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
+        let position = self.position;
+        if self.ended || position >= source.len() {
+            return Ok(None);
+        }
+        match self.read(source, position) {
+            Ok(Some(header)) => {
+                self.position = position.saturating_add(header.size as u64);
+                self.floor = header.next_offset();
+                self.epoch = self.epoch.max(header.partition_leader_epoch);
+                Ok(Some((position, header)))
+            }
+            Ok(None) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Err(e) => Err(e.shift(position).at(source.path())),
+        }
+    }
+
+    #[inline]
+    fn read(&self, source: &mut SegmentSource, position: Position) -> Result<Option<BatchHeader>> {
+        let left = source.len().saturating_sub(position);
+        let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        if head.len() < HEADER_SIZE_UP_TO_MAGIC {
+            return self.cut_off("batch header", HEADER_SIZE_UP_TO_MAGIC as u64, left);
+        }
+        let length = get_i32(head, LENGTH_AT).unwrap_or_default();
+        if length < MIN_LENGTH {
+            return self.short_length(source, position, length);
+        }
+        let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
+        if size > left {
+            return self.runs_past_the_end(source, position, size, left);
+        }
+        match head.get(MAGIC_AT) {
+            Some(&magic) if magic > CURRENT_MAGIC => {
+                return Err(Error::unsupported(
+                    "magic",
+                    MAGIC_AT as u64,
+                    "0, 1 or 2",
+                    magic,
+                ));
+            }
+            _ => {}
+        }
+        let Some(header) = BatchHeader::parse(head)? else {
+            return self.cut_off("batch header", RECORD_BATCH_OVERHEAD as u64, left);
+        };
+        self.hold_against_neighbours(&header)?;
+        Ok(Some(header))
+    }
+
+    #[inline]
+    fn hold_against_neighbours(&self, header: &BatchHeader) -> Result<()> {
+        let last = header.last_offset();
+        if header.base_offset < self.floor {
+            let expected = format!("at least {}, behind what comes before", self.floor);
+            return Err(Error::corrupt(
+                "base offset",
+                0,
+                expected,
+                header.base_offset,
+            ));
+        }
+        if let Some(next) = self.bounds.next_base_offset
+            && last >= next
+        {
+            let expected = format!("below {next}, where the next segment begins");
+            return Err(Error::corrupt("last offset", 0, expected, last));
+        }
+        if last < header.base_offset
+            || last.wrapping_sub(self.bounds.base_offset) > i64::from(i32::MAX)
+        {
+            let expected = format!(
+                "within {} of the segment's base {}",
+                i32::MAX,
+                self.bounds.base_offset
+            );
+            return Err(Error::corrupt("last offset", 0, expected, last));
+        }
+        let epoch = header.partition_leader_epoch;
+        if epoch < -1 || (epoch >= 0 && epoch < self.epoch) {
+            let expected = format!("at least {}, as before", self.epoch);
+            return Err(Error::corrupt(
+                "partition leader epoch",
+                LOG_OVERHEAD as u64,
+                expected,
+                epoch,
+            ));
+        }
+        Ok(())
+    }
+
+    /// A length below the smallest: zeros up to the end of a preallocated active file, or damage.
+    #[cold]
+    fn short_length(
+        &self,
+        source: &mut SegmentSource,
+        position: Position,
+        length: i32,
+    ) -> Result<Option<BatchHeader>> {
+        if self.bounds.is_active && length == 0 && source.is_zero_from(position)? {
+            return Ok(None);
+        }
+        Err(Error::corrupt(
+            "batch length",
+            LENGTH_AT as u64,
+            format_args!("at least {MIN_LENGTH}"),
+            length,
+        ))
+    }
+
+    /// A batch whose length leads behind the end: torn, or a length that lies.
+    #[cold]
+    fn runs_past_the_end(
+        &self,
+        source: &mut SegmentSource,
+        position: Position,
+        size: u64,
+        left: u64,
+    ) -> Result<Option<BatchHeader>> {
+        if self.bounds.is_active && self.length_lies(source, position)? {
+            let expected = "a length that ends where the checksum or the next batch says";
+            let found = size.saturating_sub(LOG_OVERHEAD as u64);
+            return Err(Error::corrupt(
+                "batch length",
+                LENGTH_AT as u64,
+                expected,
+                found,
+            ));
+        }
+        self.cut_off("batch", size, left)
+    }
+
+    /// Fewer bytes than needed: the end of the active segment, damage elsewhere.
+    #[cold]
+    fn cut_off(&self, what: &'static str, needed: u64, left: u64) -> Result<Option<BatchHeader>> {
+        if self.bounds.is_active {
+            return Ok(None);
+        }
+        Err(Error::corrupt(
+            what,
+            0,
+            format_args!("{needed} bytes"),
+            format_args!("{left} to the end of the file"),
+        ))
+    }
+
+    /// Whether the bytes behind a torn-looking header show that only its length is wrong.
+    fn length_lies(&self, source: &mut SegmentSource, position: Position) -> Result<bool> {
+        let whole = source.len().saturating_sub(position) <= RESYNC_WINDOW as u64;
+        let rest = source.bytes(position, RESYNC_WINDOW)?;
+        let Some(header) = with_length_of(rest) else {
+            return Ok(false);
+        };
+        if header.magic > CURRENT_MAGIC || self.hold_against_neighbours(&header).is_err() {
+            return Ok(false);
+        }
+        if whole && header.ensure_valid(rest).is_ok() {
+            return Ok(true);
+        }
+        for at in HEADER_SIZE_UP_TO_MAGIC..rest.len() {
+            let Some(candidate) = rest.get(at..).filter(|c| c.len() > HEADER_SIZE_UP_TO_MAGIC)
+            else {
+                break;
+            };
+            // The successor's magic and offset rule out all but a few places before a checksum is taken.
+            if candidate
+                .get(MAGIC_AT)
+                .is_none_or(|&magic| magic > CURRENT_MAGIC)
+            {
+                continue;
+            }
+            let Ok(Some(successor)) = BatchHeader::parse(candidate) else {
+                continue;
+            };
+            let follows = successor.base_offset == header.next_offset()
+                || (successor.base_offset > header.base_offset && successor.is_legacy());
+            let Some(batch) = candidate.get(..successor.size).filter(|_| follows) else {
+                continue;
+            };
+            if successor.ensure_valid(batch).is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The header at the start of `bytes`, as if its batch ended where they do.
+fn with_length_of(bytes: &[u8]) -> Option<BatchHeader> {
+    let mut head = bytes
+        .get(..RECORD_BATCH_OVERHEAD.min(bytes.len()))?
+        .to_vec();
+    let length = i32::try_from(bytes.len().checked_sub(LOG_OVERHEAD)?).ok()?;
+    head.get_mut(LENGTH_AT..LOG_OVERHEAD)?
+        .copy_from_slice(&length.to_be_bytes());
+    BatchHeader::parse(&head).ok()?
+}

@@ -1,0 +1,292 @@
+//! The bytes of one `.log` file, up to the length pinned at planning.
+//!
+//! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is read by
+//! copy in windows (`pread`), so nothing a broker does can fault us; where the file turns out shorter than pinned, what
+//! is there is all there is.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::io::file::read_at;
+use crate::io::mapping::Mapping;
+use crate::io::region::Region;
+use crate::types::Position;
+
+/// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
+pub const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
+
+/// How much of an active segment is copied at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everything will be read: windows that fit the second-level cache.
+    Records,
+    /// Only headers will be looked at: small windows.
+    Headers,
+}
+
+impl Access {
+    const fn window(self) -> usize {
+        match self {
+            Self::Records => 256 << 10,
+            Self::Headers => 4 << 10,
+        }
+    }
+}
+
+/// The bytes of a `.log`.
+#[derive(Debug)]
+pub struct SegmentSource {
+    path: PathBuf,
+    len: u64,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Region),
+    Copied {
+        file: File,
+        access: Access,
+        window: Region,
+        start: Position,
+    },
+}
+
+impl SegmentSource {
+    /// Opens `path` for its first `size` bytes.
+    ///
+    /// # Errors
+    /// `Io` where it cannot be opened or mapped; `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub fn open(path: &Path, size: u64, is_active: bool, access: Access) -> Result<Self> {
+        if size > MAX_SEGMENT_SIZE {
+            let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
+            return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
+        }
+        let file = File::open(path).map_err(Error::io(path))?;
+        let (len, bytes) = if is_active {
+            let window = Region::heap(Vec::new());
+            (
+                size,
+                Bytes::Copied {
+                    file,
+                    access,
+                    window,
+                    start: 0,
+                },
+            )
+        } else {
+            let map = Mapping::open(&file, path, size)?;
+            match access {
+                Access::Records => map.advise_sequential(),
+                Access::Headers => map.advise_random(),
+            }
+            (
+                map.as_slice().len() as u64,
+                Bytes::Mapped(Region::mapped(Arc::new(map))),
+            )
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            len,
+            bytes,
+        })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes there are: the pinned size, or less where the file has become shorter.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// No bytes at all.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A region that holds `wanted` bytes from `position` (fewer at the end), and where `position` lies in it.
+    ///
+    /// # Errors
+    /// `Io` where reading fails.
+    #[inline]
+    pub fn region(&mut self, position: Position, wanted: usize) -> Result<(&Region, usize)> {
+        if let Bytes::Copied { start, window, .. } = &self.bytes {
+            let held = position
+                .checked_sub(*start)
+                .and_then(|from| usize::try_from(from).ok()?.checked_add(wanted))
+                .is_some_and(|end| end <= window.len());
+            if !held {
+                self.refill(position, wanted)?;
+            }
+        }
+        match &self.bytes {
+            Bytes::Mapped(region) => Ok((region, clamp(position, region.len()))),
+            Bytes::Copied { window, start, .. } => {
+                Ok((window, clamp(position.saturating_sub(*start), window.len())))
+            }
+        }
+    }
+
+    /// Up to `wanted` bytes from `position`.
+    ///
+    /// # Errors
+    /// `Io` where reading fails.
+    #[inline]
+    pub fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
+        let (region, at) = self.region(position, wanted)?;
+        let bytes = region.as_slice().get(at..).unwrap_or_default();
+        Ok(bytes.get(..wanted).unwrap_or(bytes))
+    }
+
+    fn refill(&mut self, position: Position, wanted: usize) -> Result<()> {
+        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
+        let Bytes::Copied {
+            file,
+            access,
+            window,
+            start,
+        } = &mut self.bytes
+        else {
+            return Ok(());
+        };
+        // Arrays may still point into the old window; if none does, its memory serves again.
+        let old = std::mem::replace(window, Region::heap(Vec::new()));
+        let mut buffer = old.into_unique_vec().unwrap_or_default();
+        buffer.resize(wanted.max(access.window()).min(left), 0);
+        let read = read_at(file, &mut buffer, position).map_err(Error::io(&self.path))?;
+        if read < buffer.len() {
+            buffer.truncate(read);
+            self.len = position.saturating_add(read as u64).min(self.len);
+        }
+        *window = Region::heap(buffer);
+        *start = position;
+        Ok(())
+    }
+
+    /// Whether every byte from `position` on is zero: the tail of a preallocated file.
+    ///
+    /// # Errors
+    /// `Io` where reading fails.
+    pub fn is_zero_from(&mut self, mut position: Position) -> Result<bool> {
+        const STEP: usize = 64 << 10;
+        while position < self.len {
+            let bytes = self.bytes(position, STEP)?;
+            if bytes.is_empty() {
+                break;
+            }
+            if bytes.iter().any(|&b| b != 0) {
+                return Ok(false);
+            }
+            position = position.saturating_add(bytes.len() as u64);
+        }
+        Ok(true)
+    }
+}
+
+fn clamp(position: Position, len: usize) -> usize {
+    usize::try_from(position).map_or(len, |at| at.min(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn numbers() -> Vec<u8> {
+        (0..1_000_000u32).flat_map(u32::to_be_bytes).collect()
+    }
+
+    #[test]
+    fn mapped_and_copied_give_the_same_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let data = numbers();
+        std::fs::write(&path, &data).unwrap();
+        for is_active in [false, true] {
+            for access in [Access::Records, Access::Headers] {
+                let mut source = SegmentSource::open(&path, 3_999_990, is_active, access).unwrap();
+                for (position, wanted) in [
+                    (0, 10),
+                    (5, 1_000_000),
+                    (262_140, 8),
+                    (3_999_980, 100),
+                    (3_999_990, 1),
+                    (9_000_000, 4),
+                    (1, 1),
+                ] {
+                    let from = position.min(3_999_990);
+                    let end = (from + wanted).min(3_999_990);
+                    assert_eq!(
+                        source.bytes(position as u64, wanted).unwrap(),
+                        &data[from..end]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_active_file_may_shrink_and_grow_below_us() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, numbers()).unwrap();
+        let mut source = SegmentSource::open(&path, 4_000_000, true, Access::Records).unwrap();
+        assert_eq!(source.bytes(0, 4).unwrap(), [0; 4]);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(1_000_000).unwrap();
+        assert_eq!(
+            source.bytes(999_996, 100).unwrap(),
+            249_999u32.to_be_bytes()
+        );
+        assert_eq!(source.len(), 1_000_000);
+        assert_eq!(source.bytes(2_000_000, 100).unwrap(), []);
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(&[1; 100]).unwrap();
+        assert_eq!(source.bytes(999_996, 100).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn windows_are_not_reused_while_something_points_into_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, numbers()).unwrap();
+        let mut source = SegmentSource::open(&path, 4_000_000, true, Access::Records).unwrap();
+        let kept = source.region(0, 16).unwrap().0.clone();
+        source.bytes(1_000_000, 16).unwrap();
+        assert_eq!(&kept[..8], [0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn zero_tails() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let mut data = vec![0; 300_000];
+        data[99] = 1;
+        std::fs::write(&path, &data).unwrap();
+        for is_active in [false, true] {
+            let mut source =
+                SegmentSource::open(&path, 300_000, is_active, Access::Headers).unwrap();
+            assert!(source.is_zero_from(100).unwrap());
+            assert!(!source.is_zero_from(99).unwrap());
+            assert!(source.is_zero_from(300_000).unwrap());
+        }
+    }
+
+    #[test]
+    fn longer_than_kafka_can_address() {
+        let error =
+            SegmentSource::open(Path::new("x.log"), 1 << 31, false, Access::Records).unwrap_err();
+        assert!(error.to_string().contains("segment size"), "{error}");
+    }
+}
