@@ -23,8 +23,9 @@ ACTIVE = "00000000000000000006.log"
 BASE_TIME = 1_700_000_000_000
 
 # What a case must end in: "corrupt" is CorruptRecordError or InvalidRecordError, "unsupported" is
-# UnsupportedFormatError, "end" is a quiet end of the log, "whole" is every record.
-CORRUPT, UNSUPPORTED, END, WHOLE = "corrupt", "unsupported", "end", "whole"
+# UnsupportedFormatError, "end" is a quiet end of the log, "whole" is every record; "either" is "corrupt" or
+# "whole": Kafka's own reader takes these for sound.
+CORRUPT, UNSUPPORTED, END, WHOLE, EITHER = "corrupt", "unsupported", "end", "whole", "either"
 
 # Positions in a batch of format v2.
 SIZE, EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_DELTA, COUNT, RECORDS = 8, 12, 16, 17, 21, 23, 57, 61
@@ -198,7 +199,7 @@ def headers() -> None:
             lambda b: patch(b, 0, struct.pack(">q", 1 << 40)))
     damaged("negative-base-offset", "a negative base offset", lambda b: patch(b, 0, struct.pack(">q", -5)))
     damaged("negative-last-delta", "last offset delta -3, resealed",
-            lambda b: resealed(patch(b, LAST_DELTA, struct.pack(">i", -3))))
+            lambda b: resealed(patch(b, LAST_DELTA, struct.pack(">i", -3))), EITHER)
     damaged("negative-count", "record count -1, resealed", lambda b: resealed(patch(b, COUNT, struct.pack(">i", -1))))
     damaged("huge-count", "record count 2147483647, resealed: the batch ends first",
             lambda b: resealed(patch(b, COUNT, b"\x7f\xff\xff\xff")))
@@ -209,13 +210,13 @@ def headers() -> None:
 def records() -> None:
     """Fields of a record, all under a checksum that holds."""
 
-    def second(name: str, why: str, body: bytes) -> None:
-        damaged(name, why, lambda _: batch(2, record(0) + record(1, body)))
+    def second(name: str, why: str, body: bytes, stop: str = CORRUPT) -> None:
+        damaged(name, why, lambda _: batch(2, record(0) + record(1, body)), stop)
 
     good = sized(b"k") + sized(b"v")
-    second("negative-key-length", "key length -2", varint(-2) + sized(b"v") + varint(0))
+    second("negative-key-length", "key length -2", varint(-2) + sized(b"v") + varint(0), EITHER)
     second("huge-key-length", "key length 2147483647", varint(0x7FFFFFFF) + b"k" + sized(b"v") + varint(0))
-    second("negative-value-length", "value length -2", sized(b"k") + varint(-2) + varint(0))
+    second("negative-value-length", "value length -2", sized(b"k") + varint(-2) + varint(0), EITHER)
     second("value-past-record", "a value that reaches into the record behind", sized(b"k") + varint(9) + b"v" + varint(0))
     second("negative-header-count", "header count -1", good + varint(-1))
     second("huge-header-count", "header count 2147483647", good + varint(0x7FFFFFFF))
@@ -227,7 +228,7 @@ def records() -> None:
             lambda _: batch(2, record(0) + varint(0x7FFFFFFF) + record(1)[1:]))
     damaged("endless-varint", "a varint whose every byte says that another follows",
             lambda _: batch(2, record(0) + b"\xff" * 11))
-    damaged("delta-past-last", "an offset delta beyond the batch's last", lambda _: batch(2, record(0) + record(5)))
+    damaged("delta-past-last", "an offset delta beyond the batch's last", lambda _: batch(2, record(0) + record(5)), EITHER)
     damaged("control-key-short", "a control batch whose key has two bytes instead of four",
             lambda _: batch(2, record(0, sized(b"\0\0") + sized(bytes(6)) + varint(0)), 1, attributes=0x30, last=0))
 
@@ -319,7 +320,8 @@ def readme() -> str:
         "Made by `make.py`; do not edit. Each case is `<case>/t-0`: a closed segment (offsets 0-5) and an active one (6-9).",
         "`corrupt`: CorruptRecordError or InvalidRecordError; `unsupported`: UnsupportedFormatError, both with the file and a",
         "byte position inside the damaged batch, which begins at the position given. `end`: a quiet end of the log.",
-        "`whole`: every record and the same answers to every lookup. Records: how many stand before the damage.",
+        "`whole`: every record and the same answers to every lookup. `either`: `corrupt` or `whole`, as Kafka's reader takes",
+        "them for sound. Records: how many stand before the damage.",
         "No case may panic, hang, or take memory beyond the limits.",
         "",
         "| case | what is wrong | must end in | file | at | records |",
