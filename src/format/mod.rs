@@ -8,8 +8,14 @@
 //! | [`varint`] | zig-zag varint and varlong |
 //! | [`attributes`] | the bits that say codec, timestamp type, transactional, control, delete horizon |
 //! | [`batch`] | the header every batch is walked by, magic 0, 1 and 2 |
+//! | [`entry`] | entries of the indexes and of producer snapshots |
+//! | [`file_name`] | names of segment files and partition folders |
+//! | [`checkpoint`] | the text files |
 
 pub mod attributes;
 pub mod batch;
+pub mod checkpoint;
 pub mod cursor;
+pub mod entry;
+pub mod file_name;
 pub mod varint;

@@ -1,0 +1,340 @@
+//! The text files: offset checkpoints, `leader-epoch-checkpoint`, `partition.metadata`, `meta.properties`.
+//!
+//! A checkpoint is a version line (`0`), a line with the number of entries, then an entry a line, fields separated by
+//! white space: `topic partition offset`, or `epoch start-offset`. An empty file, or one without a count, has no entries.
+//!
+//! Sources: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
+//! `java.util.Properties`.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+use crate::types::{Offset, TopicPartition};
+
+const VERSION: i32 = 0;
+
+/// From when on a leader epoch counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochEntry {
+    /// The leader epoch.
+    pub epoch: i32,
+    /// The first offset written in it.
+    pub start_offset: Offset,
+}
+
+/// A line, and the byte it begins at.
+type Line<'a> = (u64, &'a str);
+
+fn text(data: &[u8]) -> Result<&str> {
+    std::str::from_utf8(data)
+        .map_err(|e| Error::corrupt_index("text", e.valid_up_to() as u64, "UTF-8", "other bytes"))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut at = 0usize;
+    text.split_inclusive('\n').map(move |line| {
+        let begin = at;
+        at = at.saturating_add(line.len());
+        (begin as u64, line.trim_end_matches(['\n', '\r']))
+    })
+}
+
+fn number<T: FromStr>(what: &'static str, (at, found): Line<'_>) -> Result<T> {
+    found
+        .parse()
+        .map_err(|_| Error::corrupt_index(what, at, "a number", format_args!("{found:?}")))
+}
+
+/// The entries' lines, each cut into exactly `N` fields.
+fn entries<'a, const N: usize>(data: &'a [u8]) -> Result<Vec<(u64, [&'a str; N])>> {
+    let mut lines = lines(text(data)?);
+    let Some(version) = lines.next() else {
+        return Ok(Vec::new());
+    };
+    match number::<i32>("checkpoint version", version)? {
+        VERSION => {}
+        found => {
+            return Err(Error::corrupt_index(
+                "checkpoint version",
+                0,
+                VERSION,
+                found,
+            ));
+        }
+    }
+    let Some(count_line) = lines.next() else {
+        return Ok(Vec::new());
+    };
+    let count: usize = number("checkpoint count", count_line)?;
+    let mut found = Vec::new();
+    for (at, line) in lines {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let fields = <[&'a str; N]>::try_from(fields).map_err(|_| {
+            let expected = format!("{N} fields");
+            Error::corrupt_index("checkpoint line", at, expected, format_args!("{line:?}"))
+        })?;
+        found.push((at, fields));
+    }
+    if found.len() == count {
+        Ok(found)
+    } else {
+        Err(Error::corrupt_index(
+            "checkpoint count",
+            count_line.0,
+            format_args!("{count} entries"),
+            found.len(),
+        ))
+    }
+}
+
+/// Reads an offset checkpoint of a log dir.
+///
+/// # Errors
+/// `CorruptIndex` where Kafka would refuse the file.
+pub fn parse_offsets(data: &[u8]) -> Result<BTreeMap<TopicPartition, Offset>> {
+    entries::<3>(data)?
+        .into_iter()
+        .map(|(at, [topic, partition, offset])| {
+            let key = TopicPartition::new(topic, number("partition", (at, partition))?);
+            Ok((key, number("offset", (at, offset))?))
+        })
+        .collect()
+}
+
+/// Reads a `leader-epoch-checkpoint`.
+///
+/// # Errors
+/// `CorruptIndex` where Kafka would refuse the file.
+pub fn parse_epochs(data: &[u8]) -> Result<Vec<EpochEntry>> {
+    entries::<2>(data)?
+        .into_iter()
+        .map(|(at, [epoch, start_offset])| {
+            Ok(EpochEntry {
+                epoch: number("leader epoch", (at, epoch))?,
+                start_offset: number("start offset", (at, start_offset))?,
+            })
+        })
+        .collect()
+}
+
+/// Reads the topic id out of a `partition.metadata`.
+///
+/// # Errors
+/// `CorruptIndex` where Kafka would refuse the file.
+pub fn parse_partition_metadata(data: &[u8]) -> Result<String> {
+    let text = text(data)?;
+    let mut lines = lines(text).map(|(at, line)| {
+        let mut words = line.split_whitespace();
+        (at, line, [words.next(), words.next(), words.next()])
+    });
+    let fault = |what, at, expected: &str, found: &str| {
+        Error::corrupt_index(what, at, expected, format_args!("{found:?}"))
+    };
+    match lines.next() {
+        Some((at, _, [Some("version:"), Some(version), None])) => {
+            let version: i32 = number("metadata version", (at, version))?;
+            if version < 0 {
+                return Err(Error::corrupt_index(
+                    "metadata version",
+                    at,
+                    "0 or more",
+                    version,
+                ));
+            }
+        }
+        other => {
+            let found = other.map_or("", |(_, line, _)| line);
+            return Err(fault("metadata version", 0, "\"version: 0\"", found));
+        }
+    }
+    match lines.next() {
+        Some((_, _, [Some("topic_id:"), Some(id), None])) if is_uuid(id) => Ok(id.to_owned()),
+        other => {
+            let (at, found) = other.map_or((text.len() as u64, ""), |(at, line, _)| (at, line));
+            Err(fault(
+                "topic id",
+                at,
+                "\"topic_id: \" and 22 characters",
+                found,
+            ))
+        }
+    }
+}
+
+/// Kafka's spelling of a UUID: 16 bytes as base64url without padding; the all-zero one means none.
+fn is_uuid(id: &str) -> bool {
+    const LEN: usize = 22;
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    id.len() == LEN && id.bytes().all(legal) && !id.bytes().all(|b| b == b'A')
+}
+
+/// Reads `meta.properties`, or any Java properties file in UTF-8 or ASCII.
+///
+/// # Errors
+/// `CorruptIndex` for bytes that are no text, or a broken `\u` escape.
+pub fn parse_properties(data: &[u8]) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    let mut natural = lines(text(data)?);
+    while let Some((at, first)) = natural.next() {
+        let start = first.trim_start_matches(is_blank);
+        if start.is_empty() || start.starts_with(['#', '!']) {
+            continue;
+        }
+        let mut logical = start.to_owned();
+        // An odd number of backslashes at the end goes on in the next line.
+        while logical.bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1 {
+            logical.pop();
+            match natural.next() {
+                Some((_, more)) => logical.push_str(more.trim_start_matches(is_blank)),
+                None => break,
+            }
+        }
+        let (key, value) = split_property(&logical);
+        found.insert(unescape(at, key)?, unescape(at, value)?);
+    }
+    Ok(found)
+}
+
+const fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\x0c')
+}
+
+/// The key ends at the first bare `=`, `:` or blank; one `=` or `:` and blanks around it belong to neither.
+fn split_property(line: &str) -> (&str, &str) {
+    let mut escaped = false;
+    let end = line.find(|c: char| {
+        let ends = !escaped && (is_blank(c) || matches!(c, '=' | ':'));
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
+    let rest = rest.trim_start_matches(is_blank);
+    let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);
+    (key, rest.trim_start_matches(is_blank))
+}
+
+fn unescape(at: u64, raw: &str) -> Result<String> {
+    let mut units: Vec<u16> = Vec::with_capacity(raw.len());
+    let mut chars = raw.chars();
+    let mut buffer = [0u16; 2];
+    while let Some(c) = chars.next() {
+        let c = if c == '\\' {
+            match chars.next() {
+                Some('u') => {
+                    let digits: String = chars.by_ref().take(4).collect();
+                    let unit = (digits.len() == 4)
+                        .then(|| u16::from_str_radix(&digits, 16).ok())
+                        .flatten();
+                    units.push(unit.ok_or_else(|| {
+                        Error::corrupt_index("escape", at, "\\u and four hex digits", digits)
+                    })?);
+                    continue;
+                }
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('f') => '\x0c',
+                Some(other) => other,
+                None => break,
+            }
+        } else {
+            c
+        };
+        units.extend_from_slice(c.encode_utf16(&mut buffer));
+    }
+    Ok(String::from_utf16_lossy(&units))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets() {
+        let read = |text: &str| parse_offsets(text.as_bytes());
+        let found = read("0\n2\nmy-topic 0 1234\nmy-topic\t1   99\n").unwrap();
+        assert_eq!(found[&TopicPartition::new("my-topic", 1)], 99);
+        assert_eq!(found[&TopicPartition::new("my-topic", 0)], 1234);
+        assert_eq!(read("0\r\n1\r\na 0 1\r\n").unwrap().len(), 1);
+        for none in ["", "0\n", "0\n0\n", "0"] {
+            assert_eq!(read(none).unwrap().len(), 0, "{none:?}");
+        }
+        for bad in [
+            "x\n0\n",
+            "1\n0\n",
+            "0\nx\n",
+            "0\n-1\n",
+            "0\n2\na 0 1\n",
+            "0\n1\na 0 1\n\n",
+            "0\n1\na 0\n",
+            "0\n1\na 0 1 2\n",
+            "0\n1\na x 1\n",
+            "\n",
+        ] {
+            let error = read(bad).unwrap_err();
+            assert!(matches!(error, Error::CorruptIndex(_)), "{bad:?}");
+        }
+        let error = read("0\n2\na 0 1\nb 0\n").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "<bytes>: byte 10: checkpoint line: expected 3 fields, found \"b 0\""
+        );
+        assert!(parse_offsets(b"0\n1\n\xff 0 0\n").is_err());
+    }
+
+    #[test]
+    fn epochs() {
+        let entry = |epoch, start_offset| EpochEntry {
+            epoch,
+            start_offset,
+        };
+        assert_eq!(
+            parse_epochs(b"0\n2\n0 0\n7 123456789012\n").unwrap(),
+            [entry(0, 0), entry(7, 123_456_789_012)]
+        );
+        assert!(parse_epochs(b"0\n1\n0 0 0\n").is_err());
+    }
+
+    #[test]
+    fn partition_metadata() {
+        let read = |text: &str| parse_partition_metadata(text.as_bytes());
+        let id = "0rtfp9DjROqBpwPllfDtAQ";
+        assert_eq!(read(&format!("version: 0\ntopic_id: {id}")).unwrap(), id);
+        for bad in [
+            "",
+            "version: 0",
+            "version: x\ntopic_id: 0rtfp9DjROqBpwPllfDtAQ",
+            "version: -1\ntopic_id: 0rtfp9DjROqBpwPllfDtAQ",
+            "version: 0\ntopic_id: short",
+            "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+            "topic_id: 0rtfp9DjROqBpwPllfDtAQ\nversion: 0",
+        ] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    /// Cases of `java.util.Properties.load`'s documentation.
+    #[test]
+    fn properties() {
+        let text = "#\n#Sat Nov 21\n! note\n\ncluster.id=abc\nTruth = Beauty\n Truth2:Beauty\nTruth3\t\t :Beauty\n\
+                    fruits  apple, banana, \\\n    pear\ncheeses\nesc\\=aped\\ key=\\u0041\\tb\\\\\nlast=1\\";
+        let found = parse_properties(text.as_bytes()).unwrap();
+        let expected = [
+            ("Truth", "Beauty"),
+            ("Truth2", "Beauty"),
+            ("Truth3", "Beauty"),
+            ("cheeses", ""),
+            ("cluster.id", "abc"),
+            ("esc=aped key", "A\tb\\"),
+            ("fruits", "apple, banana, pear"),
+            ("last", "1"),
+        ];
+        let found: Vec<_> = found
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+        assert!(parse_properties(b"a=\\u00x1").is_err());
+    }
+}

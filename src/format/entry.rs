@@ -1,0 +1,242 @@
+//! Entries of the files beside a `.log`. All big-endian, no headers, no checksums (the snapshot has one).
+//!
+//! | offset index, 8 bytes | time index, 12 bytes | aborted transaction, 34 bytes | producer, 46 bytes |
+//! |---|---|---|---|
+//! | i32 offset - base | i64 timestamp | i16 version, 0 | i64 producer id |
+//! | i32 position | i32 offset - base | i64 producer id | i16 producer epoch |
+//! | | | i64 first offset | i32 last sequence |
+//! | | | i64 last offset | i64 last offset |
+//! | | | i64 last stable offset | i32 offset delta |
+//! | | | | i64 timestamp |
+//! | | | | i32 coordinator epoch |
+//! | | | | i64 first offset of the open transaction |
+//!
+//! A producer snapshot is i16 version (1), u32 CRC-32C of everything behind it, i32 count, then the producers.
+//!
+//! Sources: `OffsetIndex`, `TimeIndex`, `AbortedTxn`, `ProducerStateManager`.
+
+use super::cursor::{get_i16, get_i32, get_i64, get_u32};
+use crate::error::{Error, Result};
+use crate::types::{Offset, TimestampMs};
+
+/// Bytes of an offset index entry.
+pub const OFFSET_ENTRY_SIZE: usize = 4 + 4;
+/// Bytes of a time index entry.
+pub const TIME_ENTRY_SIZE: usize = 8 + 4;
+/// Bytes of an aborted transaction.
+pub const ABORTED_TXN_SIZE: usize = LAST_STABLE_OFFSET_AT + 8;
+const _: () = assert!(OFFSET_ENTRY_SIZE == 8 && TIME_ENTRY_SIZE == 12 && ABORTED_TXN_SIZE == 34);
+
+const PRODUCER_ID_AT: usize = 2;
+const FIRST_OFFSET_AT: usize = PRODUCER_ID_AT + 8;
+const LAST_OFFSET_AT: usize = FIRST_OFFSET_AT + 8;
+const LAST_STABLE_OFFSET_AT: usize = LAST_OFFSET_AT + 8;
+
+/// One entry of an offset index: "the batch with this offset is at this position".
+///
+/// Brokers up to 1.1 wrote the first offset of the append, 2.0 to 3.9 its largest, 4.0 on the batch's last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetPosition {
+    /// Absolute offset.
+    pub offset: Offset,
+    /// Byte in the `.log`; as it stands, so negative in a broken file.
+    pub position: i32,
+}
+
+/// One entry of a time index: the largest timestamp up to and with this offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimestampOffset {
+    /// Milliseconds since the epoch; -1 where there is none.
+    pub timestamp: TimestampMs,
+    /// Absolute offset.
+    pub offset: Offset,
+}
+
+/// One entry of a transaction index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortedTxn {
+    /// Always written as 0.
+    pub version: i16,
+    /// Whose transaction it was.
+    pub producer_id: i64,
+    /// Its first offset, perhaps in an earlier segment.
+    pub first_offset: Offset,
+    /// The offset of the marker that ended it.
+    pub last_offset: Offset,
+    /// The last stable offset right behind it.
+    pub last_stable_offset: Offset,
+}
+
+impl AbortedTxn {
+    /// The newest version there is.
+    pub const CURRENT_VERSION: i16 = 0;
+
+    /// Reads the entry at the start of `data`; `None` where it is cut off.
+    #[must_use]
+    pub fn parse(data: &[u8]) -> Option<Self> {
+        Some(Self {
+            version: get_i16(data, 0)?,
+            producer_id: get_i64(data, PRODUCER_ID_AT)?,
+            first_offset: get_i64(data, FIRST_OFFSET_AT)?,
+            last_offset: get_i64(data, LAST_OFFSET_AT)?,
+            last_stable_offset: get_i64(data, LAST_STABLE_OFFSET_AT)?,
+        })
+    }
+}
+
+/// What a snapshot knows of one producer: its last batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerState {
+    /// The producer.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// Sequence of its last record; -1 where only a marker is known.
+    pub last_sequence: i32,
+    /// Offset of its last record; -1 where only a marker is known.
+    pub last_offset: Offset,
+    /// Records in its last batch, less one.
+    pub offset_delta: i32,
+    /// Timestamp of its last batch.
+    pub timestamp: TimestampMs,
+    /// Epoch of the coordinator that wrote its last marker, -1 unknown.
+    pub coordinator_epoch: i32,
+    /// First offset of its open transaction, -1 for none.
+    pub current_txn_first_offset: Offset,
+}
+
+const SNAPSHOT_VERSION: i16 = 1;
+const SNAPSHOT_CRC_AT: usize = 2;
+const SNAPSHOT_COUNT_AT: usize = SNAPSHOT_CRC_AT + 4;
+const SNAPSHOT_ENTRIES_AT: usize = SNAPSHOT_COUNT_AT + 4;
+const PRODUCER_EPOCH_AT: usize = 8;
+const LAST_SEQUENCE_AT: usize = PRODUCER_EPOCH_AT + 2;
+const PRODUCER_LAST_OFFSET_AT: usize = LAST_SEQUENCE_AT + 4;
+const OFFSET_DELTA_AT: usize = PRODUCER_LAST_OFFSET_AT + 8;
+const PRODUCER_TIMESTAMP_AT: usize = OFFSET_DELTA_AT + 4;
+const COORDINATOR_EPOCH_AT: usize = PRODUCER_TIMESTAMP_AT + 8;
+const TXN_FIRST_OFFSET_AT: usize = COORDINATOR_EPOCH_AT + 4;
+/// Bytes of one producer in a snapshot.
+pub const PRODUCER_STATE_SIZE: usize = TXN_FIRST_OFFSET_AT + 8;
+const _: () = assert!(PRODUCER_STATE_SIZE == 46);
+
+impl ProducerState {
+    fn parse(data: &[u8]) -> Option<Self> {
+        Some(Self {
+            producer_id: get_i64(data, 0)?,
+            producer_epoch: get_i16(data, PRODUCER_EPOCH_AT)?,
+            last_sequence: get_i32(data, LAST_SEQUENCE_AT)?,
+            last_offset: get_i64(data, PRODUCER_LAST_OFFSET_AT)?,
+            offset_delta: get_i32(data, OFFSET_DELTA_AT)?,
+            timestamp: get_i64(data, PRODUCER_TIMESTAMP_AT)?,
+            coordinator_epoch: get_i32(data, COORDINATOR_EPOCH_AT)?,
+            current_txn_first_offset: get_i64(data, TXN_FIRST_OFFSET_AT)?,
+        })
+    }
+
+    /// Reads a whole `.snapshot` (`ProducerStateManager.readSnapshot`).
+    ///
+    /// # Errors
+    /// `CorruptIndex` for an unknown version, a wrong checksum, or a count that does not fit.
+    pub fn parse_snapshot(data: &[u8]) -> Result<Vec<Self>> {
+        let cut = || {
+            let expected = format!("at least {SNAPSHOT_ENTRIES_AT} bytes");
+            Error::corrupt_index("snapshot header", 0, expected, data.len())
+        };
+        let version = get_i16(data, 0).ok_or_else(cut)?;
+        let crc = get_u32(data, SNAPSHOT_CRC_AT).ok_or_else(cut)?;
+        let count = get_i32(data, SNAPSHOT_COUNT_AT).ok_or_else(cut)?;
+        if version != SNAPSHOT_VERSION {
+            return Err(Error::corrupt_index(
+                "snapshot version",
+                0,
+                SNAPSHOT_VERSION,
+                version,
+            ));
+        }
+        let computed = crc32c::crc32c(data.get(SNAPSHOT_COUNT_AT..).unwrap_or_default());
+        if computed != crc {
+            return Err(Error::corrupt_index(
+                "snapshot crc (CRC-32C)",
+                SNAPSHOT_CRC_AT as u64,
+                format_args!("{crc:#010x} as stored"),
+                format_args!("{computed:#010x} over the bytes"),
+            ));
+        }
+        let entries = data.get(SNAPSHOT_ENTRIES_AT..).unwrap_or_default();
+        let whole = entries.chunks_exact(PRODUCER_STATE_SIZE);
+        if usize::try_from(count).ok() != Some(whole.len()) || !whole.remainder().is_empty() {
+            return Err(Error::corrupt_index(
+                "snapshot count",
+                SNAPSHOT_COUNT_AT as u64,
+                format_args!("what {} bytes hold", entries.len()),
+                count,
+            ));
+        }
+        Ok(whole.filter_map(Self::parse).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    /// `TransactionIndexTest`'s entry.
+    #[test]
+    fn an_aborted_transaction() {
+        let data = hex("0000 00000000000f01c5 0000000000000089 000000000000012b 00000000000000c8");
+        assert_eq!(
+            AbortedTxn::parse(&data),
+            Some(AbortedTxn {
+                version: 0,
+                producer_id: 983_493,
+                first_offset: 137,
+                last_offset: 299,
+                last_stable_offset: 200
+            })
+        );
+        assert_eq!(AbortedTxn::parse(&data[..33]), None);
+    }
+
+    const SNAPSHOT: &str = "0001ea6551fb000000010000000000000001000c0000000500000000000000640000\
+                            0002000000000001e2400000000dffffffffffffffff";
+
+    /// `ProducerStateManagerTest`'s snapshot.
+    #[test]
+    fn a_snapshot() {
+        assert_eq!(
+            ProducerState::parse_snapshot(&hex(SNAPSHOT)).unwrap(),
+            [ProducerState {
+                producer_id: 1,
+                producer_epoch: 12,
+                last_sequence: 5,
+                last_offset: 100,
+                offset_delta: 2,
+                timestamp: 123_456,
+                coordinator_epoch: 13,
+                current_txn_first_offset: -1
+            }]
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_snapshot_is_seen() {
+        let good = hex(SNAPSHOT);
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(ProducerState::parse_snapshot(&bad).is_err(), "bit {bit}");
+        }
+        for end in 0..good.len() {
+            assert!(ProducerState::parse_snapshot(&good[..end]).is_err());
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Names of files and folders in a log dir (`LogFileUtils`, `UnifiedLog`, `TopicPartition`).
+//!
+//! | name | is |
+//! |---|---|
+//! | `NNNNNNNNNNNNNNNNNNNN.log` | a segment's batches; 20 digits, the base offset |
+//! | `N.index` `N.timeindex` `N.txnindex` | its indexes |
+//! | `N.snapshot` | producer state up to offset N |
+//! | any of them + `.deleted` `.cleaned` `.swap` | on its way out, half written, ready to take its place |
+//! | `topic-P` | a live partition folder; split at the last `-` |
+//! | `topic-P.<uuid>-delete` `-future` `-stray` | one on its way out, on its way in, lost |
+
+use crate::types::{Offset, TopicPartition};
+
+/// Digits of a base offset in a file name (`LogFileUtils.filenamePrefixFromOffset`).
+pub const OFFSET_DIGITS: usize = 20;
+/// Longest topic name (`Topic.MAX_NAME_LENGTH`).
+const MAX_TOPIC_LEN: usize = 249;
+/// The metadata log's topic (KIP-595).
+pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+/// Tiered storage's index cache; no partition (`RemoteIndexCache.DIR_NAME`).
+pub const REMOTE_LOG_INDEX_CACHE: &str = "remote-log-index-cache";
+
+/// What a segment's file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    /// Batches.
+    Log,
+    /// Offset index.
+    OffsetIndex,
+    /// Time index.
+    TimeIndex,
+    /// Aborted transactions.
+    TxnIndex,
+    /// Producer snapshot.
+    Snapshot,
+}
+
+impl FileKind {
+    const ALL: [Self; 5] = [
+        Self::Log,
+        Self::OffsetIndex,
+        Self::TimeIndex,
+        Self::TxnIndex,
+        Self::Snapshot,
+    ];
+
+    /// The suffix, dot included.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Log => ".log",
+            Self::OffsetIndex => ".index",
+            Self::TimeIndex => ".timeindex",
+            Self::TxnIndex => ".txnindex",
+            Self::Snapshot => ".snapshot",
+        }
+    }
+}
+
+/// Where a file is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileState {
+    /// In use.
+    Live,
+    /// To be unlinked soon.
+    Deleted,
+    /// Half written by the cleaner or by a split.
+    Cleaned,
+    /// Finished by the cleaner or by a split; takes its final name at the next start.
+    Swap,
+}
+
+impl FileState {
+    const ALL: [Self; 4] = [Self::Live, Self::Deleted, Self::Cleaned, Self::Swap];
+
+    /// The last suffix, dot included; empty for a live file.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Live => "",
+            Self::Deleted => ".deleted",
+            Self::Cleaned => ".cleaned",
+            Self::Swap => ".swap",
+        }
+    }
+}
+
+/// The name of one of a segment's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileName {
+    /// Base offset; of a snapshot, the offset it ends before.
+    pub offset: Offset,
+    /// What it holds.
+    pub kind: FileKind,
+    /// Where it is in its life.
+    pub state: FileState,
+}
+
+impl FileName {
+    /// A live file's name.
+    #[must_use]
+    pub const fn new(offset: Offset, kind: FileKind) -> Self {
+        Self {
+            offset,
+            kind,
+            state: FileState::Live,
+        }
+    }
+
+    /// Takes a file's name apart; `None` for anything that is not one of a segment's files.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let offset = base_offset(name)?;
+        let rest = name.get(OFFSET_DIGITS..)?;
+        FileKind::ALL.into_iter().find_map(|kind| {
+            let tail = rest.strip_prefix(kind.suffix())?;
+            let state = FileState::ALL
+                .into_iter()
+                .find(|state| state.suffix() == tail)?;
+            Some(Self {
+                offset,
+                kind,
+                state,
+            })
+        })
+    }
+}
+
+impl std::fmt::Display for FileName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, state) = (self.kind.suffix(), self.state.suffix());
+        write!(f, "{:0OFFSET_DIGITS$}{kind}{state}", self.offset)
+    }
+}
+
+/// The offset a file name begins with: exactly 20 digits, then a dot or a dash.
+#[must_use]
+pub fn base_offset(name: &str) -> Option<Offset> {
+    let digits = name.get(..OFFSET_DIGITS)?;
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    match name.as_bytes().get(OFFSET_DIGITS) {
+        Some(b'.' | b'-') => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+/// What a partition folder is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FolderState {
+    /// A replica in use.
+    Live,
+    /// Scheduled for removal.
+    Delete,
+    /// A copy being built for a move between log dirs.
+    Future,
+    /// A replica this broker should not have.
+    Stray,
+}
+
+impl FolderState {
+    /// Kafka's word for it, which is also the folder's last suffix.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Delete => "delete",
+            Self::Future => "future",
+            Self::Stray => "stray",
+        }
+    }
+}
+
+/// The name of a partition folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FolderName {
+    /// Whose records it holds.
+    pub topic_partition: TopicPartition,
+    /// What it is for.
+    pub state: FolderState,
+}
+
+impl FolderName {
+    /// Takes a folder's name apart as `UnifiedLog.parseTopicPartitionName` does; `None` where Kafka would refuse it.
+    ///
+    /// ```
+    /// use kafkalog::format::file_name::{FolderName, FolderState};
+    /// let name = FolderName::parse("a.b-c-12.0123456789abcdef0123456789abcdef-delete").unwrap();
+    /// assert_eq!(name.topic_partition.to_string(), "a.b-c-12");
+    /// assert_eq!(name.state, FolderState::Delete);
+    /// ```
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let (stem, state) = [FolderState::Delete, FolderState::Future, FolderState::Stray]
+            .into_iter()
+            .find_map(|state| {
+                let stem = name.strip_suffix(state.name())?.strip_suffix('-')?;
+                Some((stem, state))
+            })
+            .map_or(Some((name, FolderState::Live)), |(stem, state)| {
+                let (stem, unique) = stem.rsplit_once('.')?;
+                let has_words = !unique.is_empty() && !unique.contains(char::is_whitespace);
+                has_words.then_some((stem, state))
+            })?;
+        let (topic, partition) = stem.rsplit_once('-')?;
+        if !is_topic_name(topic) || !partition.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let partition = partition.parse().ok()?;
+        Some(Self {
+            topic_partition: TopicPartition::new(topic, partition),
+            state,
+        })
+    }
+}
+
+/// Whether Kafka takes `name` for a topic (`Topic.validate`).
+#[must_use]
+pub fn is_topic_name(name: &str) -> bool {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    (1..=MAX_TOPIC_LEN).contains(&name.len())
+        && !matches!(name, "." | "..")
+        && name.bytes().all(legal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart_and_together_again() {
+        for (text, offset, kind, state) in [
+            (
+                "00000000000000000000.log",
+                0,
+                FileKind::Log,
+                FileState::Live,
+            ),
+            (
+                "00000000002147483648.index",
+                1 << 31,
+                FileKind::OffsetIndex,
+                FileState::Live,
+            ),
+            (
+                "09223372036854775807.timeindex.deleted",
+                i64::MAX,
+                FileKind::TimeIndex,
+                FileState::Deleted,
+            ),
+            (
+                "00000000000000000042.txnindex.cleaned",
+                42,
+                FileKind::TxnIndex,
+                FileState::Cleaned,
+            ),
+            (
+                "00000000000000000042.snapshot.swap",
+                42,
+                FileKind::Snapshot,
+                FileState::Swap,
+            ),
+        ] {
+            let name = FileName {
+                offset,
+                kind,
+                state,
+            };
+            assert_eq!(FileName::parse(text), Some(name));
+            assert_eq!(name.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_segment_file() {
+        for text in [
+            "24.log",
+            "foo.log",
+            "",
+            "00000000000000000000.logx",
+            "00000000000000000000.log.tmp",
+            "+0000000000000000000.log",
+            "99999999999999999999.log",
+            "000000000000000000000.log",
+            "00000000000000000000-0000000000.checkpoint",
+            "partition.metadata",
+            "0000000000000000000\u{e9}.log",
+        ] {
+            assert_eq!(FileName::parse(text), None, "{text}");
+        }
+        assert_eq!(
+            base_offset("00000000000000000007-0000000001.checkpoint"),
+            Some(7)
+        );
+    }
+
+    #[test]
+    fn folders() {
+        let uuid = "0123456789abcdef0123456789abcdef";
+        for (name, topic, partition, state) in [
+            ("t-0".to_owned(), "t", 0, FolderState::Live),
+            ("a-b.c_d-17".to_owned(), "a-b.c_d", 17, FolderState::Live),
+            (
+                format!("a.b-3.{uuid}-delete"),
+                "a.b",
+                3,
+                FolderState::Delete,
+            ),
+            (format!("t-0.{uuid}-future"), "t", 0, FolderState::Future),
+            (format!("t-0.{uuid}-stray"), "t", 0, FolderState::Stray),
+        ] {
+            let parsed = FolderName::parse(&name).unwrap();
+            assert_eq!(
+                parsed.topic_partition,
+                TopicPartition::new(topic, partition)
+            );
+            assert_eq!(parsed.state, state);
+        }
+        for name in [
+            "t",
+            "-0",
+            "t-",
+            "t-x",
+            "t-+1",
+            "t-99999999999",
+            "t-0-delete",
+            "t-0.-stray",
+            "remote-log-index-cache",
+            "a b-0",
+            "..-0",
+            "",
+        ] {
+            assert_eq!(FolderName::parse(name), None, "{name}");
+        }
+    }
+}
