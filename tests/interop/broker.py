@@ -1,0 +1,279 @@
+"""A real broker for the tests: one KRaft node from Maven's jars, and a client of it that speaks JSON lines.
+
+The jars and the witness (``tests/interop/witness``, Java) are built by Maven once; what is missing is said by
+``Missing``, so that a test can be skipped with the reason, or fail where it is required.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing_extensions import Self
+
+PROJECT = Path(__file__).resolve().parent / "witness"
+START_SECONDS = 90.0
+
+
+class Missing(RuntimeError):
+    """Java or Maven is not there, or Maven could not get the jars."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The class path of Kafka and of our Java."""
+
+    class_path: str
+
+    @classmethod
+    def build(cls) -> Witness:
+        """Compile the project; quick when nothing changed."""
+        for tool in ("java", "mvn"):
+            if shutil.which(tool) is None:
+                msg = f"{tool} is not installed: it is needed to ask Kafka's own classes"
+                raise Missing(msg)
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "compile"], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=900
+        )
+        if done.returncode != 0:
+            msg = "Maven could not build the witness:\n" + done.stdout[-3000:]
+            raise Missing(msg)
+        target = PROJECT / "target"
+        jars = (target / "classpath").read_text(encoding="utf-8").strip()
+        return cls(f"{target / 'classes'}:{jars}")
+
+    def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
+        """Give the command line of a Java program."""
+        flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlevel={level}"]
+        return ["java", *flags, "-cp", self.class_path, main, *args]
+
+    def run(self, *args: str) -> str:
+        """Run one command of the witness to its end and give what it printed."""
+        done = subprocess.run(
+            self.command("witness.Main", *args), capture_output=True, text=True, check=False, timeout=600
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+
+def free_ports(count: int) -> list[int]:
+    """Give ports that were free a moment ago."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+class Driver:
+    """The Java client of one broker: ``ask("create", topic=..., ...)``."""
+
+    def __init__(self, witness: Witness, bootstrap: str, errors: Path) -> None:
+        """Start it; it connects by itself."""
+        self._errors = errors.open("ab")
+        self._process = subprocess.Popen(
+            witness.command("witness.Main", "drive", bootstrap),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def ask(self, do: str, **args: Any) -> Any:
+        """Send one command and wait for its answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, **args}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            msg = f"the client ended: {self._process.wait()}"
+            raise RuntimeError(msg)
+        answer = json.loads(line)
+        if "error" in answer:
+            msg = f"{do} {args}: {answer['error']}"
+            raise RuntimeError(msg)
+        return answer["ok"]
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+
+@dataclass
+class Broker:
+    """One broker, combined with its controller, on log dirs ``data-0`` and ``data-1`` below ``home``."""
+
+    witness: Witness
+    home: Path
+    overrides: dict[str, str] = field(default_factory=dict)
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Choose ports and write the settings."""
+        self.port, self.controller = free_ports(2)
+        self.work = self.home.parent / f"{self.home.name}-work"
+        self.work.mkdir(parents=True)
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._driver: Driver | None = None
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller}",
+            "log.dirs": ",".join(str(d) for d in self.log_dirs),
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.cleaner.backoff.ms": "200",
+            "log.cleaner.dedupe.buffer.size": "4194304",
+            "log.index.size.max.bytes": "65536",
+            "log.initial.task.delay.ms": "200",
+            "log.retention.check.interval.ms": "300",
+            "log.retention.ms": "-1",
+            "log.segment.delete.delay.ms": "300",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            **self.overrides,
+        }
+        self._settings = self.work / "broker.properties"
+        self._settings.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """Both log dirs."""
+        return [self.home / "data-0", self.home / "data-1"]
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def driver(self) -> Driver:
+        """The client; there while the broker runs."""
+        assert self._driver is not None, "the broker does not run"
+        return self._driver
+
+    @property
+    def output(self) -> str:
+        """The end of what broker and client said, for a failing test."""
+        texts = [p.read_text(errors="replace")[-4000:] for p in sorted(self.work.glob("*.log"))]
+        return "\n".join(texts)
+
+    def format(self) -> Broker:
+        """Format the log dirs."""
+        args = ("format", "--standalone", "-t", "kafkalogTESTclusterAA", "-c", str(self._settings))
+        done = subprocess.run(
+            self.witness.command("kafka.tools.StorageTool", *args), capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return self
+
+    def start(self) -> Broker:
+        """Start the broker and wait until it answers."""
+        with (self.work / "broker.log").open("ab") as log:
+            command = self.witness.command("kafka.Kafka", str(self._settings), level="warn", heap="768m")
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.work)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            assert self._process.poll() is None, f"the broker ended\n{self.output}"
+            assert time.monotonic() < deadline, f"the broker did not start\n{self.output}"
+            with socket.socket() as probe:
+                probe.settimeout(1)
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    break
+            time.sleep(0.2)
+        self._driver = Driver(self.witness, self.bootstrap, self.work / "driver.log")
+        while self._driver.ask("ready") == 0:
+            assert time.monotonic() < deadline, f"the broker did not register\n{self.output}"
+            time.sleep(0.2)
+        return self
+
+    def create(self, topic: str, partitions: int = 1, **config: str | int) -> None:
+        """Create a topic; ``segment_bytes`` stands for the internal setting that may be small."""
+        named = {k.replace("_", "."): str(v) for k, v in config.items()}
+        if "segment.bytes" in named:
+            named["internal.segment.bytes"] = named.pop("segment.bytes")
+        self.topics[topic] = named
+        self.driver.ask("create", topic=topic, partitions=partitions, config=named)
+
+    def folder(self, topic: str, partition: int = 0) -> Path:
+        """Give the folder of a partition, in whichever log dir it lies."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for log_dir in self.log_dirs:
+                if (log_dir / f"{topic}-{partition}").is_dir():
+                    return log_dir / f"{topic}-{partition}"
+            time.sleep(0.05)
+        msg = f"{topic}-{partition} in none of {self.log_dirs}"
+        raise FileNotFoundError(msg)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+        if self._process is not None:
+            self._process.send_signal(how)
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise
+            finally:
+                self._process = None
+
+    def stop(self) -> None:
+        """Stop cleanly."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        """Format and start."""
+        self.format().start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Never leave a process behind."""
+        self.kill()
+
+
+@contextmanager
+def answered(broker: Broker) -> Iterator[Path]:
+    """Ask Kafka's classes about everything a stopped broker left, in the corpus format, and give the case's folder."""
+    expected = broker.home / "expected"
+    expected.mkdir(exist_ok=True)
+    case = {"kafka_version": "4.3.1", "topics": broker.topics}
+    (expected / "case.json").write_text(json.dumps(case), encoding="utf-8")
+    broker.witness.run("expect", str(broker.home))
+    yield broker.home

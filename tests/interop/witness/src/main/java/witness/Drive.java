@@ -1,0 +1,155 @@
+package witness;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * A client of the broker for the tests: one JSON object a line on standard input ({@code {"do": ...}}), one answer a
+ * line on standard output ({@code {"ok": ...}} or {@code {"error": ...}}).
+ */
+final class Drive implements AutoCloseable {
+    private final String bootstrap;
+    private final Admin admin;
+    private final Writer writer;
+
+    private Drive(String bootstrap) {
+        this.bootstrap = bootstrap;
+        admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", "60000",
+            "reconnect.backoff.max.ms", "200"));
+        writer = new Writer(bootstrap);
+    }
+
+    static void serve(String bootstrap) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        try (Drive drive = new Drive(bootstrap)) {
+            for (String line = in.readLine(); line != null; line = in.readLine()) {
+                Map<String, Object> answer;
+                try {
+                    answer = Lines.row("ok", drive.answer(Lines.JSON.readTree(line)));
+                } catch (Exception e) {
+                    answer = Lines.row("error", e.toString());
+                }
+                System.out.println(Lines.JSON.writeValueAsString(answer));
+            }
+        }
+    }
+
+    private static Map<String, String> strings(JsonNode node) {
+        Map<String, String> all = new HashMap<>();
+        node.properties().forEach(e -> all.put(e.getKey(), e.getValue().asText()));
+        return all;
+    }
+
+    private Object answer(JsonNode ask) throws Exception {
+        String topic = ask.path("topic").asText();
+        TopicPartition tp = new TopicPartition(topic, ask.path("partition").asInt());
+        switch (ask.path("do").asText()) {
+            case "ready":
+                return admin.describeCluster().nodes().get().size();
+            case "create":
+                admin.createTopics(List.of(new NewTopic(topic, Optional.of(ask.path("partitions").asInt(1)),
+                    Optional.of((short) 1)).configs(strings(ask.path("config"))))).all().get();
+                return null;
+            case "alter":
+                List<AlterConfigOp> changes = new ArrayList<>();
+                strings(ask.path("config")).forEach((k, v) ->
+                    changes.add(new AlterConfigOp(new ConfigEntry(k, v), AlterConfigOp.OpType.SET)));
+                admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.TOPIC, topic), changes)).all().get();
+                return null;
+            case "delete":
+                writer.forget(topic);
+                admin.deleteTopics(List.of(topic)).all().get();
+                return null;
+            case "trim":
+                return admin.deleteRecords(Map.of(tp, RecordsToDelete.beforeOffset(ask.path("before").asLong())))
+                    .lowWatermarks().get(tp).get().lowWatermark();
+            case "write":
+                return writer.write(topic, ask.path("partitions").asInt(1), ask.path("seed").asLong(), ask.path("batches").asInt(),
+                    ask.path("keyed").asBoolean());
+            case "leave-open":
+                return writer.leaveOpen(topic, tp.partition());
+            case "start":
+                List<String> topics = new ArrayList<>();
+                ask.path("topics").forEach(t -> topics.add(t.asText()));
+                writer.start(topics, ask.path("partitions").asInt(1), ask.path("seed").asLong());
+                return null;
+            case "stop":
+                return writer.stop();
+            case "consume":
+                return consume(tp, ask.path("isolation").asText("read_uncommitted"), Path.of(ask.path("file").asText()));
+            case "list":
+                return list(tp, ask.path("timestamps"));
+            default:
+                throw new IllegalArgumentException(ask.toString());
+        }
+    }
+
+    /** Everything from the beginning, as JSON lines: what a real consumer gets. */
+    private Object consume(TopicPartition tp, String isolation, Path file) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "isolation.level", isolation,
+            "enable.auto.commit", "false", "auto.offset.reset", "earliest");
+        Lines out = new Lines();
+        long count = 0;
+        try (var consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.assign(List.of(tp));
+            consumer.seekToBeginning(List.of(tp));
+            long end = consumer.endOffsets(List.of(tp)).get(tp);
+            while (consumer.position(tp) < end) {
+                for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(500)).records(tp)) {
+                    List<List<String>> headers = new ArrayList<>();
+                    for (Header h : r.headers()) headers.add(Arrays.asList(h.key(), Lines.text(h.value())));
+                    out.add("offset", r.offset(), "timestamp", r.timestamp(), "timestamp_type", r.timestampType().name,
+                        "key", Lines.text(r.key()), "value", Lines.text(r.value()), "headers", headers,
+                        "leader_epoch", r.leaderEpoch().orElse(-1));
+                    count++;
+                }
+            }
+        }
+        Files.write(file, out.utf8());
+        return count;
+    }
+
+    /** ListOffsets, asked of the broker: -1 latest, -2 earliest, -3 the greatest timestamp, or a time. */
+    private Object list(TopicPartition tp, JsonNode timestamps) throws Exception {
+        List<Object> found = new ArrayList<>();
+        for (JsonNode each : timestamps) {
+            long t = each.asLong();
+            OffsetSpec spec = t == -1 ? OffsetSpec.latest() : t == -2 ? OffsetSpec.earliest()
+                : t == -3 ? OffsetSpec.maxTimestamp() : OffsetSpec.forTimestamp(t);
+            var answer = admin.listOffsets(Map.of(tp, spec)).partitionResult(tp).get();
+            found.add(Arrays.asList(answer.offset(), answer.timestamp(), answer.leaderEpoch().orElse(-1)));
+        }
+        return found;
+    }
+
+    @Override
+    public void close() {
+        writer.close();
+        admin.close(Duration.ofSeconds(1));
+    }
+}
