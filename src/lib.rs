@@ -19,6 +19,7 @@ pub mod compress;
 pub mod format;
 pub mod io;
 
+pub mod index;
 pub mod records;
 
 pub mod segment;

@@ -1,0 +1,76 @@
+//! Nanoseconds a lookup in a 2 MB offset index, targets at random: `cargo bench --bench index`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::arithmetic_side_effects,
+    reason = "a bench prints, and may stop"
+)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use kafkalog::index::Access;
+use kafkalog::index::offset::OffsetIndex;
+use kafkalog::index::time::TimeIndex;
+
+const ENTRIES: u32 = 262_144;
+const LOOKUPS: u32 = 2_000_000;
+
+/// A small generator: the targets need no better one, and the bench no dependency.
+struct Random(u64);
+
+impl Random {
+    const fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        match self.0.checked_rem(bound) {
+            Some(r) => r,
+            None => 0,
+        }
+    }
+}
+
+fn time(name: &str, mut lookup: impl FnMut() -> i64) {
+    let best = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..LOOKUPS {
+                black_box(lookup());
+            }
+            start.elapsed().as_secs_f64() / f64::from(LOOKUPS) * 1e9
+        })
+        .fold(f64::INFINITY, f64::min);
+    println!("{name:<40} {best:7.1} ns");
+}
+
+fn main() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut offset, mut position, mut clock) = (0u64, 0u64, 1_700_000_000_000u64);
+    let (mut offsets, mut times) = (Vec::new(), Vec::new());
+    for _ in 0..ENTRIES {
+        offset += 20 + random.below(41);
+        position += 4096 + random.below(1000);
+        let burst = if random.below(10) == 0 { 5000 } else { 50 };
+        clock += 1 + random.below(burst);
+        let relative = u32::try_from(offset).expect("fits").to_be_bytes();
+        offsets.extend(relative);
+        offsets.extend(u32::try_from(position).expect("fits").to_be_bytes());
+        times.extend(clock.to_be_bytes());
+        times.extend(relative);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("00000000000000000000.index");
+    std::fs::write(&path, &offsets).expect("written");
+    let index = OffsetIndex::open(&path, 0, Access::Closed).expect("opened");
+    time("offset index, 2 MB, mapped", || {
+        index.lookup(random.below(offset).cast_signed()).offset
+    });
+    let index = TimeIndex::from_bytes(times, 0);
+    time("time index, 262144 entries", || {
+        let target = 1_700_000_000_000 + random.below(clock - 1_700_000_000_000);
+        index.lookup(target.cast_signed()).timestamp
+    });
+    time("the generator alone", || random.below(offset).cast_signed());
+}

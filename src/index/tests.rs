@@ -1,0 +1,182 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "tests may overflow, and then fail"
+)]
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::Access;
+use super::offset::OffsetIndex;
+use super::time::TimeIndex;
+use super::txn::TransactionIndex;
+
+fn offset_bytes(entries: &[(i32, i32)]) -> Vec<u8> {
+    let bytes = |&(offset, position): &(i32, i32)| [offset.to_be_bytes(), position.to_be_bytes()];
+    entries.iter().flat_map(bytes).flatten().collect()
+}
+
+fn time_bytes(entries: &[(i64, i32)]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (timestamp, offset) in entries {
+        all.extend(timestamp.to_be_bytes());
+        all.extend(offset.to_be_bytes());
+    }
+    all
+}
+
+fn rising() -> impl Strategy<Value = Vec<(i32, i32)>> {
+    prop::collection::vec((1..5000i32, 1..100_000i32), 0..300).prop_map(|steps| {
+        let mut at = (0, 0);
+        let mut next = |(o, p): (i32, i32)| {
+            at = (at.0 + o, at.1 + p);
+            at
+        };
+        steps.into_iter().map(&mut next).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn offset_lookup_is_a_linear_search(entries in rising(), zeros in 0..40usize, targets in prop::collection::vec(-10..1_600_000i64, 20)) {
+        let base = 45;
+        let mut bytes = offset_bytes(&entries);
+        bytes.resize(bytes.len() + zeros * 8, 0);
+        let index = OffsetIndex::from_bytes(bytes, base);
+        prop_assert_eq!(index.entries(), entries.len());
+        prop_assert_eq!(index.max_entries(), entries.len() + zeros);
+        let edges = entries.iter().flat_map(|e| [e.0 - 1, e.0, e.0 + 1]).map(i64::from);
+        for target in targets.into_iter().chain(edges).chain([i64::MIN, i64::MAX - base, i64::MAX]) {
+            let expected = entries.iter().rev().find(|e| i64::from(e.0) <= target).map_or((0, 0), |&e| e);
+            let found = index.lookup(target.saturating_add(base));
+            prop_assert_eq!((found.offset, found.position), (base + i64::from(expected.0), expected.1));
+        }
+    }
+
+    /// Wrong bytes give wrong entries, yet always one of the entries, and never a panic.
+    #[test]
+    fn any_bytes_can_be_searched(bytes in prop::collection::vec(any::<u8>(), 0..600), target in any::<i64>(), base in any::<i64>()) {
+        let offsets = OffsetIndex::from_bytes(bytes.clone(), base);
+        let found = offsets.lookup(target);
+        prop_assert!(found == offsets.lookup(i64::MIN) || offsets.iter().any(|e| e == found));
+        let _ = (offsets.sanity_check(), offsets.last_entry(), offsets.entry(usize::MAX));
+        let times = TimeIndex::from_bytes(bytes, base);
+        let found = times.lookup(target);
+        prop_assert!(found.timestamp == -1 || times.iter().any(|e| e == found));
+        let _ = (times.sanity_check(), times.last_entry(), times.entry(usize::MAX));
+    }
+}
+
+#[test]
+fn time_lookup() {
+    let entries: Vec<_> = (0..30)
+        .map(|i| (i * 10, i32::try_from(i).unwrap() * 10 + 1))
+        .collect();
+    let index = TimeIndex::from_bytes(time_bytes(&entries), 45);
+    let answer = |t| {
+        let e = index.lookup(t);
+        (e.timestamp, e.offset)
+    };
+    assert_eq!(answer(-5), (-1, 45));
+    assert_eq!(answer(100), (100, 146));
+    assert_eq!(answer(9), (0, 46));
+    assert_eq!(answer(i64::MAX), (290, 45 + 291));
+    assert_eq!((index.last_entry().timestamp, index.entries()), (290, 30));
+}
+
+#[test]
+fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000000.index");
+    for written in [0usize, 1, 2, 511, 512, 1000] {
+        let entries: Vec<_> = (1..=written)
+            .map(|i| i32::try_from(i).unwrap())
+            .map(|i| (i * 3, i * 100))
+            .collect();
+        let mut bytes = offset_bytes(&entries);
+        std::fs::write(&path, &bytes).unwrap();
+        let trimmed = OffsetIndex::open(&path, 0, Access::Closed).unwrap();
+        let copied = OffsetIndex::open(&path, 0, Access::Active).unwrap();
+        bytes.resize(8 * 1024 + 5, 0);
+        std::fs::write(&path, &bytes).unwrap();
+        let tailed = OffsetIndex::open(&path, 0, Access::Closed).unwrap();
+        assert_eq!(trimmed.slots.region.is_mapped(), written > 0);
+        assert!(!copied.slots.region.is_mapped() && !tailed.slots.region.is_mapped());
+        assert_eq!((tailed.entries(), tailed.max_entries()), (written, 1024));
+        for index in [&trimmed, &copied, &tailed] {
+            assert_eq!(
+                index.iter().collect::<Vec<_>>(),
+                trimmed.iter().collect::<Vec<_>>()
+            );
+        }
+        assert!(trimmed.sanity_check().is_ok());
+        assert!(
+            tailed
+                .sanity_check()
+                .unwrap_err()
+                .to_string()
+                .contains("index length")
+        );
+    }
+}
+
+/// What Kafka's classes say of such files (`sanityCheck` of the corpus).
+#[test]
+fn sanity() {
+    assert!(
+        OffsetIndex::from_bytes(vec![0; 80], 7)
+            .sanity_check()
+            .is_ok()
+    );
+    assert!(
+        OffsetIndex::from_bytes(offset_bytes(&[(3, 9), (-1, 10)]), 7)
+            .sanity_check()
+            .is_err()
+    );
+    let mut times = time_bytes(&[(5, 1), (9, 4)]);
+    assert!(
+        TimeIndex::from_bytes(times.clone(), 7)
+            .sanity_check()
+            .is_ok()
+    );
+    times.resize(120, 0);
+    assert!(TimeIndex::from_bytes(times, 7).sanity_check().is_err());
+    assert!(
+        TimeIndex::from_bytes(vec![0; 120], 7)
+            .sanity_check()
+            .is_ok()
+    );
+    assert!(
+        TimeIndex::from_bytes(time_bytes(&[(5, 1), (9, -4)]), 7)
+            .sanity_check()
+            .is_err()
+    );
+}
+
+#[test]
+fn aborted_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000010.txnindex");
+    let entry = |version: i16, last: i64| {
+        let mut bytes = version.to_be_bytes().to_vec();
+        for n in [7, 11, last, 40] {
+            bytes.extend(n.to_be_bytes());
+        }
+        bytes
+    };
+    let read = |parts: &[Vec<u8>], path: &Path| {
+        std::fs::write(path, parts.concat()).unwrap();
+        TransactionIndex::open(path, 10, Access::Closed).unwrap()
+    };
+    let index = read(&[entry(0, 12), entry(0, 30), vec![0; 33]], &path);
+    assert_eq!(
+        (index.entries(), index.entry(1).unwrap().last_offset),
+        (2, 30)
+    );
+    assert_eq!(index.entry(2), None);
+    assert!(index.sanity_check().is_ok());
+    assert!(read(&[entry(0, 9)], &path).sanity_check().is_err());
+    assert!(read(&[entry(1, 12)], &path).sanity_check().is_err());
+    assert_eq!(read(&[], &path).entries(), 0);
+}
