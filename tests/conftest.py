@@ -1,8 +1,9 @@
-"""Shared by every suite: the helpers beside this file are importable."""
+"""Shared by every suite: the helpers beside this file, and those of the interop suite, are importable."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "interop")]

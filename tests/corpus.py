@@ -186,7 +186,8 @@ def checkpoints(log_dir: Path) -> list[Line]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _binary(text: str | None) -> bytes | None:
+def binary(text: str | None) -> bytes | None:
+    """Decode base64, null for null."""
     return None if text is None else base64.b64decode(text)
 
 
@@ -204,9 +205,9 @@ def expected_records(partition: Partition, name: str = "records") -> Columns:
     for line in partition.lines(name):
         if "offset" not in line:
             continue
-        key, value = _binary(line["key"]), _binary(line["value"])
+        key, value = binary(line["key"]), binary(line["value"])
         size, crc = shapes[line["file"], line["batch_position"]]
-        headers = [{"key": k, "value": _binary(v)} for k, v in line["headers"]]
+        headers = [{"key": k, "value": binary(v)} for k, v in line["headers"]]
         row = (
             key,
             value,

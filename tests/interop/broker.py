@@ -191,7 +191,11 @@ class Broker:
         """Format the log dirs."""
         args = ("format", "--standalone", "-t", "kafkalogTESTclusterAA", "-c", str(self._settings))
         done = subprocess.run(
-            self.witness.command("kafka.tools.StorageTool", *args), capture_output=True, text=True, check=False, timeout=120
+            self.witness.command("kafka.tools.StorageTool", *args),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return self
@@ -263,7 +267,9 @@ class Broker:
         self.format().start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Never leave a process behind."""
         self.kill()
 

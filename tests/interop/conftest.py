@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from broker import Broker, Missing, Witness
 
-from broker import Missing, Witness  # noqa: E402  (the path is set above)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,10 @@ def witness() -> Witness:
         if os.environ.get("CI") == "true":
             pytest.fail(f"required in CI: {missing}")
         pytest.skip(str(missing))
+
+
+@pytest.fixture
+def broker(witness: Witness, tmp_path: Path) -> Iterator[Broker]:
+    """A broker that runs; the test may stop, kill and start it."""
+    with Broker(witness, tmp_path / "fresh") as running:
+        yield running

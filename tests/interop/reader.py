@@ -1,0 +1,150 @@
+"""A process that reads one topic of a live directory again and again, and says what it saw.
+
+Usage: ``reader.py LOG_DIR... -- TOPIC PARTITIONS ROUNDS|until-eof compacted|complete``. One JSON line a round on standard
+output; ends when standard input ends. It runs by itself so that a crash of it is seen as one.
+
+In every read offsets must rise, without a gap where nothing compacts; a record must be the one seen before at its
+offset; the end never moves back. What retention removed may be missing at the front.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import sys
+from pathlib import Path
+from typing import Literal
+
+import kafkalog
+
+WAYS: tuple[tuple[Literal["binary", "view"], int], ...] = (("binary", 1), ("view", 1), ("binary", 4), ("view", 4))
+COLUMNS = ["offset", "partition", "timestamp", "key", "value", "headers", "isControl", "segment"]
+
+
+def digest(*parts: object) -> bytes:
+    """A short name for a record's content."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+
+
+class Watcher:
+    """What was seen so far of every partition."""
+
+    def __init__(self, log_dirs: list[str], topic: str, *, compacted: bool) -> None:
+        """Begin with nothing."""
+        self.log_dirs = log_dirs
+        self.topic = topic
+        self.compacted = compacted
+        self.seen: dict[tuple[int, int], bytes] = {}
+        self.ends: dict[int, int] = {}
+        self.rounds = 0
+
+    def read(self) -> dict[str, object]:
+        """Read everything once and compare."""
+        layout, threads = WAYS[self.rounds % len(WAYS)]
+        self.rounds += 1
+        reader = kafkalog.scan(
+            self.log_dirs,
+            topics=self.topic,
+            columns=COLUMNS,
+            include_control=True,
+            layout=layout,
+            threads=threads,
+            batch_rows=(65_536, 100)[self.rounds % 2],
+        )
+        last: dict[int, int] = {}
+        first: dict[int, int] = {}
+        rows = 0
+        for batch in reader:
+            names = batch.schema.names
+            for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
+                offset, partition = row[0], row[1]
+                before = last.get(partition)
+                assert before is None or offset > before, f"{partition}: {offset} behind {before}"
+                if before is not None and not self.compacted:
+                    assert offset == before + 1, f"{partition}: a gap from {before} to {offset}"
+                first.setdefault(partition, offset)
+                last[partition] = offset
+                content = digest(*row[2:7])
+                known = self.seen.setdefault((partition, offset), content)
+                assert known == content, f"{partition}, {offset}: another record than before"
+                rows += 1
+        for partition, end in last.items():
+            # Where nothing is compacted every record below the end was once there, so the end never moves back.
+            assert self.compacted or end >= self.ends.get(partition, -1), f"{partition}: the end moved back to {end}"
+            self.ends[partition] = end
+        return {"rows": rows, "first": first, "last": last}
+
+    def look(self) -> int:
+        """Ask the other questions: folders, segments, lookups by offset and time, statistics."""
+        asked = 0
+        for log_dir in self.log_dirs:
+            for folder in kafkalog.LogDir(log_dir).partitions():
+                if folder.topic != self.topic:
+                    continue
+                try:
+                    log = kafkalog.PartitionLog(Path(log_dir) / f"{folder.topic}-{folder.partition}")
+                    start, end = log.log_start_offset, log.log_end_offset
+                    assert start <= end
+                    for offset in (start, (start + end) // 2, end):
+                        found = log.lookup(offset)
+                        assert found is None or found.offset >= offset
+                    stamped = log.offset_of_max_timestamp()
+                    if stamped is not None:
+                        log.offset_for_timestamp(stamped.timestamp)
+                    log.statistics()
+                    asked += 1
+                except FileNotFoundError:
+                    # The topic was deleted between the listing and the question.
+                    assert not (Path(log_dir) / f"{folder.topic}-{folder.partition}").exists()
+        return asked
+
+
+def held() -> list[str]:
+    """Files that this process holds open for writing, and its locks."""
+    found = []
+    for entry in Path("/proc/self/fdinfo").iterdir():
+        try:
+            flags = next(line for line in entry.read_text().splitlines() if line.startswith("flags:"))
+            target = os.readlink(f"/proc/self/fd/{entry.name}")
+        except (FileNotFoundError, StopIteration):
+            continue
+        if int(flags.split()[1], 8) & (os.O_WRONLY | os.O_RDWR) and target.startswith("/") and "/data-" in target:
+            found.append(target)
+    locks = Path("/proc/locks").read_text().splitlines()
+    found += [lock for lock in locks if f" {os.getpid()} " in lock]
+    return found
+
+
+def main() -> int:
+    """Read until standard input ends."""
+    split = sys.argv.index("--")
+    topic, kind = sys.argv[split + 1 : split + 3]
+    watcher = Watcher(sys.argv[1:split], topic, compacted=kind == "compacted")
+    gone = False
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        try:
+            answer = watcher.read()
+            answer["asked"] = watcher.look()
+            assert not gone, "the topic came back"
+        except FileNotFoundError as error:
+            # Only a deleted topic is allowed to be missing, and then for good.
+            if any((Path(d) / f"{topic}-{p}").exists() for d in watcher.log_dirs for p in range(8)):
+                raise
+            gone = True
+            answer = {"gone": str(error)}
+        except ValueError as error:
+            if "topic" not in str(error) or any(
+                (Path(d) / f"{topic}-{p}").exists() for d in watcher.log_dirs for p in range(8)
+            ):
+                raise
+            gone = True
+            answer = {"gone": str(error)}
+        answer["held"] = held()
+        print(json.dumps(answer), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
