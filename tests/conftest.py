@@ -1,9 +1,8 @@
-"""Shared by every suite: the helpers beside this file, and those of the interop suite, are importable."""
+"""Shared by every suite: `corpus` and `interop.broker` are importable."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "interop")]
+sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -19,16 +19,34 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ALL = ("*",)
 
+MANIFEST = """\
+# Golden: logs that real brokers wrote, and what Kafka read in them
+
+Written by `recipe.py`, which copies whole partition folders out of a larger corpus; change it and run it again rather
+than editing here. Layout: `<case>/<log dir>/...` as the broker left it (without `.lock`; modification times are not
+kept) and `<case>/expected/`: what the classes of Kafka 4.3.1 read there, as gzipped JSON lines per partition
+(`records`, `batches`: the files as they lie; `index.<file>`; `load`, `lookup-offset`, `lookup-time`, `committed`: the
+log as a starting broker has it, modification times 0; `lookup-time-late-mtime`: the same in the year 2100). Partitions
+of a log dir `KIND-N` other than `data-N` have theirs in `expected/KIND-<partition>/`. `expected/case.json` has the
+broker's version and settings. Cases of Kafka 4.3.1 were written from seed 1, older ones by brokers of the named version
+from seed 20151. `MANIFEST.sha256` has a line for each folder: the SHA-256 of what `sha256sum` prints for its files, in
+the order of their names. `corrupt/` is made by `corrupt/make.py`.
+"""
+
 # case -> what it is here for, and the folders taken ("*": every one)
 SELECTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "clean-restarts": (
-        "two whole log dirs of a broker restarted six times: every codec, transactions, leader epochs, a "
-        "compacted topic, all checkpoints, the metadata log. The README's export reads this one",
+        (
+            "two whole log dirs of a broker restarted six times: every codec, transactions, leader epochs, a "
+            "compacted topic, all checkpoints, the metadata log. The README's export reads this one"
+        ),
         ALL,
     ),
     "codecs": (
-        "one codec a partition with odd keys, values and headers (null, empty, repeated); the broker's own "
-        "recompression; codecs that change inside one partition",
+        (
+            "one codec a partition with odd keys, values and headers (null, empty, repeated); the broker's own "
+            "recompression; codecs that change inside one partition"
+        ),
         (
             "data-0/broker-lz4-0",
             "data-0/broker-zstd-0",
@@ -41,8 +59,10 @@ SELECTION: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "compact": (
-        "after the cleaner: offset gaps, tombstones with and without delete horizon, empty batches, "
-        "transaction markers, a dirty tail",
+        (
+            "after the cleaner: offset gaps, tombstones with and without delete horizon, empty batches, "
+            "transaction markers, a dirty tail"
+        ),
         (
             "data-0/compact-codecs-0",
             "data-0/compact-delete-0",
@@ -55,8 +75,10 @@ SELECTION: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "empties": (
-        "nothing, one record, one record a segment, everything aborted, expired or deleted; killed-0: a "
-        "preallocated log with a tail of zeros, preallocated indexes",
+        (
+            "nothing, one record, one record a segment, everything aborted, expired or deleted; killed-0: a "
+            "preallocated log with a tail of zeros, preallocated indexes"
+        ),
         (
             "data-0/all-deleted-0",
             "data-0/never-written-0",
@@ -106,8 +128,10 @@ SELECTION: dict[str, tuple[str, tuple[str, ...]]] = {
         ("data-0/__cluster_metadata-0", "data-0/topic-0-1-1"),
     ),
     "retention": (
-        "log start offset above zero: by time, by DeleteRecords inside a segment and to the end, with "
-        "transactions, compacted",
+        (
+            "log start offset above zero: by time, by DeleteRecords inside a segment and to the end, with "
+            "transactions, compacted"
+        ),
         (
             "data-0/compact-deleted-0",
             "data-0/records-all-deleted-0",
@@ -267,27 +291,13 @@ def digest(folder: Path) -> str:
 
 def manifest(taken: dict[str, list[str]]) -> str:
     """Write the manifest's text."""
-    lines = [
-        "# Golden: logs that real brokers wrote, and what Kafka read in them",
-        "",
-        "Written by `recipe.py`, which copies whole partition folders out of a larger corpus; change it and run it",
-        "again rather than editing here. Layout: `<case>/<log dir>/...` as the broker left it (without `.lock`;",
-        "modification times are not kept) and `<case>/expected/`: what the classes of Kafka 4.3.1 read there, as gzipped",
-        "JSON lines per partition (`records`, `batches`: the files as they lie; `index.<file>`; `load`, `lookup-offset`,",
-        "`lookup-time`, `committed`: the log as a starting broker has it, modification times 0;",
-        "`lookup-time-late-mtime`: the same in the year 2100). Partitions of a log dir `KIND-N` other than `data-N` have",
-        "theirs in `expected/KIND-<partition>/`. `expected/case.json` has the broker's version and settings.",
-        "Cases of Kafka 4.3.1 were written from seed 1, older ones by brokers of the named version from seed 20151.",
-        "`MANIFEST.sha256` has a line for each folder: the SHA-256 of what `sha256sum` prints for its files, in the order",
-        "of their names. `corrupt/` is made by `corrupt/make.py`.",
-        "",
-    ]
+    lines = [MANIFEST]
     for name, folders in taken.items():
         case = HERE / name
         version = json.loads((case / "expected" / "case.json").read_text(encoding="utf-8"))["kafka_version"]
         lines += [f"## {name}", "", f"Kafka {version}: {SELECTION[name][0]}.", ""]
         lines += ["| folder | segments | batches | records | magic | codecs |", "|---|---|---|---|---|---|"]
-        lines += [summary(case, folder) for folder in folders]
+        lines += [summary(case, folder) for folder in kept]
         lines.append("")
     return "\n".join(lines)
 
@@ -305,8 +315,8 @@ def main(roots: list[str]) -> int:
             shutil.rmtree(target)
         taken[name] = copy_case(found[0], folders, target)
     (HERE / "MANIFEST.md").write_text(manifest(taken), encoding="utf-8")
-    folders = sorted({file.parent for name in taken for file in (HERE / name).rglob("*") if file.is_file()})
-    sums = [f"{digest(folder)}  {folder.relative_to(HERE).as_posix()}\n" for folder in folders]
+    kept = sorted({file.parent for name in taken for file in (HERE / name).rglob("*") if file.is_file()})
+    sums = [f"{digest(folder)}  {folder.relative_to(HERE).as_posix()}\n" for folder in kept]
     (HERE / "MANIFEST.sha256").write_text("".join(sums), encoding="utf-8")
     return 0
 

@@ -1,7 +1,7 @@
 """A real broker for the tests: one KRaft node from Maven's jars, and a client of it that speaks JSON lines.
 
 The jars and the witness (``tests/interop/witness``, Java) are built by Maven once; what is missing is said by
-``Missing``, so that a test can be skipped with the reason, or fail where it is required.
+``MissingToolError``, so that a test can be skipped with the reason, or fail where it is required.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
     from typing_extensions import Self
 
 PROJECT = Path(__file__).resolve().parent / "witness"
 START_SECONDS = 90.0
 
 
-class Missing(RuntimeError):
+class MissingToolError(RuntimeError):
     """Java or Maven is not there, or Maven could not get the jars."""
 
 
@@ -42,13 +43,13 @@ class Witness:
         for tool in ("java", "mvn"):
             if shutil.which(tool) is None:
                 msg = f"{tool} is not installed: it is needed to ask Kafka's own classes"
-                raise Missing(msg)
+                raise MissingToolError(msg)
         done = subprocess.run(
             ["mvn", "-q", "-B", "compile"], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=900
         )
         if done.returncode != 0:
             msg = "Maven could not build the witness:\n" + done.stdout[-3000:]
-            raise Missing(msg)
+            raise MissingToolError(msg)
         target = PROJECT / "target"
         jars = (target / "classpath").read_text(encoding="utf-8").strip()
         return cls(f"{target / 'classes'}:{jars}")
@@ -220,7 +221,7 @@ class Broker:
             time.sleep(0.2)
         return self
 
-    def create(self, topic: str, partitions: int = 1, **config: str | int) -> None:
+    def create(self, topic: str, partitions: int = 1, **config: str | float) -> None:
         """Create a topic; ``segment_bytes`` stands for the internal setting that may be small."""
         named = {k.replace("_", "."): str(v) for k, v in config.items()}
         if "segment.bytes" in named:

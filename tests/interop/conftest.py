@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker import Broker, Missing, Witness
+from interop.broker import Broker, MissingToolError, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ def witness() -> Witness:
     """Kafka's own classes; skipped with the reason where they cannot be had, required in CI."""
     try:
         return Witness.build()
-    except Missing as missing:
+    except MissingToolError as missing:
         if os.environ.get("CI") == "true":
             pytest.fail(f"required in CI: {missing}")
         pytest.skip(str(missing))

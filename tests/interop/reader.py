@@ -1,7 +1,7 @@
 """A process that reads one topic of a live directory again and again, and says what it saw.
 
-Usage: ``reader.py LOG_DIR... -- TOPIC PARTITIONS ROUNDS|until-eof compacted|complete``. One JSON line a round on standard
-output; ends when standard input ends. It runs by itself so that a crash of it is seen as one.
+Usage: ``reader.py LOG_DIR... -- TOPIC compacted|complete``. One JSON line a round on standard output; ends when
+something stands on standard input. It runs by itself so that a crash of it is seen as one.
 
 In every read offsets must rise, without a gap where nothing compacts; a record must be the one seen before at its
 offset; the end never moves back. What retention removed may be missing at the front.
@@ -107,7 +107,7 @@ def held() -> list[str]:
     for entry in Path("/proc/self/fdinfo").iterdir():
         try:
             flags = next(line for line in entry.read_text().splitlines() if line.startswith("flags:"))
-            target = os.readlink(f"/proc/self/fd/{entry.name}")
+            target = str(Path(f"/proc/self/fd/{entry.name}").readlink())
         except (FileNotFoundError, StopIteration):
             continue
         if int(flags.split()[1], 8) & (os.O_WRONLY | os.O_RDWR) and target.startswith("/") and "/data-" in target:

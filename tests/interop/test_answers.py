@@ -15,10 +15,10 @@ import pytest
 
 import corpus
 import kafkalog
-from broker import answered
+from interop.broker import answered
 
 if TYPE_CHECKING:
-    from broker import Broker, Witness
+    from interop.broker import Broker, Witness
 
 pytestmark = pytest.mark.interop
 

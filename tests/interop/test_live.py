@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
-from broker import free_ports
+from interop.broker import free_ports
 
 if TYPE_CHECKING:
-    from broker import Broker
+    from interop.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -33,6 +33,25 @@ BROKERS_OWN = re.compile(
     r"|(leader-epoch-checkpoint|partition\.metadata|[a-z-]+-offset-checkpoint|meta\.properties)(\.tmp)?"
     r"|bootstrap\.checkpoint|quorum-state(\.tmp)?|\.lock|\.kafka_cleanshutdown(\.tmp)?"
 )
+
+
+CUT_SCRIPT = """
+import os, sys, kafkalog
+folder, layout, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+reader = iter(kafkalog.scan(folder, layout=layout, batch_rows=20))
+log = kafkalog.PartitionLog(folder)
+kept = [next(reader), next(reader)]
+for name in os.listdir(folder):
+    file = os.path.join(folder, name)
+    if name.endswith(('.log', 'index')):
+        os.truncate(file, min(left, os.path.getsize(file)))
+try:
+    kept += list(reader)
+    log.lookup(5), log.offset_for_timestamp(1700000000100)
+except (kafkalog.KafkaLogError, OSError) as error:
+    print('error', error)
+print('rows', sum(len(b.to_pylist()) for b in kept))
+"""
 
 
 class Reader:
@@ -152,23 +171,8 @@ def test_active_segment_truncated_under_a_reader(broker: Broker, tmp_path: Path,
     broker.stop()
     folder = tmp_path / "cut-0"
     shutil.copytree(broker.folder("cut"), folder)
-    script = (
-        "import os, sys, kafkalog\n"
-        "folder, layout, left = sys.argv[1], sys.argv[2], int(sys.argv[3])\n"
-        "reader = iter(kafkalog.scan(folder, layout=layout, batch_rows=20))\n"
-        "log = kafkalog.PartitionLog(folder)\n"
-        "kept = [next(reader), next(reader)]\n"
-        "for name in os.listdir(folder):\n"
-        "    if name.endswith(('.log', 'index')): os.truncate(os.path.join(folder, name), min(left, os.path.getsize(os.path.join(folder, name))))\n"
-        "try:\n"
-        "    kept += list(reader)\n"
-        "    log.lookup(5), log.offset_for_timestamp(1700000000100)\n"
-        "except (kafkalog.KafkaLogError, OSError) as error:\n"
-        "    print('error', error)\n"
-        "print('rows', sum(len(b.to_pylist()) for b in kept))\n"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(folder), layout, str(left)],
+        [sys.executable, "-c", CUT_SCRIPT, str(folder), layout, str(left)],
         capture_output=True,
         text=True,
         check=False,

@@ -19,7 +19,7 @@ each_partition = pytest.mark.parametrize("partition", corpus.partitions(), ids=l
 each_log_dir = pytest.mark.parametrize("log_dir", corpus.log_dirs(), ids=lambda p: f"{p.parent.name}/{p.name}")
 
 
-def plain(column: pa.ChunkedArray) -> pa.Array:
+def plain(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     """One array, views gathered, timestamps as numbers."""
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -36,7 +36,7 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())]))
 
 
-def rows_of(array: pa.Array) -> list[Any]:
+def rows_of(array: pa.Array[Any]) -> list[Any]:
     """Python values; headers as pairs so that field metadata plays no part."""
     return array.to_pylist()
 
@@ -62,7 +62,7 @@ def test_records(partition: Partition) -> None:
         ("binary", 4, 7),
         ("view", 4, 50),
     )
-    first: dict[str, pa.Array] = {}
+    first: dict[str, pa.Array[Any]] = {}
     for layout, threads, batch_rows in ways:
         reader = kafkalog.scan(
             partition.folder,

@@ -13,9 +13,12 @@ import shutil
 import struct
 import sys
 import zlib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parent
 CLOSED = "00000000000000000000.log"
@@ -121,6 +124,19 @@ def lz4_frame(zeros: int) -> bytes:
     body = bytes([0x1F, 0, 1, 0]) + b"\xff" * (left // 255) + bytes([left % 255]) + bytes([0x50]) + b"\0" * 5
     head = bytes.fromhex("04224d18") + bytes([0x60, 0x70])
     return head + bytes([0x73]) + (struct.pack("<I", len(body)) + body) * (zeros // block) + b"\0" * 4
+
+
+README = """\
+# Damaged folders, and what must stop each
+
+Made by `make.py`; do not edit. Each case is `<case>/t-0`: a closed segment (offsets 0-5) and an active one (6-9).
+`corrupt`: CorruptRecordError or InvalidRecordError; `unsupported`: UnsupportedFormatError, both with the file and a
+byte position inside the damaged batch, which begins at the position given. `end`: a quiet end of the log. `whole`: every
+record and the same answers to every lookup. `either`: `corrupt` or `whole`, as Kafka's reader takes them for sound.
+Records: how many stand before the damage. No case may panic, hang, or take memory beyond the limits.
+
+| case | what is wrong | must end in | file | at | records |
+|---|---|---|---|---:|---:|"""
 
 
 @dataclass(frozen=True)
@@ -452,19 +468,7 @@ def hints() -> None:
 
 def readme() -> str:
     """Give the table for people."""
-    lines = [
-        "# Damaged folders, and what must stop each",
-        "",
-        "Made by `make.py`; do not edit. Each case is `<case>/t-0`: a closed segment (offsets 0-5) and an active one (6-9).",
-        "`corrupt`: CorruptRecordError or InvalidRecordError; `unsupported`: UnsupportedFormatError, both with the file and a",
-        "byte position inside the damaged batch, which begins at the position given. `end`: a quiet end of the log.",
-        "`whole`: every record and the same answers to every lookup. `either`: `corrupt` or `whole`, as Kafka's reader takes",
-        "them for sound. Records: how many stand before the damage.",
-        "No case may panic, hang, or take memory beyond the limits.",
-        "",
-        "| case | what is wrong | must end in | file | at | records |",
-        "|---|---|---|---|---:|---:|",
-    ]
+    lines = [README]
     lines += [f"| {c.name} | {c.why} | {c.stop} | {c.file} | {c.position} | {c.records} |" for c in CASES]
     return "\n".join(lines) + "\n"
 
