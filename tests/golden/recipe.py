@@ -297,7 +297,7 @@ def manifest(taken: dict[str, list[str]]) -> str:
         version = json.loads((case / "expected" / "case.json").read_text(encoding="utf-8"))["kafka_version"]
         lines += [f"## {name}", "", f"Kafka {version}: {SELECTION[name][0]}.", ""]
         lines += ["| folder | segments | batches | records | magic | codecs |", "|---|---|---|---|---|---|"]
-        lines += [summary(case, folder) for folder in kept]
+        lines += [summary(case, folder) for folder in folders]
         lines.append("")
     return "\n".join(lines)
 

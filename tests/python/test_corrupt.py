@@ -1,0 +1,124 @@
+"""Damaged folders (tests/golden/corrupt): what stops each is what its README says, quickly and in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import kafkalog
+
+HERE = Path(__file__).resolve().parents[1] / "golden" / "corrupt"
+CASES: list[dict[str, Any]] = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+STOPS: dict[str, tuple[type[kafkalog.KafkaLogError], ...]] = {
+    "corrupt": (kafkalog.CorruptRecordError, kafkalog.InvalidRecordError),
+    "either": (kafkalog.CorruptRecordError, kafkalog.InvalidRecordError),
+    "unsupported": (kafkalog.UnsupportedFormatError,),
+}
+WAYS: tuple[tuple[Literal["binary", "view"], int], ...] = (("binary", 1), ("view", 1), ("binary", 4), ("view", 4))
+
+
+def of(*stops: str) -> pytest.MarkDecorator:
+    chosen = [c for c in CASES if c["stop"] in stops]
+    assert chosen
+    return pytest.mark.parametrize("case", chosen, ids=lambda c: str(c["name"]))
+
+
+ways = pytest.mark.parametrize(("layout", "threads"), WAYS)
+
+
+def folder(case: dict[str, Any]) -> Path:
+    return HERE / str(case["name"]) / "t-0"
+
+
+@of("corrupt", "unsupported")
+@ways
+def test_damage_is_an_error_that_says_where(
+    case: dict[str, Any], layout: Literal["binary", "view"], threads: int
+) -> None:
+    file = folder(case) / case["file"]
+    rows = 0
+    with pytest.raises(STOPS[case["stop"]]) as caught:
+        for batch in kafkalog.scan(folder(case), layout=layout, threads=threads, batch_rows=1):
+            rows += batch.num_rows
+    error = caught.value
+    assert isinstance(error, kafkalog.KafkaLogError)
+    assert Path(str(error.path)) == file
+    assert error.position is not None
+    assert case["position"] <= error.position <= max(file.stat().st_size, case["position"])
+    assert str(file) in str(error)
+    assert str(error.position) in str(error)
+    assert "\n" not in str(error)
+    assert rows <= 10
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  (our own bytes: Spark ships errors so)
+    assert (type(again), str(again), again.position) == (type(error), str(error), error.position)
+
+
+@of("end")
+@ways
+def test_a_torn_or_zero_tail_is_the_end(case: dict[str, Any], layout: Literal["binary", "view"], threads: int) -> None:
+    table = kafkalog.scan(folder(case), layout=layout, threads=threads).read_all()
+    assert table["offset"].to_pylist() == list(range(case["records"]))
+    log = kafkalog.PartitionLog(folder(case))
+    assert log.log_end_offset == case["records"]
+    assert log.lookup(case["records"]) is None
+    assert kafkalog.scan_batches(folder(case)).read_all()["lastOffset"].to_pylist()[-1] == case["records"] - 1
+
+
+@of("either")
+@ways
+def test_what_kafka_reads_over_is_read_or_refused(
+    case: dict[str, Any], layout: Literal["binary", "view"], threads: int
+) -> None:
+    try:
+        table = kafkalog.scan(folder(case), layout=layout, threads=threads).read_all()
+    except STOPS["either"]:
+        return
+    table.validate(full=True)
+    assert table.num_rows == 10
+
+
+@of("whole")
+def test_an_unsound_index_changes_no_answer(case: dict[str, Any]) -> None:
+    sound = HERE / "index-good" / "t-0"
+    assert kafkalog.read_table(folder(case)).equals(kafkalog.read_table(sound))
+    for start in range(11):
+        mine = kafkalog.read_table(folder(case), starting_offsets=start, columns=["offset"])
+        assert mine["offset"].to_pylist() == list(range(start, 10))
+    good, log = kafkalog.PartitionLog(sound), kafkalog.PartitionLog(folder(case))
+    for offset in range(11):
+        assert log.lookup(offset) == good.lookup(offset), offset
+    for stamp in range(1_700_000_000_000 - 3, 1_700_000_000_000 + 4):
+        exact = good.offset_for_timestamp(stamp, exact=True)
+        assert log.offset_for_timestamp(stamp, exact=True) == exact
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "bomb" in c["name"]], ids=lambda c: str(c["name"]))
+def test_bombs_take_bounded_memory(case: dict[str, Any]) -> None:
+    script = (
+        "import resource, sys, kafkalog\n"
+        "import pyarrow\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: kafkalog.read_table(sys.argv[1])\n"
+        "except kafkalog.KafkaLogError: pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder(case))], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) < 400 << 10, "KiB above what stood before"
+
+
+def test_errors_leave_no_file_open() -> None:
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    for case in CASES:
+        with contextlib.suppress(kafkalog.KafkaLogError):
+            kafkalog.read_table(folder(case))
+    assert len(list(descriptors.iterdir())) <= before
