@@ -1,0 +1,84 @@
+"""The Python data source behind ``format("kafkalog")``: planning in Spark's planner process, rows in its tasks.
+
+``pyspark_kafkalog.DefaultSource`` is the class that Spark finds; it imports this module when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, ddl, resolve
+from kafkalog.spark.options import ReadOptions, parse
+from kafkalog.spark.plan import plan_splits
+from kafkalog.spark.rows import rows
+from kafkalog.spark.split import ScanOptions, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+# Where a log has no value for every record.
+NULLABLE = frozenset({"key", "value", "headers", "controlType", "deleteHorizonMs"})
+
+__all__ = ["Reader", "SplitPartition", "make_reader", "source_schema"]
+
+
+class SplitPartition(InputPartition):
+    """One task of the data source."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+
+
+@dataclass
+class Reader(DataSourceReader):
+    """Reads the columns of ``names``, spelled as the user's schema does."""
+
+    options: ReadOptions
+    names: tuple[str, ...]
+    required: frozenset[str]
+
+    def partitions(self) -> list[SplitPartition]:
+        """Plan the splits; a read of nothing is one split of nothing, because Spark wants one."""
+        # The planner process has no session to ask; on a cluster the driver's cores stand in for the executors'.
+        splits = plan_splits(self.options, os.cpu_count() or 1)
+        return [SplitPartition(split) for split in splits or [Split((), ScanOptions(self.options.columns))]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split, in the task."""
+        if not isinstance(partition, SplitPartition):
+            raise TypeError(f"expected a partition of partitions(), found {partition!r}")
+        import pyarrow as pa
+
+        fields = zip(self.names, arrow_schema(self.options.columns), strict=True)
+        schema = pa.schema([pa.field(name, field.type, nullable=name not in self.required) for name, field in fields])
+        return rows(partition.split, schema)
+
+
+def source_schema(options: Mapping[str, str]) -> str:
+    """Give the schema for the options, when the user gave none."""
+    return ddl(parse(options).columns)
+
+
+def make_reader(options: Mapping[str, str], schema: StructType) -> Reader:
+    """Make the reader for a schema: all columns, or the user's choice of them by name in any order.
+
+    Raises
+    ------
+    ValueError
+        For a column that does not exist or has another type.
+    """
+    columns = resolve(schema.fieldNames())
+    for name, field in zip(columns, schema.fields, strict=True):
+        if field.dataType.simpleString().lower() != SPARK_TYPES[name].replace(" ", "").lower():
+            raise ValueError(f"column {field.name} is {SPARK_TYPES[name]}, not {field.dataType.simpleString()}")
+        if not field.nullable and name in NULLABLE:
+            raise ValueError(f"column {field.name} may hold nulls, so it cannot be declared not null")
+    required = frozenset(field.name for field in schema.fields if not field.nullable)
+    return Reader(replace(parse(options), columns=columns), tuple(schema.fieldNames()), required)

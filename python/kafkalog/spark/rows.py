@@ -1,0 +1,73 @@
+"""What runs in a task: one split becomes record batches of exactly the declared schema.
+
+A worker imports this after it was forked, so it stays light: no pyspark, pyarrow only when there is a row to make.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from kafkalog.spark.split import Split
+
+__all__ = ["rows"]
+
+
+def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
+    """Read one split.
+
+    Parameters
+    ----------
+    split : Split
+        What to read; the same rows come out at every attempt.
+    schema : pyarrow.Schema, optional
+        Spelling and nullability of the columns where they are not the usual ones.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Never an empty one.
+    """
+    if not split.ranges:
+        return
+    import pyarrow as pa
+
+    from kafkalog import _core
+    from kafkalog.spark.columns import arrow_schema
+
+    scan = split.scan
+    stream = _core.scan_ranges(
+        list(split.ranges),
+        columns=list(scan.columns),
+        include_control=scan.include_control,
+        check_crcs=scan.check_crcs,
+        layout="binary",
+        timestamp_unit="us",
+        batch_rows=scan.batch_rows,
+        batch_bytes=scan.batch_bytes,
+    )
+    schema = schema or arrow_schema(scan.columns)
+    try:
+        reader: Any = pa.RecordBatchReader.from_stream(stream)
+        for batch in reader:
+            if batch.num_rows:
+                yield conform(batch, schema)
+    finally:
+        # A query with a limit closes the generator before its end.
+        stream.close()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give the batch the schema; copies nothing but a column whose type Spark does not have (crc)."""
+    if batch.schema.equals(schema):
+        return batch
+    import pyarrow as pa
+
+    arrays = [
+        array if array.type.equals(field.type) else array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

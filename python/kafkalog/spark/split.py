@@ -1,0 +1,128 @@
+"""What one Spark task reads: plain values that pickle small and mean the same on every machine and at every attempt.
+
+File names and sizes are pinned at planning, so a task that is tried again reads the same bytes, whatever a live
+broker has appended meanwhile. A task costs about 60 ms of its slot whatever it does, so small segments share one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkalog._core import _Range, _Segment
+
+__all__ = ["ScanOptions", "Split", "cut", "default_split_bytes"]
+
+# One task: about as much as its own cost is worth, up to a second or two of work.
+LEAST_SPLIT, LARGEST_SPLIT = 32 << 20, 256 << 20
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """How rows are made of the bytes; the same in every split of a read."""
+
+    columns: tuple[str, ...]
+    check_crcs: bool = True
+    include_control: bool = False
+    batch_rows: int = 65_536
+    batch_bytes: int = 2 << 20
+
+
+@dataclass(frozen=True)
+class Split:
+    """Consecutive segments of one or more partitions, in the order of the rows."""
+
+    ranges: tuple[_Range, ...]
+    scan: ScanOptions
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of log that may have to be read."""
+        return sum(_bytes(segment) for _, _, _, _, _, segments in self.ranges for segment in segments)
+
+    @property
+    def segments(self) -> int:
+        """Number of files."""
+        return sum(len(segments) for _, _, _, _, _, segments in self.ranges)
+
+    def to_json(self) -> str:
+        """Write the split as one line of ASCII."""
+        return json.dumps({"ranges": self.ranges, "scan": asdict(self.scan)}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Split:
+        """Read what ``to_json`` wrote."""
+        found: dict[str, Any] = json.loads(text)
+        scan = dict(found["scan"], columns=tuple(found["scan"]["columns"]))
+        ranges = tuple((*values, [tuple(segment) for segment in segments]) for *values, segments in found["ranges"])
+        return cls(ranges, ScanOptions(**scan))
+
+
+def default_split_bytes(total: int, slots: int) -> int:
+    """Choose the size of a split: equal shares for every slot, in as few rounds as the largest split allows.
+
+    Parameters
+    ----------
+    total : int
+        Bytes of log to be read.
+    slots : int
+        Tasks that run at the same time.
+
+    Returns
+    -------
+    int
+        Bytes of log for one split.
+    """
+    slots = max(slots, 1)
+    rounds = max(-(-total // (slots * LARGEST_SPLIT)), 1)
+    return max(-(-total // (rounds * slots)), LEAST_SPLIT)
+
+
+def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
+    """Divide the ranges at segment boundaries into shares of about the same number of bytes, in their order.
+
+    Every segment goes to the share that its middle lies in, so a share is off by half a segment at each end at most.
+
+    Parameters
+    ----------
+    ranges : iterable of range
+        As planned, in the order of the rows.
+    split_bytes : int
+        Bytes for one share.
+
+    Returns
+    -------
+    list of tuple of range
+        None of them empty.
+    """
+    shares: list[tuple[_Range, ...]] = []
+    share: list[_Range] = []
+    number, position = 0, 0
+    for folder, topic, partition, start, end, segments in ranges:
+        taken: list[_Segment] = []
+        for segment in segments:
+            size = _bytes(segment)
+            belongs = (position + size // 2) // split_bytes
+            position += size
+            if belongs != number:
+                if taken:
+                    share.append((folder, topic, partition, start, end, taken))
+                    taken = []
+                if share:
+                    shares.append(tuple(share))
+                    share = []
+                number = belongs
+            taken.append(segment)
+        if taken:
+            share.append((folder, topic, partition, start, end, taken))
+    if share:
+        shares.append(tuple(share))
+    return shares
+
+
+def _bytes(segment: _Segment) -> int:
+    return segment[2] - segment[4]
