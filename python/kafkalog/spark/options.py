@@ -134,7 +134,9 @@ def parse(given: Mapping[str, Any]) -> ReadOptions:
     take = options.get
     selected = [name for name in ("assign", "subscribe", "subscribePattern") if take(name) is not None]
     if len(selected) > 1:
-        raise ValueError(f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(selected)}")
+        raise ValueError(
+            f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(selected)}"
+        )
     isolation = str(take("kafka.isolation.level", "read_uncommitted"))
     if isolation != "read_uncommitted":
         raise ValueError(f"option kafka.isolation.level={isolation!r} {_LATER}; it reads read_uncommitted")
@@ -317,7 +319,9 @@ def _json(value: Any, words: str = "") -> Any:
     try:
         return json.loads(value, object_pairs_hook=_no_twins)
     except json.JSONDecodeError as error:
-        raise ValueError(f"expected {words}JSON, found {_short(value)}: {error.msg} at character {error.pos}") from error
+        raise ValueError(
+            f"expected {words}JSON, found {_short(value)}: {error.msg} at character {error.pos}"
+        ) from error
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafkalog._core import _Range
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["plan", "plan_frame", "plan_splits"]
+__all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots"]
 
 
 def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
@@ -142,23 +142,26 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
 
 def plan_frame(spark: SparkSession, options: dict[str, Any]) -> tuple[DataFrame, ReadOptions]:
     """Plan a read; the frame of its splits, and the options as they were understood."""
+    asked = parse(options)
+    return frame_of(spark, plan_splits(asked, slots(spark))), asked
+
+
+def frame_of(spark: SparkSession, splits: list[Split]) -> DataFrame:
+    """Put the splits into a DataFrame, one row and one task for each."""
     from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
-    asked = parse(options)
-    splits = plan_splits(asked, slots(spark))
     # Rows come from the JVM itself: a frame made from Python rows would cost every task a Python worker more. Spark
     # folds the one literal into an array before it runs.
     tasks = F.split(F.lit("\n".join(split.to_json() for split in splits)), "\n")
     sizes = F.split(F.lit(" ".join(f"{split.bytes},{split.segments}" for split in splits)), " ")
     number = F.col("id").cast("int")
     size = F.split(F.get(sizes, number), ",")
-    frame = spark.range(0, len(splits), 1, max(len(splits), 1)).select(
+    return spark.range(0, len(splits), 1, max(len(splits), 1)).select(
         number.alias("split"),
         size[0].cast("bigint").alias("bytes"),
         size[1].cast("int").alias("segments"),
         F.get(tasks, number).alias("task"),
     )
-    return frame, asked
 
 
 def slots(spark: SparkSession) -> int:

@@ -68,6 +68,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     arrays = [
-        array if array.type.equals(field.type) else array.cast(field.type) for array, field in zip(batch.columns, schema, strict=True)
+        array if array.type.equals(field.type) else array.cast(field.type)
+        for array, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,97 @@
+"""Splits: small plain values, cut at segments by bytes, small ones together."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafkalog.spark.split import LARGEST_SPLIT, LEAST_SPLIT, ScanOptions, Split, cut, default_split_bytes
+
+if TYPE_CHECKING:
+    from kafkalog._core import _Range
+
+MB = 1 << 20
+
+
+def partition(number: int, *sizes: int, start: int = 0) -> _Range:
+    last = len(sizes) - 1
+    segments = [
+        (n * 100, f"{n * 100:020}.log", size, n == last, start if n == 0 else 0, None if n == last else (n + 1) * 100)
+        for n, size in enumerate(sizes)
+    ]
+    return (f"/logs/t-{number}", "t", number, 0, None, segments)
+
+
+def names(shares: list[tuple[_Range, ...]]) -> list[list[tuple[int, int]]]:
+    return [[(share[2], segment[0]) for share in shares_ for segment in share[5]] for shares_ in shares]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "size", "expected"),
+    [
+        ([], 10, []),
+        ([partition(0)], 10, []),
+        ([partition(0, 5)], 10, [[(0, 0)]]),
+        ([partition(0, 0)], 10, [[(0, 0)]]),
+        # many small partitions share a split
+        ([partition(n, 3) for n in range(4)], 100, [[(0, 0), (1, 0), (2, 0), (3, 0)]]),
+        # a large partition is cut between segments
+        ([partition(0, 10, 10, 10, 10)], 20, [[(0, 0), (0, 100)], [(0, 200), (0, 300)]]),
+        # never inside one
+        ([partition(0, 100, 1)], 10, [[(0, 0)], [(0, 100)]]),
+        # a split may take the end of one partition and the start of the next
+        ([partition(0, 8, 8), partition(1, 8, 8)], 12, [[(0, 0)], [(0, 100), (1, 0)], [(1, 100)]]),
+        # only what lies behind the start position counts
+        ([partition(0, 1000, 10, start=995), partition(1, 10)], 25, [[(0, 0), (0, 100), (1, 0)]]),
+    ],
+)
+def test_cut(ranges: list[_Range], size: int, expected: list[list[tuple[int, int]]]) -> None:
+    assert names(cut(ranges, size)) == expected
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=6), max_size=6), st.integers(1, 120))
+def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
+    sizes: list[list[int]], split: int
+) -> None:
+    ranges = [partition(number, *each) for number, each in enumerate(sizes)]
+    shares = cut(ranges, split)
+    flat = [segment for share in names(shares) for segment in share]
+    assert flat == [(number, n * 100) for number, each in enumerate(sizes) for n in range(len(each))]
+    assert all(share and all(each[5] for each in share) for share in shares)
+    for share in shares:
+        assert sum(s[2] for each in share for s in each[5]) <= split + max(s[2] for each in share for s in each[5])
+
+
+@pytest.mark.parametrize(
+    ("total", "slots", "expected"),
+    [
+        (0, 4, LEAST_SPLIT),
+        (10 * MB, 4, LEAST_SPLIT),
+        (178 * MB, 2, 89 * MB),
+        (400 * MB, 2, 200 * MB),
+        (1024 * MB, 2, LARGEST_SPLIT),
+        (1030 * MB, 2, -(-1030 * MB // 6)),
+        (10_240 * MB, 16, -(-10_240 * MB // 48)),
+        (100, 0, LEAST_SPLIT),
+    ],
+)
+def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
+    assert default_split_bytes(total, slots) == expected
+
+
+def test_a_split_survives_pickling_and_json() -> None:
+    folder = "/logs/caf\udce9 \u00e9\n-0"
+    ranges = (partition(0, 5, 7), (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50)]))
+    split = Split(ranges, ScanOptions(("value", "offset"), check_crcs=False, batch_rows=7))
+    assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
+    text = split.to_json()
+    assert text.isascii()
+    assert "\n" not in text
+    assert Split.from_json(text) == split
+    # the core takes tuples, and JSON has none
+    assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each[5])
+    assert (split.bytes, split.segments) == (19, 3)
+    assert len(pickle.dumps(split)) < 600
