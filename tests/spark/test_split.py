@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kafkalog.spark.split import LARGEST_SPLIT, LEAST_SPLIT, ScanOptions, Split, cut, default_split_bytes
 
 if TYPE_CHECKING:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,9 +63,9 @@ def export(
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
-    target = os.path.abspath(out)
-    if os.path.lexists(target):
-        raise FileExistsError(17, os.strerror(17), target)
+    target = Path(out).absolute()
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     if "columns" not in selection:
         selection.setdefault("includeHeaders", format != "csv")
     # An empty partition is no mistake of someone who wants everything since some time.
@@ -78,13 +80,13 @@ def export(
             rows = _write_arrow(tasks, options.columns, target)
         else:
             rows = _write(tasks.mapInArrow(read_splits, ddl(options.columns)), target, format)
-    files = [os.path.join(target, name) for name in os.listdir(target) if name.endswith(_SUFFIXES[format])]
+    files = [file for file in target.iterdir() if file.name.endswith(_SUFFIXES[format])]
     return {
-        "out": target,
+        "out": str(target),
         "format": format,
         "rows": rows,
         "files": len(files),
-        "bytes": sum(map(os.path.getsize, files)),
+        "bytes": sum(file.stat().st_size for file in files),
         "tasks": len(splits),
         "log_bytes": sum(split.bytes for split in splits),
     }
@@ -119,7 +121,7 @@ def _session(master: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _write(frame: DataFrame, target: str, format: str) -> int:  # noqa: A002 - as above
+def _write(frame: DataFrame, target: Path, format: str) -> int:  # noqa: A002 - as above
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
@@ -128,32 +130,30 @@ def _write(frame: DataFrame, target: str, format: str) -> int:  # noqa: A002 - a
     if format == "csv":
         binary = {name for name, kind in frame.dtypes if kind == "binary"}
         frame = frame.select([F.base64(name).alias(name) if name in binary else F.col(name) for name in frame.columns])
-        frame.write.option("header", "true").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSX").csv(target)
+        frame.write.option("header", "true").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSX").csv(str(target))
     elif format == "jsonl":
         frame.write.option("ignoreNullFields", "false").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSX").json(
-            target
+            str(target)
         )
     else:
-        frame.write.parquet(target)
+        frame.write.parquet(str(target))
     return int(counted.get["rows"])
 
 
-def _write_arrow(tasks: DataFrame, columns: tuple[str, ...], target: str) -> int:
+def _write_arrow(tasks: DataFrame, columns: tuple[str, ...], target: Path) -> int:
     """Let every task write one IPC file under a name of its own attempt; the driver keeps those that count."""
-    os.makedirs(target)
+    target.mkdir(parents=True)
     written = tasks.mapInArrow(partial(_arrow_file, target, columns), "split int, name string, rows bigint").collect()
     kept = {each["name"]: f"part-{each['split']:05d}.arrow" for each in written}
-    for name in os.listdir(target):
-        file = os.path.join(target, name)
-        if name in kept:
-            os.replace(file, os.path.join(target, kept[name]))
+    for file in list(target.iterdir()):
+        if file.name in kept:
+            file.rename(target / kept[file.name])
         else:
-            with suppress(FileNotFoundError):
-                os.unlink(file)
+            file.unlink(missing_ok=True)
     return sum(each["rows"] for each in written)
 
 
-def _arrow_file(target: str, columns: tuple[str, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _arrow_file(target: Path, columns: tuple[str, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import uuid
 
     import pyarrow as pa
@@ -166,7 +166,7 @@ def _arrow_file(target: str, columns: tuple[str, ...], batches: Iterable[pa.Reco
         for number, task in zip(batch.column("split"), batch.column("task"), strict=True):
             name, count = f".{uuid.uuid4().hex}.arrow.tmp", 0
             with (
-                pa.OSFile(os.path.join(target, name), "wb") as file,
+                pa.OSFile(str(target / name), "wb") as file,
                 pa.ipc.new_file(file, arrow_schema(columns)) as writer,
             ):
                 for each in rows(Split.from_json(str(task.as_py()))):

@@ -48,7 +48,7 @@ def read(
         At most one of them: names of topics, a pattern that a whole name matches, or partitions by topic. Default: all
         that the path holds but internal topics.
     starting_offsets : "earliest", "oldest" or dict, optional
-        Offsets by topic and partition, inclusive; -2 is earliest. "oldest" reads records below the log start offset too.
+        Offsets by topic and partition, inclusive; -2 is earliest. "oldest" reads also below the log start offset.
     ending_offsets : "latest", "high_watermark" or dict, optional
         Offsets by topic and partition, exclusive; -1 is latest.
     starting_timestamp, ending_timestamp : int or datetime, optional

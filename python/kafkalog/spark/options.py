@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.columns import resolve
@@ -68,6 +70,7 @@ UNSUPPORTED = {
     "fetchOffset.retryIntervalMs": _NO_BROKER,
 }
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SHORT = 80
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -152,12 +155,12 @@ def parse(given: Mapping[str, Any]) -> ReadOptions:
         ending=_bound(options, "ending", "latest", ("latest", "high_watermark"), refused=EARLIEST),
         start_must_match=strategy == "error",
         columns=_columns(options),
-        check_crcs=_read(options, "checkCrcs", _boolean, True),
-        include_control=_read(options, "includeControl", _boolean, False),
-        include_inactive=_read(options, "includeInactive", _boolean, False),
+        check_crcs=_read(options, "checkCrcs", _boolean, default=True),
+        include_control=_read(options, "includeControl", _boolean, default=False),
+        include_inactive=_read(options, "includeInactive", _boolean, default=False),
         split_bytes=_read(options, "splitBytes", _size),
-        batch_rows=_read(options, "batchRows", _size, 65_536),
-        batch_bytes=_read(options, "batchBytes", _size, 2 << 20),
+        batch_rows=_read(options, "batchRows", _size, default=65_536),
+        batch_bytes=_read(options, "batchBytes", _size, default=2 << 20),
     )
 
 
@@ -186,7 +189,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], default: Any = None) -> Any:
+def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *, default: Any = None) -> Any:
     if name not in options:
         return default
     try:
@@ -196,16 +199,14 @@ def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], d
 
 
 def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
-    import os
-
     def several(value: Any) -> list[Any]:
         if isinstance(value, str):
             value = _json(value)
         if not isinstance(value, list):
-            raise ValueError(f"expected a JSON list of paths, found {value!r}")
+            raise ValueError(f"expected a JSON list of paths, found {value!r}")  # noqa: TRY004 - a value of an option
         return value
 
-    given = _read(options, "paths", several, [])
+    given = _read(options, "paths", several, default=[])
     if "path" in options:
         path = options["path"]
         given = [*(path if isinstance(path, (list, tuple)) else [path]), *given]
@@ -220,12 +221,12 @@ def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
         if scheme:
             text = "/" + text[scheme.end() :].lstrip("/")
         # Executors have another working directory than the driver.
-        paths.append(os.path.abspath(text))
+        paths.append(str(Path(text).absolute()))
     return tuple(paths)
 
 
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
-    include_headers = _read(options, "includeHeaders", _boolean, False)
+    include_headers = _read(options, "includeHeaders", _boolean, default=False)
     names: tuple[str, ...] = _read(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 
@@ -261,7 +262,7 @@ def _bound(options: Mapping[str, Any], end: str, default: str, words: tuple[str,
         return found
 
     return Bound(
-        offsets=_read(options, f"{end}Offsets", offsets, default),
+        offsets=_read(options, f"{end}Offsets", offsets, default=default),
         timestamp=_read(options, f"{end}Timestamp", _timestamp),
         by_timestamp=_read(options, f"{end}OffsetsByTimestamp", lambda value: _by_partition(value, "", _timestamp)),
     )
@@ -333,4 +334,4 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= _SHORT else text[: _SHORT - 3] + "..."

@@ -9,8 +9,9 @@ from kafkalog.spark.options import Bound, ReadOptions, parse
 from kafkalog.spark.split import ScanOptions, Split, cut, default_split_bytes
 
 if TYPE_CHECKING:
-    from kafkalog._core import _Range
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafkalog._core import _Range
 
 __all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots"]
 
@@ -111,9 +112,9 @@ def _check_start(bound: Bound, planned: Any, ranges: list[_Range]) -> None:
             )
 
 
-def _listed(partitions: list[tuple[str, int]]) -> str:
-    names = [f"{topic}-{partition}" for topic, partition in partitions[:10]]
-    return ", ".join(names) + (f" and {len(partitions) - 10} more" if len(partitions) > 10 else "")
+def _listed(partitions: list[tuple[str, int]], most: int = 10) -> str:
+    names = [f"{topic}-{partition}" for topic, partition in partitions[:most]]
+    return ", ".join(names) + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
 
 
 def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:

@@ -5,7 +5,7 @@ A worker imports this after it was forked, so it stays light: no pyspark, pyarro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,10 +52,12 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
     )
     schema = schema or arrow_schema(scan.columns)
     try:
-        reader: Any = pa.RecordBatchReader.from_stream(stream)
-        for batch in reader:
+        for batch in pa.RecordBatchReader.from_stream(stream):
             if batch.num_rows:
                 yield conform(batch, schema)
+    except (OSError, pa.ArrowException) as error:
+        # What crosses the C stream is text; the stream remembers the exception with path and position.
+        raise stream.error() or error from None
     finally:
         # A query with a limit closes the generator before its end.
         stream.close()
