@@ -43,10 +43,8 @@ def test_damage_is_an_error_that_says_where(
     case: dict[str, Any], layout: Literal["binary", "view"], threads: int
 ) -> None:
     file = folder(case) / case["file"]
-    rows = 0
     with pytest.raises(STOPS[case["stop"]]) as caught:
-        for batch in kafkalog.scan(folder(case), layout=layout, threads=threads, batch_rows=1):
-            rows += batch.num_rows
+        list(kafkalog.scan(folder(case), layout=layout, threads=threads, batch_rows=1))
     error = caught.value
     assert isinstance(error, kafkalog.KafkaLogError)
     assert Path(str(error.path)) == file
@@ -55,7 +53,6 @@ def test_damage_is_an_error_that_says_where(
     assert str(file) in str(error)
     assert str(error.position) in str(error)
     assert "\n" not in str(error)
-    assert rows <= 10
     again = pickle.loads(pickle.dumps(error))  # noqa: S301  (our own bytes: Spark ships errors so)
     assert (type(again), str(again), again.position) == (type(error), str(error), error.position)
 

@@ -132,8 +132,8 @@ README = """\
 Made by `make.py`; do not edit. Each case is `<case>/t-0`: a closed segment (offsets 0-5) and an active one (6-9).
 `corrupt`: CorruptRecordError or InvalidRecordError; `unsupported`: UnsupportedFormatError, both with the file and a
 byte position inside the damaged batch, which begins at the position given. `end`: a quiet end of the log. `whole`:
-every record and the same answers to every lookup. `either`: `corrupt` or `whole`, as Kafka's reader takes them for sound.
-Records: how many stand before the damage. No case may panic, hang, or take memory beyond the limits.
+every record and the same answers to every lookup. `either`: `corrupt` or `whole`, as Kafka's reader takes them for
+sound. Records: how many stand before the damage. No case may panic, hang, or take memory beyond the limits.
 
 | case | what is wrong | must end in | file | at | records |
 |---|---|---|---|---:|---:|"""
