@@ -1,0 +1,257 @@
+"""Install everything and run every check: Rust and Python, lints and types, a real broker and Spark.
+
+Usage: ``python3 tests/run.py [STEP...]``; without steps, all of them. Needs Python >= 3.10, Rust and Java 17, and Maven
+for the tests that ask Kafka's own classes (they say so where it is missing; CI requires it). The environment is made in
+``target/test-venv``. Every step runs even if one before it failed; the last lines say which did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+VENV = TARGET / "test-venv"
+PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+WHEELS = TARGET / "wheels"
+SHARED_CORPUS = ROOT.parent / "shared" / "corpus"
+IN_CI = os.environ.get("CI") == "true"
+
+ENVIRONMENT = {
+    **os.environ,
+    "CARGO_TARGET_DIR": str(TARGET),
+    "CARGO_TERM_COLOR": "never",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+class FailedError(RuntimeError):
+    """A step did not succeed; the text says why in a line."""
+
+
+def run(*command: str | Path, **extra: str) -> None:
+    """Run a command in the clone, its output passed through."""
+    words = [str(word) for word in command]
+    print("+", " ".join(w if len(w) < 200 else w[:200] + "..." for w in words), flush=True)
+    done = subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, **extra}, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise FailedError(f"{Path(words[0]).name} ended with {done.returncode}")
+
+
+def tools() -> None:
+    """Show what is installed; what a step needs is missing only by its own words."""
+    if sys.version_info < (3, 10):  # noqa: UP036  (run by whatever python3 is there)
+        raise FailedError("Python 3.10 or newer is needed")
+    missing = []
+    for tool, question, needed_for in (
+        ("cargo", "--version", "everything"),
+        ("java", "-version", "Spark and Kafka's classes"),
+        ("mvn", "-version", "the tests that ask Kafka's own classes"),
+    ):
+        if shutil.which(tool) is None:
+            missing.append(tool)
+            print(f"{tool} is missing: needed for {needed_for}")
+            continue
+        done = subprocess.run([tool, question], capture_output=True, text=True, check=False)
+        print((done.stdout + done.stderr).strip().splitlines()[0])
+    if IN_CI and missing:
+        raise FailedError(f"missing in CI: {', '.join(missing)}")
+    if "cargo" in missing:
+        raise FailedError("Rust is needed: cargo is not on the path")
+
+
+def environment() -> None:
+    """Make the environment and install what pyproject.toml names for the tests, without kafkalog itself."""
+    if not PYTHON.exists():
+        run(sys.executable, "-m", "venv", VENV)
+    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "tomli;python_version<'3.11'")
+    code = (
+        "import sys\n"
+        "tomllib = __import__('tomllib' if sys.version_info >= (3, 11) else 'tomli')\n"
+        "project = tomllib.load(open('pyproject.toml', 'rb'))['project']\n"
+        "print(*project['dependencies'], *project['optional-dependencies']['test'], sep='\\n')\n"
+    )
+    named = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    run(*pip, *named.stdout.split("\n")[:-1])
+
+
+def rust_format() -> None:
+    run("cargo", "fmt", "--check")
+
+
+def clippy() -> None:
+    run("cargo", "clippy", "--locked", "--all-targets", "--", "-D", "warnings")
+
+
+def clippy_python() -> None:
+    run("cargo", "clippy", "--locked", "--all-targets", "--features", "python", "--", "-D", "warnings")
+
+
+def rust_docs() -> None:
+    for feature in ((), ("--features", "python")):
+        run("cargo", "doc", "--locked", "--no-deps", *feature, RUSTDOCFLAGS="-D warnings")
+
+
+def rust_tests() -> None:
+    """Debug, so that overflow checks fire."""
+    run("cargo", "test", "--locked")
+
+
+def rust_benches() -> None:
+    run("cargo", "bench", "--locked", "--no-run")
+
+
+def ruff() -> None:
+    run(PYTHON, "-m", "ruff", "format", "--check", ".")
+    run(PYTHON, "-m", "ruff", "check", ".")
+
+
+def install(wheel_or_sdist: Path) -> None:
+    """Replace whatever kafkalog is installed."""
+    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--force-reinstall", "--no-deps", wheel_or_sdist)
+
+
+def newest(pattern: str) -> Path:
+    """Give the newest file in the wheels folder."""
+    return max(WHEELS.glob(pattern), key=lambda p: p.stat().st_mtime)
+
+
+def debug_build() -> None:
+    """A wheel with overflow checks."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(WHEELS)
+    run(PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--out", WHEELS, "--interpreter", PYTHON)
+    install(newest("*.whl"))
+
+
+def types() -> None:
+    run(PYTHON, "-m", "mypy")
+    allowed = ROOT / "tests" / "python" / "stubtest_allowlist.txt"
+    run(PYTHON, "-m", "mypy.stubtest", "kafkalog._core", *(("--allowlist", allowed) if allowed.exists() else ()))
+
+
+def pytest(*args: str | Path, **extra: str) -> None:
+    """Run pytest on the installed wheel."""
+    run(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args, **extra)
+
+
+def python_debug() -> None:
+    """The Python face on the debug build."""
+    pytest("tests/python")
+
+
+def release_build() -> None:
+    """The wheel that users get, built from the sdist that users get."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(WHEELS)
+    run(PYTHON, "-m", "maturin", "sdist", "--out", WHEELS)
+    install(newest("*.tar.gz"))
+
+
+def python_release() -> None:
+    """The Python face on the release build."""
+    pytest("tests/python")
+
+
+def corpus() -> None:
+    """Every partition folder of a larger corpus: KAFKALOG_CORPUS, or the one beside the clone."""
+    if "KAFKALOG_CORPUS" not in os.environ and not SHARED_CORPUS.is_dir():
+        print("no KAFKALOG_CORPUS: tests/golden was walked by the steps before")
+        return
+    root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
+    pytest("tests/python/test_corpus.py", KAFKALOG_CORPUS=root)
+
+
+def spark() -> None:
+    if shutil.which("java") is None:
+        raise FailedError("java is missing: Spark cannot run")
+    pytest("tests/spark")
+
+
+def interop() -> None:
+    if shutil.which("mvn") is None and not IN_CI:
+        print("mvn is missing: the tests that ask Kafka's own classes are skipped")
+    pytest("tests/interop")
+
+
+def main_job() -> None:
+    """The first command of the README, on the wheel that is installed here."""
+    run(PYTHON, "tests/main_job.py", "--python", PYTHON, "--out", TARGET / "main-job")
+
+
+@dataclass
+class Outcome:
+    """How a step ended."""
+
+    name: str
+    seconds: float
+    failure: str | None
+
+
+STEPS: tuple[Callable[[], None], ...] = (
+    tools,
+    environment,
+    rust_format,
+    ruff,
+    clippy,
+    clippy_python,
+    rust_docs,
+    rust_tests,
+    rust_benches,
+    debug_build,
+    types,
+    python_debug,
+    release_build,
+    python_release,
+    corpus,
+    spark,
+    interop,
+    main_job,
+)
+
+
+def main(chosen: list[str]) -> int:
+    """Run the steps and close with a summary."""
+    unknown = set(chosen) - {step.__name__ for step in STEPS}
+    if unknown:
+        print(f"no such step: {', '.join(sorted(unknown))}; there are: {', '.join(s.__name__ for s in STEPS)}")
+        return 2
+    outcomes = []
+    for step in STEPS:
+        if chosen and step.__name__ not in chosen:
+            continue
+        name = step.__name__.replace("_", " ")
+        print(f"\n=== {name}", flush=True)
+        begun = time.monotonic()
+        failure = None
+        try:
+            step()
+        except (FailedError, OSError, subprocess.SubprocessError, ValueError) as error:
+            failure = str(error)
+            print(f"FAILED: {name}: {error}", flush=True)
+        outcomes.append(Outcome(name, time.monotonic() - begun, failure))
+    print("\n=== summary")
+    for outcome in outcomes:
+        print(f"{'FAILED' if outcome.failure else 'passed'}  {outcome.seconds:6.0f} s  {outcome.name}", end="")
+        print(f": {outcome.failure}" if outcome.failure else "")
+    failed = sum(o.failure is not None for o in outcomes)
+    print(f"{sum(o.seconds for o in outcomes):.0f} s in all")
+    print(f"steps: {len(outcomes) - failed} passed, {failed} failed", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
