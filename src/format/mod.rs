@@ -8,6 +8,9 @@
 //! | [`varint`] | zig-zag varint and varlong |
 //! | [`attributes`] | the bits that say codec, timestamp type, transactional, control, delete horizon |
 //! | [`batch`] | the header every batch is walked by, magic 0, 1 and 2 |
+//! | [`message`] | a message of magic 0 or 1 |
+//! | [`record`] | a record of magic 2, and its headers |
+//! | [`control`] | what the records of control batches say |
 //! | [`entry`] | entries of the indexes and of producer snapshots |
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
@@ -15,7 +18,10 @@
 pub mod attributes;
 pub mod batch;
 pub mod checkpoint;
+pub mod control;
 pub mod cursor;
 pub mod entry;
 pub mod file_name;
+pub mod message;
+pub mod record;
 pub mod varint;

@@ -3,6 +3,10 @@
 //! A record is not copied out. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in
 //! the bytes at hand (the mapped segment, or a block of decompressed records).
 
+pub mod block;
+pub mod legacy;
+pub mod plain;
+
 use crate::types::{Offset, TimestampMs};
 
 /// One record: numbers resolved, payloads as places in a source of bytes (a segment window or a decompressed block).
