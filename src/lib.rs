@@ -26,5 +26,7 @@ pub mod segment;
 
 pub mod log;
 
+pub mod arrow;
+
 #[cfg(feature = "python")]
 mod python;
