@@ -9,8 +9,7 @@ use arrow_array::types::{
     UInt32Type,
 };
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch,
-    RecordBatchOptions,
+    ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, ScalarBuffer};
 use arrow_schema::SchemaRef;
@@ -69,7 +68,7 @@ enum Builder {
     Gathered(Gathered, Part),
     Views(Views, Part),
     Text(Text),
-    Headers(Headers),
+    Headers(Box<Headers>),
     Fixed(Fixed),
     Bool(BooleanBufferBuilder),
 }
@@ -227,13 +226,13 @@ impl Columns {
         for (column, builder) in &mut self.builders {
             match builder {
                 Builder::Gathered(builder, part) => {
-                    builder.append(rows.slots, rows.source, *part)?
+                    builder.append(rows.slots, rows.source, *part)?;
                 }
                 Builder::Views(builder, part) => {
-                    builder.append(rows.slots, rows.source, rows.buffer, *part)?
+                    builder.append(rows.slots, rows.source, rows.buffer, *part)?;
                 }
                 Builder::Headers(builder) => {
-                    builder.append(rows.slots, rows.source, rows.buffer, &mut self.sources)?
+                    builder.append(rows.slots, rows.source, rows.buffer, &mut self.sources)?;
                 }
                 Builder::Text(builder) => text(*column, builder, rows, &mut self.sources)?,
                 Builder::Fixed(builder) => fixed(*column, builder, at, rows, self.options.unit),
@@ -290,7 +289,7 @@ fn builder(column: Column, layout: Layout, pool: &Pool) -> Builder {
         Column::Topic | Column::Segment | Column::Compression | Column::ControlType => {
             Builder::Text(Text::new(pool, layout))
         }
-        Column::Headers => Builder::Headers(Headers::new(pool, layout, 1024)),
+        Column::Headers => Builder::Headers(Box::new(Headers::new(pool, layout, 1024))),
         Column::IsTransactional | Column::IsControl => {
             Builder::Bool(BooleanBufferBuilder::new(1024))
         }
@@ -415,7 +414,7 @@ fn fixed(column: Column, builder: &mut Fixed, at: usize, rows: &Rows<'_>, unit: 
         Column::Timestamp => match unit {
             TimestampUnit::Millisecond => each_slot(builder, at, slots, |s| s.timestamp),
             TimestampUnit::Microsecond => {
-                each_slot(builder, at, slots, |s| s.timestamp.saturating_mul(1000))
+                each_slot(builder, at, slots, |s| s.timestamp.saturating_mul(1000));
             }
         },
         Column::KeySize => each_slot(builder, at, slots, |s| s.key_len),
@@ -437,7 +436,7 @@ fn fixed(column: Column, builder: &mut Fixed, at: usize, rows: &Rows<'_>, unit: 
         }),
         Column::Crc => each_run(builder, at, rows, |r| r.header.crc),
         Column::PartitionLeaderEpoch => {
-            each_run(builder, at, rows, |r| r.header.partition_leader_epoch)
+            each_run(builder, at, rows, |r| r.header.partition_leader_epoch);
         }
         Column::ProducerId => each_run(builder, at, rows, |r| r.header.producer_id),
         Column::ProducerEpoch => each_run(builder, at, rows, |r| r.header.producer_epoch),

@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 use crate::format::varint::get_varint;
 use crate::records::RecordSlot;
 
+/// Where a string lies and its length; `None` for null.
+type Place = Option<(usize, u32)>;
+
 #[derive(Debug)]
 enum Strings {
     Gathered(Gathered),
@@ -199,7 +202,7 @@ pub fn size(slot: &RecordSlot, source: &[u8]) -> usize {
 }
 
 /// A length and that many bytes; the place is `None` for a negative length, which is null.
-fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(Option<(usize, u32)>, &'a [u8])> {
+fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(Place, &'a [u8])> {
     let len = get_varint(source, at)?;
     let start = *at;
     let end = start.checked_add(usize::try_from(len.max(0)).ok()?)?;

@@ -242,8 +242,7 @@ impl Gathered {
 }
 
 /// Copies `len` bytes, in steps that may run over by [`SLACK`] where both sides have the room. `None`: out of bounds.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "the gather loop is this")]
+#[inline]
 fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Option<()> {
     const STEP: usize = 32;
     if len <= 256
@@ -270,7 +269,7 @@ fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Opti
 #[derive(Debug)]
 pub struct Views {
     pool: Pool,
-    views: Block,
+    words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
 }
@@ -279,10 +278,10 @@ impl Views {
     /// An empty column with room for about `rows`.
     #[must_use]
     pub fn new(pool: &Pool, rows: usize) -> Self {
-        let views = pool.block(rows.saturating_mul(16));
+        let words = pool.block(rows.saturating_mul(16));
         Self {
             pool: pool.clone(),
-            views,
+            words,
             rows: 0,
             nulls: NullBufferBuilder::new(rows),
         }
@@ -299,10 +298,10 @@ impl Views {
         buffer: u32,
         part: Part,
     ) -> Result<()> {
-        self.views
+        self.words
             .grow(self.rows.saturating_add(slots.len()).saturating_mul(16));
         let views = self
-            .views
+            .words
             .values::<u128>()
             .get_mut(self.rows..)
             .unwrap_or_default();
@@ -341,10 +340,10 @@ impl Views {
         let value = view(source, start, len, buffer).ok_or_else(|| {
             Error::invalid("payload", start as u64, "bytes within the batch", len)
         })?;
-        self.views
+        self.words
             .grow(self.rows.saturating_add(times).saturating_mul(16));
         for place in self
-            .views
+            .words
             .values::<u128>()
             .iter_mut()
             .skip(self.rows)
@@ -366,7 +365,7 @@ impl Views {
         let rows = self.rows;
         let hint = rows.saturating_add(rows / 8).max(16);
         let done = std::mem::replace(self, Self::new(&self.pool.clone(), hint));
-        let views = ScalarBuffer::<u128>::new(done.views.freeze(rows.saturating_mul(16)), 0, rows);
+        let views = ScalarBuffer::<u128>::new(done.words.freeze(rows.saturating_mul(16)), 0, rows);
         let nulls: Option<NullBuffer> = { done.nulls }.finish();
         trusted::view_array(views, Arc::clone(sources), nulls, kind == Kind::Text)
     }

@@ -311,7 +311,9 @@ fn tasks_of(ranges: Vec<PartitionRange>, threads: usize) -> Vec<Vec<PartitionRan
         .iter()
         .map(PartitionRange::bytes)
         .fold(0, u64::saturating_add);
-    let share = total / (threads.max(1) as u64).saturating_mul(4);
+    let share = total
+        .checked_div((threads as u64).saturating_mul(4))
+        .unwrap_or(total);
     let size = share.clamp(MIN_TASK_BYTES, MAX_TASK_BYTES);
     let mut tasks = Vec::new();
     let mut task: Vec<PartitionRange> = Vec::new();

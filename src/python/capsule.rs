@@ -25,7 +25,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 pub(super) fn of_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported =
         FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    PyCapsule::new(py, exported, Some(SCHEMA.to_owned()))
+    PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
 /// A stream; the same.
@@ -33,11 +33,7 @@ pub(super) fn of_stream(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new(
-        py,
-        FFI_ArrowArrayStream::new(reader),
-        Some(STREAM.to_owned()),
-    )
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
 /// Takes layout and timestamp unit from a requested schema, where its columns are ours; what we cannot give is left as
@@ -65,10 +61,10 @@ pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) 
     for data_type in types() {
         match data_type {
             DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                columns.unit = TimestampUnit::Microsecond
+                columns.unit = TimestampUnit::Microsecond;
             }
             DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                columns.unit = TimestampUnit::Millisecond
+                columns.unit = TimestampUnit::Millisecond;
             }
             _ => {}
         }

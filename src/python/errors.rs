@@ -14,6 +14,7 @@ pub(super) fn to_py(error: &Error) -> PyErr {
 }
 
 /// For `map_err`.
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 pub(super) fn into_py(error: Error) -> PyErr {
     to_py(&error)
 }

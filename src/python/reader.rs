@@ -284,10 +284,6 @@ impl RecordStream {
     clippy::too_many_arguments,
     reason = "keyword arguments of one Python function"
 )]
-#[expect(
-    clippy::fn_params_excessive_bools,
-    reason = "keyword arguments of one Python function"
-)]
 pub(super) fn scan_ranges(
     ranges: Vec<RangeTuple>,
     columns: Option<Vec<String>>,

@@ -262,14 +262,22 @@ impl SegmentReader {
         let (payload, rest) = if header.is_legacy() {
             work.legacy.clear();
             let start = u32::try_from(at).unwrap_or(u32::MAX);
-            let payload =
-                legacy::walk(batch, start, &header, &mut work.decompressor, arena, limit, &mut work.legacy)
-                    .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+            let payload = legacy::walk(
+                batch,
+                start,
+                &header,
+                &mut work.decompressor,
+                arena,
+                limit,
+                &mut work.legacy,
+            )
+            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
             if let (Payload::Arena, Some(first)) = (payload, work.legacy.first()) {
                 // Now the wrapper's first offset is known.
                 let last = header.last_offset();
                 header.base_offset = first.offset;
-                header.last_offset_delta = i32::try_from(last.wrapping_sub(first.offset)).unwrap_or(i32::MAX);
+                header.last_offset_delta =
+                    i32::try_from(last.wrapping_sub(first.offset)).unwrap_or(i32::MAX);
             }
             (payload, Rest::Legacy(0))
         } else {
@@ -278,8 +286,16 @@ impl SegmentReader {
             }
             let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
                 .map_err(|e| locate(e.shift(position), &self.source, &header))?;
-            let shift = if block.payload == Payload::Source { at } else { 0 };
-            let walk = Walk::new(&header, shift.saturating_add(block.range.start), shift.saturating_add(block.range.end));
+            let shift = if block.payload == Payload::Source {
+                at
+            } else {
+                0
+            };
+            let walk = Walk::new(
+                &header,
+                shift.saturating_add(block.range.start),
+                shift.saturating_add(block.range.end),
+            );
             (block.payload, Rest::Walk(walk))
         };
         let (source, source_position) = match payload {
