@@ -26,7 +26,7 @@ pub mod segment;
 
 pub mod log;
 
-pub mod arrow;
+pub mod care;
 
 #[cfg(feature = "python")]
 mod python;

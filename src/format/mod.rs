@@ -11,6 +11,7 @@
 //! | [`message`] | a message of magic 0 or 1 |
 //! | [`record`] | a record of magic 2, and its headers |
 //! | [`control`] | what the records of control batches say |
+//! | [`text`] | text as Java reads it |
 //! | [`entry`] | entries of the indexes and of producer snapshots |
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
@@ -24,4 +25,5 @@ pub mod entry;
 pub mod file_name;
 pub mod message;
 pub mod record;
+pub mod text;
 pub mod varint;

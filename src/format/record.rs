@@ -16,6 +16,7 @@
 
 use std::borrow::Cow;
 
+use super::text::put_text;
 use super::varint::{get_varint, get_varlong};
 use crate::error::{Error, Result};
 
@@ -246,22 +247,9 @@ pub fn key_text(key: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(key) {
         return Cow::Borrowed(text);
     }
-    let mut text = String::with_capacity(key.len());
-    let mut rest = key;
-    while let Some(chunk) = rest.utf8_chunks().next() {
-        text.push_str(chunk.valid());
-        let behind = rest.get(chunk.valid().len()..).unwrap_or_default();
-        let skip = match behind {
-            // Java takes an encoded surrogate for one mistake, not for three.
-            [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..] => 3,
-            _ => chunk.invalid().len(),
-        };
-        if skip > 0 {
-            text.push(char::REPLACEMENT_CHARACTER);
-        }
-        rest = behind.get(skip..).unwrap_or_default();
-    }
-    Cow::Owned(text)
+    let mut text = Vec::with_capacity(key.len());
+    put_text(key, &mut text);
+    Cow::Owned(String::from_utf8(text).unwrap_or_default())
 }
 
 #[cfg(test)]

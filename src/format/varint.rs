@@ -56,6 +56,25 @@ pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
     None
 }
 
+/// Undoes [`zigzag64`].
+#[inline]
+#[must_use]
+#[expect(clippy::cast_sign_loss, reason = "zig-zag reinterprets the bits")]
+const fn unzigzag64(value: i64) -> u64 {
+    (value.wrapping_shl(1) ^ value.wrapping_shr(63)) as u64
+}
+
+/// Appends the signed varlong.
+#[inline]
+pub fn put_varlong(value: i64, to: &mut Vec<u8>) {
+    let mut rest = unzigzag64(value);
+    while rest >= 0x80 {
+        to.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
+        rest = rest.wrapping_shr(7);
+    }
+    to.push(u8::try_from(rest).unwrap_or_default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +101,20 @@ mod tests {
             assert_eq!(at, bytes.len());
             at = 0;
             assert_eq!(get_varlong(bytes, &mut at), Some(i64::from(value)));
+            let mut put = Vec::new();
+            put_varlong(i64::from(value), &mut put);
+            // Beyond 31 bits the two widths differ.
+            assert!(put == bytes || bytes.len() == MAX_VARINT_LEN);
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_got() {
+        for value in [0, -1, 1, 300, -300, i64::MAX, i64::MIN] {
+            let mut bytes = Vec::new();
+            put_varlong(value, &mut bytes);
+            assert!(bytes.len() <= MAX_VARLONG_LEN);
+            assert_eq!(get_varlong(&bytes, &mut 0), Some(value));
         }
     }
 

@@ -119,6 +119,3 @@ pub fn batch(
     }
     Ok(block.payload)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,380 @@
+//! Offset and time indexes, each entry held against the log (`dumpIndex`, `dumpTimeIndex`).
+//!
+//! Kafka's tool takes every whole slot of the file for an entry, zeros behind the last one too, and looks offsets up
+//! among them; it ends at the first entry, other than the very first, whose offset is the base. So do we.
+
+use std::cmp::Ordering;
+
+use super::Options;
+use super::findings::Findings;
+use super::log::largest_timestamp;
+use super::records::BatchRecords;
+use super::target::{Target, open};
+use super::text::{Text, put};
+use super::walk::{Frame, frame_at};
+use crate::error::{Error, Result};
+use crate::format::cursor::{get_i32, get_i64};
+use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset};
+use crate::format::file_name::FileKind;
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::{NO_TIMESTAMP, Offset, Position};
+
+/// What the tool keeps near at hand at the end of an index, and searches first (`AbstractIndex`).
+const HOT_BYTES: u64 = 8192;
+
+/// An index file as slots.
+struct Slots {
+    bytes: SegmentSource,
+    size: usize,
+    base_offset: Offset,
+}
+
+impl Slots {
+    fn open(target: &Target, kind: FileKind, size: usize, access: Access) -> Result<Self> {
+        let path = if target.name.ends_with(kind.suffix()) {
+            target.path.clone()
+        } else {
+            target.sibling(kind.suffix())
+        };
+        Ok(Self {
+            bytes: open(&path, access)?,
+            size,
+            base_offset: target.base_offset()?,
+        })
+    }
+
+    /// Whole slots.
+    const fn len(&self) -> u64 {
+        match self.bytes.len().checked_div(self.size as u64) {
+            Some(slots) => slots,
+            None => 0,
+        }
+    }
+
+    const fn position_of(&self, slot: u64) -> Position {
+        slot.saturating_mul(self.size as u64)
+    }
+
+    fn slot(&mut self, slot: u64) -> Result<&[u8]> {
+        self.bytes.bytes(self.position_of(slot), self.size)
+    }
+
+    const fn absolute(&self, relative: i32) -> Offset {
+        self.base_offset.wrapping_add(relative as i64)
+    }
+
+    /// Slot `n` of an offset index; `None` behind the end.
+    fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
+        let slot = self.slot(n)?;
+        let entry = get_i32(slot, 0).zip(get_i32(slot, 4));
+        Ok(entry.map(|(relative, position)| OffsetPosition {
+            offset: self.absolute(relative),
+            position,
+        }))
+    }
+
+    /// Slot `n` of a time index; `None` behind the end.
+    fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
+        let slot = self.slot(n)?;
+        let entry = get_i64(slot, 0).zip(get_i32(slot, 8));
+        Ok(entry.map(|(timestamp, relative)| TimestampOffset {
+            timestamp,
+            offset: self.absolute(relative),
+        }))
+    }
+
+    /// Where the last batch at or below `target` begins, by Kafka's search; 0 where no entry says.
+    fn lookup(&mut self, target: Offset) -> Result<i32> {
+        let Some(last) = self.len().checked_sub(1) else {
+            return Ok(0);
+        };
+        let hot = HOT_BYTES.checked_div(self.size as u64).unwrap_or(HOT_BYTES);
+        let first_hot = last.saturating_sub(hot);
+        let mut at = |n| self.offset_entry(n);
+        let offset_of = |entry: Option<OffsetPosition>| entry.map_or(Offset::MAX, |e| e.offset);
+        let (mut low, mut high) = if offset_of(at(first_hot)?) < target {
+            (first_hot, last)
+        } else if offset_of(at(0)?) > target {
+            return Ok(0);
+        } else {
+            (0, first_hot)
+        };
+        while low < high {
+            let middle = low.midpoint(high.saturating_add(1));
+            let found = offset_of(at(middle)?);
+            match found.cmp(&target) {
+                Ordering::Greater => high = middle.saturating_sub(1),
+                Ordering::Less => low = middle,
+                Ordering::Equal => return Ok(at(middle)?.map_or(0, |entry| entry.position)),
+            }
+        }
+        Ok(at(low)?.map_or(0, |entry| entry.position))
+    }
+
+    /// What a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense.
+    fn sanity_check(&self, last_offset: Offset, ordered: Result<(), Error>) -> Result<()> {
+        let path = self.bytes.path();
+        if self.len() > 0 && last_offset < self.base_offset {
+            let position = self.position_of(self.len().saturating_sub(1));
+            let expected = format!("at least the base {}", self.base_offset);
+            let error = Error::corrupt_index("last offset", position, expected, last_offset);
+            return Err(error.at(path));
+        }
+        ordered.map_err(|e| e.at(path))?;
+        let length = self.bytes.len();
+        if self.position_of(self.len()) != length {
+            let expected = format!("a multiple of {}", self.size);
+            return Err(Error::corrupt_index("index size", length, expected, length).at(path));
+        }
+        Ok(())
+    }
+}
+
+/// Offset index: an entry a line, each held against the batch it points to.
+///
+/// # Errors
+/// `CorruptIndex` where an entry points to no batch or the sanity check fails, `CorruptRecord`, `Io`.
+pub(super) fn dump_index(
+    target: &Target,
+    options: &Options,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    target.base_offset()?;
+    let mut log = open(&target.sibling(FileKind::Log.suffix()), Access::Headers)?;
+    let mut index = Slots::open(
+        target,
+        FileKind::OffsetIndex,
+        OFFSET_ENTRY_SIZE,
+        Access::Records,
+    )?;
+    if index.len() == 0 {
+        put!(text, target.shown.as_str(), " is empty.");
+        return text.end_line();
+    }
+    if options.index_sanity_check {
+        let last = index.len().saturating_sub(1);
+        let last = index.offset_entry(last)?.map_or(0, |entry| entry.offset);
+        index.sanity_check(last, Ok(()))?;
+        put!(text, target.shown.as_str(), " passed sanity check.");
+        return text.end_line();
+    }
+    let mut n = 0u64;
+    while let Some(entry) = index.offset_entry(n)? {
+        if n > 0 && entry.offset == index.base_offset {
+            break;
+        }
+        let frame = frame_for(&mut log, &index, n, entry, options.max_message_size)?;
+        let last_offset = frame.last_offset(&mut log)?;
+        if last_offset != entry.offset {
+            findings.index_mismatch(&target.absolute, entry.offset, last_offset);
+        }
+        if !options.verify_index_only {
+            put!(
+                text,
+                "offset: ",
+                entry.offset,
+                " position: ",
+                entry.position
+            );
+            text.end_line()?;
+        }
+        n = n.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// The batch that slot `n` points to, whole within `window` bytes.
+fn frame_for(
+    log: &mut SegmentSource,
+    index: &Slots,
+    n: u64,
+    entry: OffsetPosition,
+    window: i32,
+) -> Result<Frame> {
+    let size = log.len();
+    let fault = |expected: String, found: String| {
+        // The position stands behind the offset.
+        let at = index.position_of(n).saturating_add(4);
+        let error = Error::corrupt_index("indexed position", at, expected, found);
+        error.for_offset(entry.offset).at(index.bytes.path())
+    };
+    let position = in_log(entry.position, size)
+        .ok_or_else(|| fault(format!("within 0 to {size}"), entry.position.to_string()))?;
+    let end = position.saturating_add(u64::try_from(window).unwrap_or_default());
+    frame_at(log, position, end)?.ok_or_else(|| {
+        let expected = format!("a position with a whole batch in the next {window} bytes");
+        fault(expected, entry.position.to_string())
+    })
+}
+
+/// A position in a log of `size` bytes, or its end.
+fn in_log(position: i32, size: u64) -> Option<Position> {
+    u64::try_from(position)
+        .ok()
+        .filter(|&position| position <= size)
+}
+
+/// Time index: an entry a line, each held against the largest timestamp of the batch that ends with its offset.
+///
+/// # Errors
+/// `CorruptIndex` where the sanity check fails or an index points outside the log, `CorruptRecord`, `Io`.
+pub(super) fn dump_time_index(
+    target: &Target,
+    options: &Options,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    target.base_offset()?;
+    let log = open(&target.sibling(FileKind::Log.suffix()), Access::Records)?;
+    let index = Slots::open(
+        target,
+        FileKind::OffsetIndex,
+        OFFSET_ENTRY_SIZE,
+        Access::Headers,
+    )?;
+    let mut times = Slots::open(
+        target,
+        FileKind::TimeIndex,
+        TIME_ENTRY_SIZE,
+        Access::Records,
+    )?;
+    if options.index_sanity_check {
+        time_sanity_check(&mut times)?;
+        put!(text, target.shown.as_str(), " passed sanity check.");
+        return text.end_line();
+    }
+    let mut search = Search::new(log, index);
+    let mut records = BatchRecords::default();
+    let mut previous = NO_TIMESTAMP;
+    let mut n = 0u64;
+    while let Some(entry) = times.time_entry(n)? {
+        if n > 0 && entry.offset == times.base_offset {
+            break;
+        }
+        match search.batch_for(entry.offset)? {
+            None => findings.not_found(&target.absolute, entry.offset, -1),
+            Some((_, last)) if last != entry.offset => {
+                findings.not_found(&target.absolute, entry.offset, last);
+            }
+            Some((frame, _)) => {
+                let largest = largest_timestamp(&mut search.log, &frame, &mut records)?;
+                if largest != entry.timestamp {
+                    findings.time_mismatch(&target.absolute, entry.timestamp, largest);
+                }
+                if previous >= entry.timestamp {
+                    findings.out_of_order(&target.absolute, entry.timestamp, previous);
+                }
+            }
+        }
+        if !options.verify_index_only {
+            put!(
+                text,
+                "timestamp: ",
+                entry.timestamp,
+                " offset: ",
+                entry.offset
+            );
+            text.end_line()?;
+        }
+        previous = entry.timestamp;
+        n = n.saturating_add(1);
+    }
+    Ok(())
+}
+
+fn time_sanity_check(times: &mut Slots) -> Result<()> {
+    let last_slot = times.len().saturating_sub(1);
+    let (Some(first), Some(last)) = (times.time_entry(0)?, times.time_entry(last_slot)?) else {
+        return times.sanity_check(times.base_offset, Ok(()));
+    };
+    let ordered = if last.timestamp < first.timestamp {
+        let expected = format!("at least the first, {}", first.timestamp);
+        let at = times.position_of(last_slot);
+        Err(Error::corrupt_index(
+            "last timestamp",
+            at,
+            expected,
+            last.timestamp,
+        ))
+    } else {
+        Ok(())
+    };
+    times.sanity_check(last.offset, ordered)
+}
+
+/// Finds batches by offset as the tool does: looked up in the index, then forward through the log.
+///
+/// The tool walks from there to the end of the log each time, and dies of damage anywhere on that way. We walk it once:
+/// a walk that begins on a batch of the last one ends as that did.
+struct Search {
+    log: SegmentSource,
+    index: Slots,
+    /// A batch of the chain that is known to be sound to its end; nothing is known yet where it is `None`.
+    chain: Option<Position>,
+    /// The last search: where it began, for which offset, and where it ended.
+    last: Option<(Position, Offset, Position)>,
+}
+
+impl Search {
+    const fn new(log: SegmentSource, index: Slots) -> Self {
+        Self {
+            log,
+            index,
+            chain: None,
+            last: None,
+        }
+    }
+
+    /// The first batch that ends at or behind `target`, and its last offset.
+    fn batch_for(&mut self, target: Offset) -> Result<Option<(Frame, Offset)>> {
+        let size = self.log.len();
+        let found = self.index.lookup(target)?;
+        let from = in_log(found, size).ok_or_else(|| {
+            let expected = format!("within 0 to {size}");
+            Error::corrupt_index("indexed position", 0, expected, found)
+                .for_offset(target)
+                .at(self.index.bytes.path())
+        })?;
+        self.walk_to_the_end(from)?;
+        let mut position = match self.last {
+            Some((start, offset, end)) if start == from && offset <= target => end,
+            _ => from,
+        };
+        let end = self.log.len();
+        let mut matching = None;
+        while let Some(frame) = frame_at(&mut self.log, position, end)? {
+            let last = frame.last_offset(&mut self.log)?;
+            if last >= target {
+                matching = Some((frame, last));
+                break;
+            }
+            position = position.saturating_add(frame.size as u64);
+        }
+        self.last = Some((from, target, position));
+        Ok(matching)
+    }
+
+    /// Makes sure that the log can be walked from `from` to its end.
+    fn walk_to_the_end(&mut self, from: Position) -> Result<()> {
+        let end = self.log.len();
+        if let Some(mut position) = self.chain.filter(|&known| known <= from) {
+            while position < from {
+                match frame_at(&mut self.log, position, end)? {
+                    Some(frame) => position = position.saturating_add(frame.size as u64),
+                    None => break,
+                }
+            }
+            if position == from {
+                self.chain = Some(from);
+                return Ok(());
+            }
+        }
+        let mut position = from;
+        while let Some(frame) = frame_at(&mut self.log, position, end)? {
+            position = position.saturating_add(frame.size as u64);
+        }
+        self.chain = Some(from);
+        Ok(())
+    }
+}

@@ -1,0 +1,319 @@
+//! Segments and KRaft snapshots: a line a batch, and below it a line a record (`dumpLog`).
+
+use super::control::put_control;
+use super::findings::Findings;
+use super::records::{BatchRecords, More, Record};
+use super::target::{Target, open};
+use super::text::{Put, Text, put};
+use super::walk::{Frame, frame_at};
+use super::{Decoder, Options};
+use crate::error::{Error, Result};
+use crate::format::batch::{
+    ATTRIBUTES_AT, BatchHeader, LEGACY_ATTRIBUTES_AT, RECORD_BATCH_OVERHEAD,
+};
+use crate::format::cursor::{get_i32, get_i64};
+use crate::format::text::put_text;
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+
+/// What a record's line begins with.
+const RECORD_INDENT: &str = "| ";
+/// The KRaft snapshot a cluster begins with (`BootstrapDirectory.BINARY_BOOTSTRAP_FILENAME`).
+const BOOTSTRAP: &str = "bootstrap.checkpoint";
+/// Digits of a KRaft snapshot's offset, and of the epoch behind it (`Snapshots`).
+const SNAPSHOT_OFFSET_DIGITS: usize = 20;
+const SNAPSHOT_EPOCH_DIGITS: usize = 10;
+
+/// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
+///
+/// # Errors
+/// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where the real tool dies, `InvalidArgument` for a name without
+/// its numbers, `Io`.
+pub(super) fn dump_log(
+    target: &Target,
+    options: &Options,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    headline(target, text)?;
+    let mut log = open(&target.path, Access::Records)?;
+    let end = options.max_bytes.unwrap_or(u64::MAX).min(log.len());
+    let deep = options.deep_iteration || options.print_data_log;
+    let mut records = BatchRecords::default();
+    let mut last_offset = -1;
+    let mut position = 0;
+    while let Some(frame) = frame_at(&mut log, position, end)? {
+        let path = target.path.as_path();
+        let header = batch_start(&frame, &mut log, text)?;
+        let batch = log.bytes(position, frame.size)?;
+        let is_valid =
+            batch_rest(&frame, &header, batch, text).map_err(|e| e.shift(position).at(path))?;
+        findings.damaged |= !is_valid;
+        if deep {
+            let mut lines = Lines {
+                options,
+                header: &header,
+                target,
+                text,
+                findings,
+                last_offset: &mut last_offset,
+            };
+            records
+                .each(&header, batch, &mut |record| lines.record(&record))
+                .map_err(|e| e.shift(position).at(path).for_offset(header.base_offset))?;
+        }
+        position = position.saturating_add(frame.size as u64);
+    }
+    let trailing = end.saturating_sub(position);
+    if trailing > 0 && options.max_bytes.is_none() {
+        findings.damaged = true;
+        put!(
+            text,
+            "Found ",
+            trailing,
+            " invalid bytes at the end of ",
+            target.name.as_str()
+        );
+        text.end_line()?;
+    }
+    Ok(())
+}
+
+/// The largest timestamp of a batch's records, -1 for none.
+///
+/// # Errors
+/// As [`dump_log`].
+pub(super) fn largest_timestamp(
+    log: &mut SegmentSource,
+    frame: &Frame,
+    records: &mut BatchRecords,
+) -> Result<TimestampMs> {
+    let header = frame.header(log)?;
+    let mut largest = NO_TIMESTAMP;
+    records
+        .each(
+            &header,
+            log.bytes(frame.position, frame.size)?,
+            &mut |record| {
+                largest = largest.max(record.timestamp);
+                Ok(())
+            },
+        )
+        .map_err(|e| frame.place(e.for_offset(header.base_offset), log))?;
+    Ok(largest)
+}
+
+/// What the file's name says.
+fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
+    if target.suffix() == Some(".log") {
+        put!(text, "Log starting offset: ", target.base_offset()?);
+    } else if target.name == BOOTSTRAP {
+        put!(text, "KRaft bootstrap snapshot");
+    } else {
+        let (offset, epoch) = snapshot_id(&target.name).ok_or_else(|| {
+            Error::InvalidArgument(format!(
+                "{}: file name: expected {SNAPSHOT_OFFSET_DIGITS} digits of an offset, '-', {SNAPSHOT_EPOCH_DIGITS} of an epoch",
+                target.shown
+            ))
+        })?;
+        put!(text, "Snapshot end offset: ", offset, ", epoch: ", epoch);
+    }
+    text.end_line()
+}
+
+fn snapshot_id(name: &str) -> Option<(Offset, i32)> {
+    let offset = name.get(..SNAPSHOT_OFFSET_DIGITS)?.parse().ok()?;
+    let epoch = name.get(SNAPSHOT_OFFSET_DIGITS.checked_add(1)?..)?;
+    Some((offset, epoch.get(..SNAPSHOT_EPOCH_DIGITS)?.parse().ok()?))
+}
+
+/// The first half of a batch's line: what its header says by itself.
+fn batch_start(frame: &Frame, log: &mut SegmentSource, text: &mut Text<'_>) -> Result<BatchHeader> {
+    if frame.is_legacy() {
+        put!(text, "offset: ", frame.offset);
+        return frame.header(log);
+    }
+    let header = frame.header(log)?;
+    put!(
+        text,
+        "baseOffset: ",
+        header.base_offset,
+        " lastOffset: ",
+        header.last_offset(),
+        " count: ",
+        header.records_count.unwrap_or_default(),
+        " baseSequence: ",
+        header.base_sequence,
+        " lastSequence: ",
+        header.last_sequence(),
+        " producerId: ",
+        header.producer_id,
+        " producerEpoch: ",
+        header.producer_epoch,
+        " partitionLeaderEpoch: ",
+        header.partition_leader_epoch,
+        " isTransactional: ",
+        header.is_transactional(),
+        " isControl: ",
+        header.is_control(),
+        " deleteHorizonMs: ",
+        header.delete_horizon_ms(),
+    );
+    Ok(header)
+}
+
+/// The second half; returns whether the checksum is right.
+fn batch_rest(
+    frame: &Frame,
+    header: &BatchHeader,
+    batch: &[u8],
+    text: &mut Text<'_>,
+) -> Result<bool> {
+    let codec = header.attributes.compression().ok_or_else(|| {
+        let at = if header.is_legacy() {
+            LEGACY_ATTRIBUTES_AT
+        } else {
+            ATTRIBUTES_AT.saturating_add(1)
+        };
+        let found = header.attributes.codec_id();
+        Error::unsupported("compression codec", at as u64, "0 to 4", found)
+    })?;
+    let whole = header.is_legacy() || batch.len() >= RECORD_BATCH_OVERHEAD;
+    let is_valid = whole && header.computed_crc(batch) == header.crc;
+    put!(
+        text,
+        " position: ",
+        frame.position,
+        " ",
+        header.timestamp_type().name(),
+        ": ",
+        header.max_timestamp,
+        " size: ",
+        frame.size,
+        " magic: ",
+        header.magic,
+        " compresscodec: ",
+        codec.name(),
+        " crc: ",
+        header.crc,
+        " isvalid: ",
+        is_valid,
+    );
+    text.end_line()?;
+    Ok(is_valid)
+}
+
+/// Prints the records of one batch.
+struct Lines<'a, 'w> {
+    options: &'a Options,
+    header: &'a BatchHeader,
+    target: &'a Target,
+    text: &'a mut Text<'w>,
+    findings: &'a mut Findings,
+    last_offset: &'a mut Offset,
+}
+
+impl Lines<'_, '_> {
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        let previous = std::mem::replace(self.last_offset, record.offset);
+        if record.offset != previous.wrapping_add(1) {
+            self.findings
+                .gap(&self.target.absolute, previous, record.offset);
+        }
+        let is_control = self.header.is_control();
+        let metadata = !self.options.skip_record_metadata;
+        if metadata {
+            self.metadata(record);
+            if is_control {
+                put_control(record.key, record.value, self.text.buffer())
+                    .map_err(|e| e.for_offset(record.offset))?;
+            }
+        }
+        if self.options.print_data_log && !is_control {
+            let prefix = if metadata { " " } else { RECORD_INDENT };
+            self.contents(record, prefix)
+                .map_err(|e| e.for_offset(record.offset))?;
+        }
+        self.text.end_line()
+    }
+
+    fn metadata(&mut self, record: &Record<'_>) {
+        let to = self.text.buffer();
+        RECORD_INDENT.put(to);
+        "offset: ".put(to);
+        record.offset.put(to);
+        to.push(b' ');
+        self.header.timestamp_type().name().put(to);
+        ": ".put(to);
+        record.timestamp.put(to);
+        " keySize: ".put(to);
+        record.key_size.put(to);
+        " valueSize: ".put(to);
+        record.value_size.put(to);
+        match &record.more {
+            More::Record { sequence, headers } => {
+                " sequence: ".put(to);
+                (*sequence).put(to);
+                " headerKeys: [".put(to);
+                for (n, header) in headers.clone().enumerate() {
+                    if n > 0 {
+                        to.push(b',');
+                    }
+                    put_text(header.key, to);
+                }
+                to.push(b']');
+            }
+            More::Message { crc, is_valid } => {
+                self.findings.damaged |= !is_valid;
+                " isValid: ".put(to);
+                (*is_valid).put(to);
+                " crc: ".put(to);
+                (*crc).put(to);
+            }
+        }
+    }
+
+    fn contents(&mut self, record: &Record<'_>, prefix: &str) -> Result<()> {
+        for (what, size, field) in [
+            ("message key length", record.key_size, record.key),
+            ("message value length", record.value_size, record.value),
+        ] {
+            if size >= 0 && field.is_none() {
+                return Err(Error::invalid(what, 0, "a length within the message", size));
+            }
+        }
+        let to = self.text.buffer();
+        let kept = to.len();
+        let mut prefix = prefix;
+        if let Some(key) = record.key {
+            prefix.put(to);
+            "key: ".put(to);
+            put_decoded(self.options.key_decoder, key, to).inspect_err(|_| to.truncate(kept))?;
+            prefix = " ";
+        }
+        if let Some(value) = record.value {
+            prefix.put(to);
+            "payload: ".put(to);
+            // Both are decoded before either is printed.
+            put_decoded(self.options.value_decoder, value, to)
+                .inspect_err(|_| to.truncate(kept))?;
+        }
+        Ok(())
+    }
+}
+
+fn put_decoded(decoder: Decoder, bytes: &[u8], to: &mut Vec<u8>) -> Result<()> {
+    let short = |what: &'static str, width: usize| {
+        let expected = format!("at least {width} bytes for the decoder");
+        Error::invalid(what, 0, expected, bytes.len())
+    };
+    match decoder {
+        Decoder::String => put_text(bytes, to),
+        Decoder::Integer => get_i32(bytes, 0)
+            .ok_or_else(|| short("integer", 4))?
+            .put(to),
+        Decoder::Long => get_i64(bytes, 0).ok_or_else(|| short("long", 8))?.put(to),
+        Decoder::Bytes => to.extend_from_slice(bytes),
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! `kafka-dump-log`'s text for the files of a partition folder, field for field (`DumpLogSegments` of Kafka 4.3).
+//!
+//! Where the real tool dies of an exception, this one has printed what came before and gives an error that names the
+//! file and the byte. Files are read by copy in windows, so a running broker's may be dumped; memory is bounded by the
+//! largest batch, whose length is held against the file before anything is allocated.
+//!
+//! | module | what |
+//! |---|---|
+//! | `log` | `.log`, `.checkpoint`: batches and records |
+//! | `records` | the records of a batch |
+//! | `index` | `.index`, `.timeindex`, held against the log |
+//! | `snapshot` | `.snapshot`, `.txnindex` |
+//! | `control` | what control records say |
+//! | `walk` | batch to batch, nothing checked |
+//! | `findings` | what is told at the end |
+//! | `target` | names of files as Java gives them |
+//! | `text` | the buffer, numbers, Java's reading of UTF-8 |
+
+mod control;
+mod findings;
+mod index;
+mod log;
+mod records;
+mod snapshot;
+mod target;
+mod text;
+mod walk;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use findings::Findings;
+use target::Target;
+use text::{Text, put};
+
+/// How keys or values are printed (`org.apache.kafka.tools.api.Decoder`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Decoder {
+    /// As UTF-8, what is none replaced as Java does.
+    #[default]
+    String,
+    /// The first 4 bytes.
+    Integer,
+    /// The first 8 bytes.
+    Long,
+    /// As they are. (Java prints the array's identity, which says nothing.)
+    Bytes,
+}
+
+/// The tool's flags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one field a flag, by the flags' names"
+)]
+pub struct Options {
+    /// Print keys and values; includes `deep_iteration`.
+    pub print_data_log: bool,
+    /// Print each record.
+    pub deep_iteration: bool,
+    /// Leave out what is not key or value.
+    pub skip_record_metadata: bool,
+    /// Check indexes without printing their entries.
+    pub verify_index_only: bool,
+    /// Check indexes as a broker does at its start, nothing else.
+    pub index_sanity_check: bool,
+    /// Look at no more of a log than this.
+    pub max_bytes: Option<u64>,
+    /// How far behind an indexed position its batch may end.
+    pub max_message_size: i32,
+    /// For keys.
+    pub key_decoder: Decoder,
+    /// For values.
+    pub value_decoder: Decoder,
+}
+
+impl Options {
+    /// The tool's default for `max_message_size`.
+    pub const MAX_MESSAGE_SIZE: i32 = 5 << 20;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            print_data_log: false,
+            deep_iteration: false,
+            skip_record_metadata: false,
+            verify_index_only: false,
+            index_sanity_check: false,
+            max_bytes: None,
+            max_message_size: Self::MAX_MESSAGE_SIZE,
+            key_decoder: Decoder::String,
+            value_decoder: Decoder::String,
+        }
+    }
+}
+
+/// Dumps `files` in their order to `out`, and tells what was found on the way on `err`.
+///
+/// Returns whether something is wrong: an invalid batch, bytes behind the last one, an index that contradicts its log,
+/// a corrupt snapshot, offsets that step back. Gaps between offsets are told but are not damage. A reader of the output
+/// that goes away ends the run early and is no error.
+///
+/// # Errors
+/// What ends the real tool too, once everything before it is printed: a batch length or a record that makes no sense, an
+/// index that points outside its log or fails its sanity check, a file that cannot be read.
+pub fn dump(
+    files: &[PathBuf],
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<bool> {
+    let mut findings = Findings::default();
+    let mut text = Text::new(out);
+    let dumped = files
+        .iter()
+        .try_for_each(|file| dump_file(&Target::new(file), options, &mut text, &mut findings, err));
+    // Half a line stays half a line, as the real tool leaves it.
+    let flushed = text.flush();
+    if text.is_closed() {
+        return Ok(false);
+    }
+    flushed?;
+    match findings.report(err).and_then(|()| err.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
+        told => told.map_err(Error::io("error output"))?,
+    }
+    dumped.map(|()| findings.damaged)
+}
+
+fn dump_file(
+    target: &Target,
+    options: &Options,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+    err: &mut dyn Write,
+) -> Result<()> {
+    put!(text, "Dumping ", target.shown.as_str());
+    text.end_line()?;
+    match target.suffix() {
+        Some(".log" | ".checkpoint") => log::dump_log(target, options, text, findings),
+        Some(".index") => index::dump_index(target, options, text, findings),
+        Some(".timeindex") => index::dump_time_index(target, options, text, findings),
+        Some(".txnindex") => snapshot::dump_txn_index(target, text),
+        Some(".snapshot") => match snapshot::dump_snapshot(target, text) {
+            // The real tool says so and goes on, too.
+            Err(error @ Error::CorruptIndex(_)) => {
+                findings.damaged = true;
+                tell(text, err, &error.to_string())
+            }
+            dumped => dumped,
+        },
+        _ => tell(
+            text,
+            err,
+            &format!("Ignoring unknown file {}", target.shown),
+        ),
+    }
+}
+
+/// A line on the error stream, behind what was printed before it.
+fn tell(text: &mut Text<'_>, err: &mut dyn Write, line: &str) -> Result<()> {
+    text.flush()?;
+    writeln!(err, "{line}").map_err(Error::io("error output"))
+}

@@ -1,0 +1,133 @@
+//! Producer snapshots and transaction indexes (`dumpProducerIdSnapshot`, `dumpTxnIndex`).
+
+use std::fs::File;
+
+use super::target::{Target, open};
+use super::text::{Text, put};
+use crate::error::{Error, Result};
+use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState};
+use crate::io::mapping::Mapping;
+use crate::segment::source::{Access, SegmentSource};
+
+/// A producer a line.
+///
+/// # Errors
+/// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
+pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> {
+    let file = File::open(&target.path).map_err(Error::io(&target.path))?;
+    // Written once and never touched again, so a map of it is sound.
+    let map = Mapping::open(&file, &target.path, u64::MAX)?;
+    let producers =
+        ProducerState::parse_snapshot(map.as_slice()).map_err(|e| e.at(&target.path))?;
+    for producer in producers {
+        let open_since = Some(producer.current_txn_first_offset).filter(|&offset| offset >= 0);
+        put!(
+            text,
+            "producerId: ",
+            producer.producer_id,
+            " producerEpoch: ",
+            producer.producer_epoch,
+            " coordinatorEpoch: ",
+            producer.coordinator_epoch,
+            " currentTxnFirstOffset: ",
+            open_since,
+            " lastTimestamp: ",
+            producer.timestamp,
+        );
+        // A producer known by a marker alone has no batch.
+        if producer.last_offset >= 0 {
+            put!(
+                text,
+                " firstSequence: ",
+                first_sequence(producer.last_sequence, producer.offset_delta),
+                " lastSequence: ",
+                producer.last_sequence,
+                " lastOffset: ",
+                producer.last_offset,
+                " offsetDelta: ",
+                producer.offset_delta,
+                " timestamp: ",
+                producer.timestamp,
+            );
+        }
+        text.end_line()?;
+    }
+    Ok(())
+}
+
+/// `DefaultRecordBatch.decrementSequence`: below 0 it wraps to `i32::MAX`.
+const fn first_sequence(last: i32, delta: i32) -> i32 {
+    if last < delta {
+        i32::MAX
+            .wrapping_sub(delta.wrapping_sub(last))
+            .wrapping_add(1)
+    } else {
+        last.wrapping_sub(delta)
+    }
+}
+
+/// An aborted transaction a line.
+///
+/// # Errors
+/// `UnsupportedFormat` for a version above the known one (nothing is printed then), `Io`.
+pub(super) fn dump_txn_index(target: &Target, text: &mut Text<'_>) -> Result<()> {
+    target.base_offset()?;
+    let mut index = open(&target.path, Access::Records)?;
+    each_txn(&mut index, |txn, position| {
+        let (version, known) = (shown_version(&txn), AbortedTxn::CURRENT_VERSION);
+        if i16::from(version) > known {
+            let what = "aborted transaction version";
+            let error =
+                Error::unsupported(what, position, format_args!("at most {known}"), version);
+            return Err(error.at(&target.path));
+        }
+        Ok(())
+    })?;
+    each_txn(&mut index, |txn, _| {
+        put!(
+            text,
+            "version: ",
+            i16::from(shown_version(&txn)),
+            " producerId: ",
+            txn.producer_id,
+            " firstOffset: ",
+            txn.first_offset,
+            " lastOffset: ",
+            txn.last_offset,
+            " lastStableOffset: ",
+            txn.last_stable_offset,
+        );
+        text.end_line()
+    })
+}
+
+/// The version as Kafka 4.3 takes it: the high byte, signed.
+const fn shown_version(txn: &AbortedTxn) -> i8 {
+    i8::from_be_bytes([txn.version.to_be_bytes()[0]])
+}
+
+/// Every whole entry; a part of one at the end is nothing, as it is to Kafka.
+fn each_txn(
+    index: &mut SegmentSource,
+    mut see: impl FnMut(AbortedTxn, u64) -> Result<()>,
+) -> Result<()> {
+    let mut position = 0u64;
+    while let Some(txn) = AbortedTxn::parse(index.bytes(position, ABORTED_TXN_SIZE)?) {
+        see(txn, position)?;
+        position = position.saturating_add(ABORTED_TXN_SIZE as u64);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_wrap_backwards() {
+        assert_eq!(first_sequence(5, 2), 3);
+        assert_eq!(first_sequence(5, 5), 0);
+        assert_eq!(first_sequence(0, 1), i32::MAX);
+        assert_eq!(first_sequence(4, 10), i32::MAX - 5);
+    }
+}

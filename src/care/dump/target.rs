@@ -1,0 +1,116 @@
+//! One file to be dumped, by the names `java.io.File` would give it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::Offset;
+
+/// A file named on the command line.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// As it was named, without doubled or trailing slashes (`File.toString`).
+    pub(super) shown: String,
+    /// The last part (`File.getName`).
+    pub(super) name: String,
+    /// From the root (`File.getAbsolutePath`).
+    pub(super) absolute: String,
+    /// To open it by.
+    pub(super) path: PathBuf,
+}
+
+impl Target {
+    pub(super) fn new(path: &Path) -> Self {
+        let text = path.to_string_lossy();
+        let mut shown = String::with_capacity(text.len());
+        for part in text.split('/').filter(|part| !part.is_empty()) {
+            if !shown.is_empty() || text.starts_with('/') {
+                shown.push('/');
+            }
+            shown.push_str(part);
+        }
+        if shown.is_empty() && text.starts_with('/') {
+            shown.push('/');
+        }
+        let name = shown.rsplit('/').next().unwrap_or_default().to_owned();
+        let absolute = match std::env::current_dir() {
+            Ok(folder) if !shown.starts_with('/') => {
+                format!("{}/{shown}", folder.display())
+            }
+            _ => shown.clone(),
+        };
+        Self {
+            shown,
+            name,
+            absolute,
+            path: path.to_path_buf(),
+        }
+    }
+
+    /// The last suffix, dot included, if there is a dot.
+    pub(super) fn suffix(&self) -> Option<&str> {
+        self.name.get(self.name.rfind('.')?..)
+    }
+
+    /// The number before the first dot.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is none.
+    pub(super) fn base_offset(&self) -> Result<Offset> {
+        let stem = self.name.split('.').next().unwrap_or_default();
+        stem.parse().map_err(|_| {
+            Error::InvalidArgument(format!(
+                "{}: file name: expected a base offset before the first dot, found {stem:?}",
+                self.shown
+            ))
+        })
+    }
+
+    /// The file beside it with the same base offset and this suffix.
+    pub(super) fn sibling(&self, suffix: &str) -> PathBuf {
+        let stem = self.name.split('.').next().unwrap_or_default();
+        self.path.with_file_name(format!("{stem}{suffix}"))
+    }
+}
+
+/// Opens a file by copy, as long as it is now: it may belong to a running broker.
+///
+/// # Errors
+/// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
+pub(super) fn open(path: &Path, access: Access) -> Result<SegmentSource> {
+    let about = fs::metadata(path).map_err(Error::io(path))?;
+    if about.is_dir() {
+        return Err(Error::io(path)(std::io::ErrorKind::IsADirectory.into()));
+    }
+    SegmentSource::open(path, about.len(), true, access)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_java_io_file_gives_them() {
+        let target = Target::new(Path::new("//a//t-0/00000000000000000042.log/"));
+        assert_eq!(target.shown, "/a/t-0/00000000000000000042.log");
+        assert_eq!(target.absolute, target.shown);
+        assert_eq!(target.name, "00000000000000000042.log");
+        assert_eq!(target.suffix(), Some(".log"));
+        assert_eq!(target.base_offset().unwrap(), 42);
+        assert!(
+            target
+                .sibling(".index")
+                .ends_with("t-0/00000000000000000042.index")
+        );
+        let bare = Target::new(Path::new("x.5.index"));
+        assert!(bare.absolute.ends_with("/x.5.index") && bare.absolute.starts_with('/'));
+        assert_eq!(bare.suffix(), Some(".index"));
+        assert!(bare.base_offset().is_err());
+        assert_eq!(
+            Target::new(Path::new("leader-epoch-checkpoint")).suffix(),
+            None
+        );
+        assert_eq!(Target::new(Path::new("")).shown, "");
+    }
+}

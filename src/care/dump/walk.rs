@@ -1,0 +1,108 @@
+//! Batch to batch through a `.log` as Kafka's tool goes: nothing is held against its neighbours, so that damaged files
+//! can be looked at (`FileRecords.slice`, `FileLogInputStream`).
+
+use crate::error::{Error, Result};
+use crate::format::batch::{
+    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+};
+use crate::format::cursor::{get_i8, get_i32, get_i64};
+use crate::segment::source::SegmentSource;
+use crate::types::{Offset, Position};
+
+/// One batch, by what every format begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Where it begins.
+    pub(super) position: Position,
+    /// All its bytes; they are there.
+    pub(super) size: usize,
+    /// The offset field.
+    pub(super) offset: Offset,
+    /// As Java sees it: a signed byte.
+    pub(super) magic: i8,
+}
+
+impl Frame {
+    /// Read as a message of magic 0 or 1; what lies below 0 too, as Java's bytes are signed.
+    pub(super) const fn is_legacy(&self) -> bool {
+        self.magic < 2
+    }
+
+    /// The offset of the last record.
+    ///
+    /// # Errors
+    /// `CorruptRecord` where the file ends inside the header, `Io`.
+    pub(super) fn last_offset(&self, log: &mut SegmentSource) -> Result<Offset> {
+        if self.is_legacy() {
+            Ok(self.offset)
+        } else {
+            self.header(log).map(|header| header.last_offset())
+        }
+    }
+
+    /// The whole header, unchecked.
+    ///
+    /// # Errors
+    /// `CorruptRecord` where the file ends inside it, `UnsupportedFormat` for a magic below 0, `Io`.
+    pub(super) fn header(&self, log: &mut SegmentSource) -> Result<BatchHeader> {
+        if self.magic < 0 {
+            let error = Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", self.magic);
+            return Err(self.place(error, log));
+        }
+        let head = log.bytes(self.position, RECORD_BATCH_OVERHEAD)?;
+        let left = head.len();
+        BatchHeader::as_it_stands(head).ok_or_else(|| {
+            let expected = format!("{RECORD_BATCH_OVERHEAD} bytes");
+            let found = format!("{left} to the end of the file");
+            self.place(Error::corrupt("batch header", 0, expected, found), log)
+        })
+    }
+
+    /// An error about this batch, said of its file.
+    pub(super) fn place(&self, error: Error, log: &SegmentSource) -> Error {
+        error.shift(self.position).at(log.path())
+    }
+}
+
+/// The frame at `position`, if a whole one ends before `end`.
+///
+/// # Errors
+/// `CorruptRecord` for a length below the smallest, `Io`.
+pub(super) fn frame_at(
+    log: &mut SegmentSource,
+    position: Position,
+    end: Position,
+) -> Result<Option<Frame>> {
+    let left = end.min(log.len()).saturating_sub(position);
+    // The very last 17 bytes are never looked at.
+    if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
+        return Ok(None);
+    }
+    let head = log.bytes(position, RECORD_BATCH_OVERHEAD)?;
+    let (Some(offset), Some(length), Some(magic)) = (
+        get_i64(head, 0),
+        get_i32(head, LENGTH_AT),
+        get_i8(head, MAGIC_AT),
+    ) else {
+        return Ok(None);
+    };
+    if length < MIN_LENGTH {
+        let expected = format!("at least {MIN_LENGTH}");
+        return Err(
+            Error::corrupt("batch length", LENGTH_AT as u64, expected, length)
+                .shift(position)
+                .at(log.path()),
+        );
+    }
+    let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
+    if size > left {
+        return Ok(None);
+    }
+    Ok(usize::try_from(size).ok().map(|size| Frame {
+        position,
+        size,
+        offset,
+        magic,
+    }))
+}

@@ -1,0 +1,7 @@
+//! What one does to whole files and folders of a log, beyond reading its records.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
+
+pub mod dump;
