@@ -79,25 +79,24 @@ class Watcher:
     def look(self) -> int:
         """Ask the other questions: folders, segments, lookups by offset and time, statistics."""
         asked = 0
-        for log_dir in self.log_dirs:
-            for folder in kafkalog.LogDir(log_dir).partitions():
-                if folder.topic != self.topic:
-                    continue
-                try:
-                    log = kafkalog.PartitionLog(Path(log_dir) / f"{folder.topic}-{folder.partition}")
-                    start, end = log.log_start_offset, log.log_end_offset
-                    assert start <= end
-                    for offset in (start, (start + end) // 2, end):
-                        found = log.lookup(offset)
-                        assert found is None or found.offset >= offset
-                    stamped = log.offset_of_max_timestamp()
-                    if stamped is not None:
-                        log.offset_for_timestamp(stamped.timestamp)
-                    log.statistics()
-                    asked += 1
-                except FileNotFoundError:
-                    # The topic was deleted between the listing and the question.
-                    assert not (Path(log_dir) / f"{folder.topic}-{folder.partition}").exists()
+        for folder in (f for d in self.log_dirs for f in kafkalog.LogDir(d).folders):
+            if folder.topic != self.topic or folder.state != "live":
+                continue
+            try:
+                log = kafkalog.PartitionLog(folder.path)
+                start, end = log.log_start_offset, log.log_end_offset
+                assert start <= end
+                for offset in (start, (start + end) // 2, end):
+                    found = log.lookup(offset)
+                    assert found is None or found.offset >= offset
+                stamped = log.offset_of_max_timestamp()
+                if stamped is not None:
+                    log.offset_for_timestamp(stamped.timestamp)
+                log.statistics()
+                asked += 1
+            except FileNotFoundError:
+                # The topic was deleted between the listing and the question.
+                assert not Path(folder.path).exists()
         return asked
 
 
