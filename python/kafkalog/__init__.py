@@ -1,5 +1,71 @@
-"""Apache Kafka's on-disk logs as Arrow, without a broker."""
+"""Apache Kafka's on-disk logs as Arrow, without a broker.
 
-from kafkalog._core import __version__
+``scan`` and ``read_table`` give records, ``scan_batches`` Kafka's batches, ``LogDir`` and ``PartitionLog`` tell what
+is there. ``kafkalog.spark`` does the same on Spark and is imported when it is first used.
+"""
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING
+
+from kafkalog._core import __version__, build_profile
+from kafkalog.errors import (
+    CorruptIndexError,
+    CorruptRecordError,
+    InvalidRecordError,
+    KafkaLogError,
+    LogLockedError,
+    OffsetOutOfRangeError,
+    UnsupportedFormatError,
+)
+from kafkalog.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from kafkalog.log import (
+    LeaderEpoch,
+    LogDir,
+    Lookup,
+    OffsetAndTimestamp,
+    PartitionFolder,
+    PartitionLog,
+    PartitionOffset,
+    SegmentInfo,
+)
+from kafkalog.reader import RecordReader, read_table, scan, scan_batches
+
+if TYPE_CHECKING:
+    from kafkalog import spark
+
+__all__ = [
+    "CorruptIndexError",
+    "CorruptRecordError",
+    "InvalidRecordError",
+    "KafkaLogError",
+    "LeaderEpoch",
+    "LogDir",
+    "LogLockedError",
+    "Lookup",
+    "OffsetAndTimestamp",
+    "OffsetIndex",
+    "OffsetOutOfRangeError",
+    "OffsetPosition",
+    "PartitionFolder",
+    "PartitionLog",
+    "PartitionOffset",
+    "RecordReader",
+    "SegmentInfo",
+    "TimeIndex",
+    "TimestampOffset",
+    "UnsupportedFormatError",
+    "__version__",
+    "build_profile",
+    "read_table",
+    "scan",
+    "scan_batches",
+    "spark",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import ``kafkalog.spark`` when it is first asked for."""
+    if name == "spark":
+        import importlib
+
+        return importlib.import_module("kafkalog.spark")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,196 @@
+"""What callers give, made into what the compiled module takes: checked at the door, once.
+
+Every refusal names what would have been right.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafkalog.typing import EndingOffsets, Partitions, Paths, StartingOffsets, StrPath, Timestamps
+
+_T = TypeVar("_T", bound=str)
+
+EARLIEST = -2
+LATEST = -1
+_INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def choose(option: str, given: str, valid: Sequence[_T]) -> _T:
+    """Give the valid value, or say which there are."""
+    if not isinstance(given, str):
+        raise TypeError(f"{option} is one of {listing(valid)}, not {given!r}")
+    for value in valid:
+        if value == given:
+            return value
+    raise ValueError(f"unknown {option} {given!r}{did_you_mean(given, valid)}; there are {listing(valid)}")
+
+
+def supported(option: str, given: str, valid: Sequence[str], later: Sequence[str]) -> None:
+    """Refuse a value of the interface that this version does not have yet."""
+    if given in later:
+        raise ValueError(f"{option}={given!r} is not supported in this version; it has {listing(valid)}")
+    choose(option, given, valid)
+
+
+def listing(names: Iterable[str]) -> str:
+    """Give names for a message."""
+    return ", ".join(repr(name) for name in names)
+
+
+def did_you_mean(given: str, valid: Iterable[str]) -> str:
+    """Give the nearest name, or nothing."""
+    import difflib
+
+    folded = {name.casefold(): name for name in valid}
+    near = difflib.get_close_matches(given.casefold(), folded, n=1)
+    return f", did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def path(given: StrPath) -> str:
+    """Give one path as text."""
+    text = os.fspath(given)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is a str or os.PathLike[str], not {given!r}")
+    return text
+
+
+def paths(given: Paths) -> list[str]:
+    """Give one path or several as a list."""
+    if isinstance(given, (str, os.PathLike)):
+        return [path(given)]
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"a path is a str or os.PathLike[str], or a list of them, not {given!r}")
+    found = [path(each) for each in given]
+    if not found:
+        raise ValueError("no path is given")
+    return found
+
+
+def names(option: str, given: str | Iterable[str] | None) -> list[str] | None:
+    """Give one name or several as a list."""
+    if given is None:
+        return None
+    found = [given] if isinstance(given, str) else list(given)
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"{option} takes names, not {each!r}")
+    return found
+
+
+def column_names(given: str | Iterable[str] | None, valid: Sequence[str]) -> tuple[str, ...] | None:
+    """Give the wanted columns as they are spelled."""
+    found = names("columns", given)
+    if found is None:
+        return None
+    if not found:
+        raise ValueError(f"no columns are named; there are {', '.join(valid)}")
+    for name in found:
+        if name not in valid:
+            raise ValueError(f"unknown column {name!r}{did_you_mean(name, valid)}; there are {', '.join(valid)}")
+        if found.count(name) > 1:
+            raise ValueError(f"column {name!r} is named twice")
+    return tuple(found)
+
+
+def integer(option: str, given: Any, least: int = -_INT64_MAX - 1, most: int = _INT64_MAX) -> int:
+    """Give a whole number within its bounds."""
+    if isinstance(given, bool):
+        raise TypeError(f"{option} is a number, not {given!r}")
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{option} is a whole number, not {given!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{option} is {number}, not within {least} to {most}")
+    return number
+
+
+def partitions(given: Partitions | None) -> list[int] | dict[str, list[int]] | None:
+    """Give partitions of every topic, or of each."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {_topic("partitions", topic): _partitions(some) for topic, some in given.items()}
+    return _partitions(given)
+
+
+def _partitions(given: Any) -> list[int]:
+    if isinstance(given, str):
+        raise TypeError(f"partitions takes numbers, not {given!r}")
+    several = given if isinstance(given, Iterable) else [given]
+    return [_partition("partitions", each) for each in several]
+
+
+def _partition(option: str, given: Any) -> int:
+    return integer(f"a partition in {option}", given, 0, _INT32_MAX)
+
+
+def _topic(option: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{option} takes {{topic: ...}}, not {given!r} as a topic")
+    return given
+
+
+def starting_offsets(given: StartingOffsets) -> Any:
+    """Give "earliest", "oldest", an offset, or offsets by partition."""
+    return _offsets("starting_offsets", given, ("earliest", "oldest"), EARLIEST)
+
+
+def ending_offsets(given: EndingOffsets) -> Any:
+    """Give "latest", "high_watermark", an offset, or offsets by partition."""
+    return _offsets("ending_offsets", given, ("latest", "high_watermark"), LATEST)
+
+
+def _offsets(option: str, given: Any, words: Sequence[str], word_number: int) -> Any:
+    def offset(value: Any) -> int:
+        number = integer(option, value)
+        if number < 0 and number != word_number:
+            raise ValueError(f"{option} is {number}; below zero there is only {word_number} for {words[0]}")
+        return number
+
+    if isinstance(given, str):
+        return choose(option, given, words)
+    if isinstance(given, Mapping):
+        return _by_partition(option, given, offset)
+    number = offset(given)
+    return words[0] if number == word_number else number
+
+
+def _by_partition(option: str, given: Mapping[Any, Any], value: Callable[[Any], int]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for topic, each in given.items():
+        if not isinstance(each, Mapping):
+            raise TypeError(f"{option} takes {{topic: {{partition: ...}}}}, not {each!r} for topic {topic!r}")
+        found[_topic(option, topic)] = {_partition(option, number): value(one) for number, one in each.items()}
+    return found
+
+
+def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[int, int]] | None:
+    """Give milliseconds since the epoch, for all partitions or for each."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return _by_partition(option, given, lambda value: timestamp(option, value))
+    return timestamp(option, given)
+
+
+def timestamp(option: str, given: Any) -> int:
+    """Give milliseconds since the epoch.
+
+    A datetime between two milliseconds counts as the later one: these are lower bounds of "at or after".
+    """
+    if isinstance(given, datetime):
+        if given.tzinfo is None or given.utcoffset() is None:
+            raise ValueError(f"{option} {given.isoformat()} has no time zone; give one, for instance datetime.UTC")
+        return -((_EPOCH - given) // timedelta(milliseconds=1))
+    return integer(option, given)

@@ -1,0 +1,431 @@
+"""Log dirs and the partitions in them: what is there, and where."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from kafkalog import _arguments, _core
+from kafkalog.reader import scan, scan_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from kafkalog.reader import RecordReader
+    from kafkalog.typing import EndingOffsets, Layout, StartingOffsets, StrPath, Timestamps, TimestampUnit
+
+__all__ = [
+    "LeaderEpoch",
+    "LogDir",
+    "Lookup",
+    "OffsetAndTimestamp",
+    "PartitionFolder",
+    "PartitionLog",
+    "PartitionOffset",
+    "SegmentInfo",
+]
+
+
+class SegmentInfo(NamedTuple):
+    """One ``.log`` file.
+
+    Attributes
+    ----------
+    base_offset : int
+        From its name.
+    name : str
+        The file's name.
+    size : int
+        Its bytes when the log was opened.
+    is_active : bool
+        Whether it is the last, to which a broker would append.
+    modified : int
+        When it was written last, milliseconds since the epoch.
+    """
+
+    base_offset: int
+    name: str
+    size: int
+    is_active: bool
+    modified: int
+
+
+class Lookup(NamedTuple):
+    """Where a record is.
+
+    Attributes
+    ----------
+    segment_base_offset : int
+        The segment's base offset.
+    position : int
+        The byte in the segment at which the record's batch begins.
+    offset : int
+        The record's offset.
+    """
+
+    segment_base_offset: int
+    position: int
+    offset: int
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Kafka's answer to "which offset at this time".
+
+    Attributes
+    ----------
+    offset : int
+        The record's offset.
+    timestamp : int
+        The record's timestamp, milliseconds since the epoch.
+    leader_epoch : int or None
+        The leader epoch in which it was written, where the batch has one.
+    """
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None
+
+
+class LeaderEpoch(NamedTuple):
+    """An entry of ``leader-epoch-checkpoint``.
+
+    Attributes
+    ----------
+    epoch : int
+        The leader epoch.
+    start_offset : int
+        Its first offset.
+    """
+
+    epoch: int
+    start_offset: int
+
+
+class PartitionOffset(NamedTuple):
+    """An entry of a log dir's checkpoint.
+
+    Attributes
+    ----------
+    topic : str
+        The topic.
+    partition : int
+        The partition.
+    offset : int
+        What the checkpoint says for it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class PartitionFolder(NamedTuple):
+    """One partition's folder in a log dir, not opened.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    topic : str
+        The topic.
+    partition : int
+        The partition.
+    state : {"live", "delete", "future", "stray"}
+        What the broker had in mind with it.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    state: Literal["live", "delete", "future", "stray"]
+
+
+class LogDir:
+    """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written there.
+
+    Iterating gives its live partitions; ``dirs["orders", 0]`` gives one.
+
+    Parameters
+    ----------
+    path : path
+        The folder that holds ``meta.properties`` and the partitions' folders.
+
+    Examples
+    --------
+    >>> dirs = kafkalog.LogDir("/var/lib/kafka/data")  # doctest: +SKIP
+    >>> dirs["orders", 0].log_end_offset  # doctest: +SKIP
+    880
+    """
+
+    __slots__ = ("_core", "_path")
+
+    def __init__(self, path: StrPath) -> None:
+        self._path = _arguments.path(path)
+        self._core = _core.LogDir(self._path)
+
+    def __repr__(self) -> str:
+        return f"kafkalog.LogDir({self._path!r})"
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return (PartitionLog(folder.path) for folder in self._live())
+
+    def __len__(self) -> int:
+        return len(self._live())
+
+    def __contains__(self, topic_partition: object) -> bool:
+        return any((folder.topic, folder.partition) == topic_partition for folder in self._live())
+
+    def __getitem__(self, topic_partition: tuple[str, int]) -> PartitionLog:
+        topic, partition = topic_partition
+        for folder in self._live():
+            if (folder.topic, folder.partition) == (topic, partition):
+                return PartitionLog(folder.path)
+        of_topic = [str(folder.partition) for folder in self._live() if folder.topic == topic]
+        if of_topic:
+            raise KeyError(f"no partition {partition} of topic {topic!r} here; there are {', '.join(of_topic)}")
+        raise KeyError(f"no topic {topic!r} here; there are {', '.join(self.topics) or 'none'}")
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._path
+
+    @property
+    def topics(self) -> list[str]:
+        """Names of the topics that have a live partition here, internal ones among them."""
+        return sorted({folder.topic for folder in self._live()})
+
+    @property
+    def folders(self) -> list[PartitionFolder]:
+        """Every partition's folder, also those being deleted, moved in or left behind."""
+        return [
+            PartitionFolder(os.path.join(self._path, folder), topic, partition, state)  # noqa: PTH118 - text in, text out
+            for folder, topic, partition, state in self._core.folders()
+        ]
+
+    @property
+    def meta(self) -> dict[str, str] | None:
+        """``meta.properties`` (cluster id, node id, directory id), or None when there is none."""
+        return self._core.meta
+
+    @property
+    def checkpoints(self) -> dict[str, list[PartitionOffset]]:
+        """The log dir's checkpoints by file name; a file that is not there is not in it."""
+        return {
+            name: [PartitionOffset(*entry) for entry in entries] for name, entries in self._core.checkpoints.items()
+        }
+
+    @property
+    def clean_shutdown(self) -> bool:
+        """Whether the broker left its clean-shutdown marker."""
+        return self._core.clean_shutdown
+
+    def partitions(self, topic: str | None = None) -> list[PartitionLog]:
+        """Open the live partitions.
+
+        Parameters
+        ----------
+        topic : str, optional
+            Only this topic's.
+
+        Returns
+        -------
+        list of PartitionLog
+            By topic and partition.
+        """
+        return [PartitionLog(folder.path) for folder in self._live() if topic is None or folder.topic == topic]
+
+    def _live(self) -> list[PartitionFolder]:
+        live = [folder for folder in self.folders if folder.state == "live"]
+        return sorted(live, key=lambda folder: (folder.topic, folder.partition))
+
+
+class PartitionLog:
+    """The log of one partition, as it was when it was opened. Nothing is written there.
+
+    Parameters
+    ----------
+    path : path
+        The partition's folder. Checkpoints of the log dir around it are read as well.
+    """
+
+    __slots__ = ("_core", "_path")
+
+    def __init__(self, path: StrPath) -> None:
+        self._path = _arguments.path(path)
+        self._core = _core.PartitionLog(self._path)
+
+    def __repr__(self) -> str:
+        return f"kafkalog.PartitionLog({self._path!r})"
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return self._path
+
+    @property
+    def topic(self) -> str:
+        """The topic, from the folder's name."""
+        return self._core.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition, from the folder's name."""
+        return self._core.partition
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id from ``partition.metadata``, or None (logs of brokers before 2.8)."""
+        return self._core.topic_id
+
+    @property
+    def segments(self) -> list[SegmentInfo]:
+        """The segments, in offset order."""
+        return [SegmentInfo(*segment) for segment in self._core.segments()]
+
+    @property
+    def other_files(self) -> dict[str, int]:
+        """Names and sizes of every other file of the folder: indexes, snapshots, ``.deleted`` and the like."""
+        return dict(self._core.other_files())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset a broker would give out."""
+        return self._core.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be written."""
+        return self._core.log_end_offset
+
+    @property
+    def high_watermark(self) -> int | None:
+        """The checkpointed high watermark, or None when the log dir has none for this partition."""
+        return self._core.high_watermark
+
+    @property
+    def leader_epochs(self) -> list[LeaderEpoch]:
+        """The entries of ``leader-epoch-checkpoint``."""
+        return [LeaderEpoch(*entry) for entry in self._core.leader_epochs]
+
+    def scan(
+        self,
+        *,
+        columns: str | Iterable[str] | None = None,
+        starting_offsets: StartingOffsets = "earliest",
+        ending_offsets: EndingOffsets = "latest",
+        starting_timestamp: Timestamps | None = None,
+        ending_timestamp: Timestamps | None = None,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        include_control: bool = False,
+        check_crcs: bool = True,
+        on_corrupt: Literal["raise", "skip"] = "raise",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
+        batch_rows: int = 65_536,
+        batch_bytes: int = 2 << 20,
+        threads: int = 1,
+    ) -> RecordReader:
+        """Read the partition's records; the parameters are those of :func:`kafkalog.scan`."""
+        return scan(
+            self._path,
+            columns=columns,
+            starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
+            starting_timestamp=starting_timestamp,
+            ending_timestamp=ending_timestamp,
+            isolation_level=isolation_level,
+            include_control=include_control,
+            check_crcs=check_crcs,
+            on_corrupt=on_corrupt,
+            layout=layout,
+            timestamp_unit=timestamp_unit,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            threads=threads,
+        )
+
+    def batches(
+        self,
+        *,
+        starting_offsets: StartingOffsets = "earliest",
+        ending_offsets: EndingOffsets = "latest",
+        starting_timestamp: Timestamps | None = None,
+        ending_timestamp: Timestamps | None = None,
+        check_crcs: bool = True,
+    ) -> RecordReader:
+        """Read the partition's batches, one row each; the parameters are those of :func:`kafkalog.scan_batches`."""
+        return scan_batches(
+            self._path,
+            starting_offsets=starting_offsets,
+            ending_offsets=ending_offsets,
+            starting_timestamp=starting_timestamp,
+            ending_timestamp=ending_timestamp,
+            check_crcs=check_crcs,
+        )
+
+    def lookup(self, offset: int) -> Lookup | None:
+        """Find the first record at or after an offset.
+
+        Parameters
+        ----------
+        offset : int
+            Any offset from the log start offset to the log end offset.
+
+        Returns
+        -------
+        Lookup or None
+            None at the log end: nothing is at or after it yet.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            Below the log start offset, or beyond the log end offset.
+        """
+        found = self._core.lookup(_arguments.integer("offset", offset))
+        return None if found is None else Lookup(*found)
+
+    def offset_for_timestamp(self, timestamp: int | datetime, *, exact: bool = False) -> OffsetAndTimestamp | None:
+        """Find the first record at or after a time, as the broker answers ListOffsets.
+
+        Parameters
+        ----------
+        timestamp : int or datetime
+            Milliseconds since the epoch, or a datetime with a time zone.
+        exact : bool
+            Ignore time indexes and modification times and look at every record.
+
+        Returns
+        -------
+        OffsetAndTimestamp or None
+            None when no record is that late.
+        """
+        found = self._core.offset_for_timestamp(_arguments.timestamp("timestamp", timestamp), exact)
+        return None if found is None else OffsetAndTimestamp(*found)
+
+    def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
+        """Find the record with the largest timestamp.
+
+        Returns
+        -------
+        OffsetAndTimestamp or None
+            None when the log is empty.
+        """
+        found = self._core.offset_of_max_timestamp()
+        return None if found is None else OffsetAndTimestamp(*found)
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Count what is there, from the batches' headers alone.
+
+        Returns
+        -------
+        list of dict
+            One for each segment: counts, sizes, offset and time ranges, codecs, producers.
+        """
+        return self._core.statistics()

@@ -1,0 +1,415 @@
+"""Records and batches as Arrow streams.
+
+Sits on ``_core``: a scan is planned there as plain values and read there; here arguments are checked and pyarrow
+comes in, and only when a pyarrow object is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from kafkalog import _arguments, _core
+from kafkalog.schema import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import NoReturn
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from kafkalog.typing import EndingOffsets, Layout, Partitions, Paths, StartingOffsets, Timestamps, TimestampUnit
+
+__all__ = ["RecordReader", "read_table", "scan", "scan_batches"]
+
+_RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
+
+
+class RecordReader:
+    """One pass over records, or over batches, as Arrow.
+
+    An iterator of ``pyarrow.RecordBatch`` and an Arrow stream at once, so ``pyarrow.table(reader)``,
+    ``polars.DataFrame(reader)``, ``duckdb.sql("select ... from reader")`` and ``pandas.DataFrame.from_arrow(reader)``
+    all work. It can be read once. Files stay mapped until it, and in the ``view`` layout every array from it, is gone.
+
+    Obtained from :func:`scan`, :func:`scan_batches` and the methods of ``PartitionLog``.
+
+    Examples
+    --------
+    >>> with kafkalog.scan("/var/lib/kafka/data", topics="orders") as reader:  # doctest: +SKIP
+    ...     for batch in reader:
+    ...         print(batch.num_rows)
+    """
+
+    __slots__ = ("_batches", "_closed", "_stream")
+
+    def __init__(self, stream: _core.RecordStream) -> None:
+        self._stream = stream
+        self._batches: pa.RecordBatchReader | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "started" if self._batches is not None else "not started"
+        return f"<kafkalog.RecordReader, {state}>"
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        try:
+            return self._opened().read_next_batch()
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            self._raise(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __arrow_c_schema__(self) -> object:
+        """Give the schema as an ``arrow_schema`` capsule."""
+        return self._stream.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give what is left to read as an ``arrow_array_stream`` capsule.
+
+        Parameters
+        ----------
+        requested_schema : capsule, optional
+            An ``arrow_schema`` to convert to where types allow it.
+
+        Raises
+        ------
+        ValueError
+            When it was given before, or the reader is closed.
+        """
+        self._require_open()
+        if self._batches is not None:
+            return self._batches.__arrow_c_stream__(requested_schema)
+        return self._stream.__arrow_c_stream__(requested_schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every batch."""
+        import pyarrow as pa
+
+        return pa.schema(self)
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What has been read so far: bytes, batches, records, skipped and copied."""
+        return self._stream.metrics()
+
+    @property
+    def lost(self) -> pa.Table:
+        """What damage has cost: one row for each range that was left out.
+
+        Always empty in this version, in which damage ends the read with an error (``on_corrupt="raise"``).
+        """
+        import pyarrow as pa
+
+        return pa.schema(
+            [
+                ("topic", pa.string()),
+                ("partition", pa.int32()),
+                ("segment", pa.string()),
+                ("position", pa.int64()),
+                ("endPosition", pa.int64()),
+                ("firstOffset", pa.int64()),
+                ("lastOffset", pa.int64()),
+                ("reason", pa.string()),
+            ]
+        ).empty_table()
+
+    def read_all(self) -> pa.Table:
+        """Read what is left into a table.
+
+        Returns
+        -------
+        pyarrow.Table
+            All rows, in the batches in which they were read.
+
+        Raises
+        ------
+        CorruptRecordError
+            When the log is damaged; also its kin for other reasons.
+        """
+        import pyarrow as pa
+
+        # Batch by batch, so that a keyboard interrupt is heard.
+        return pa.Table.from_batches(list(self), schema=self.schema)
+
+    def close(self) -> None:
+        """Stop reading and let go of the files. Arrays that were given stay valid."""
+        self._closed = True
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
+        self._stream.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ValueError("this reader is closed")
+
+    def _opened(self) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        self._require_open()
+        if self._batches is None:
+            self._batches = pa.RecordBatchReader.from_stream(self._stream)
+        return self._batches
+
+    def _raise(self, error: BaseException) -> NoReturn:
+        """Raise what really happened: the C stream carried only its errno and text."""
+        cause = self._stream.error()
+        if cause is None:
+            raise error
+        raise cause from None
+
+
+def scan(
+    path: Paths,
+    *,
+    topics: str | Iterable[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: Partitions | None = None,
+    columns: str | Iterable[str] | None = None,
+    starting_offsets: StartingOffsets = "earliest",
+    ending_offsets: EndingOffsets = "latest",
+    starting_timestamp: Timestamps | None = None,
+    ending_timestamp: Timestamps | None = None,
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    include_control: bool = False,
+    include_inactive: bool = False,
+    check_crcs: bool = True,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    layout: Layout = "binary",
+    timestamp_unit: TimestampUnit = "ms",
+    batch_rows: int = 65_536,
+    batch_bytes: int = 2 << 20,
+    threads: int = 1,
+) -> RecordReader:
+    """Read records, by topic, partition and offset.
+
+    Planning happens here, so what is read is what the files hold now; decoding happens as the reader is read.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        A log dir, several log dirs, a partition's folder, or ``.log`` files.
+    topics : str or iterable of str, optional
+        Topics to read. Default: all but internal ones (``__...``).
+    topic_pattern : str, optional
+        A regular expression that matches the whole name of the topics to read.
+    partitions : int, list of int or {topic: [int]}, optional
+        Partitions to read. Default: all.
+    columns : str or iterable of str, optional
+        Names of ``RECORD_COLUMNS`` in any order; a column that is not asked for costs nothing.
+        Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
+    starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
+        First offset to read: the log start offset as the broker has it, the first record that is still in the files,
+        or an offset (-2 is earliest).
+    ending_offsets : {"latest", "high_watermark"}, int or {topic: {partition: int}}
+        First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
+    starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
+        Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, or a datetime with
+        a time zone.
+    ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
+        End before the first record whose timestamp is at or after it.
+    isolation_level : {"read_uncommitted"}
+        Records of open and aborted transactions are read as well.
+    include_control : bool
+        Give control records (transaction markers and the like) as rows.
+    include_inactive : bool
+        Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
+    check_crcs : bool
+        Check every batch's checksum.
+    on_corrupt : {"raise"}
+        Damage ends the read with an error.
+    layout : {"binary", "view"}
+        ``view`` gives ``binary_view`` columns that point into the mapped files, without a copy.
+    timestamp_unit : {"ms", "us"}
+        Unit of the timestamp column; Spark wants ``us``.
+    batch_rows, batch_bytes : int
+        An Arrow batch ends when it has this many rows or bytes of keys, values and headers.
+    threads : int
+        Decode this many segments at a time; the order is kept.
+
+    Returns
+    -------
+    RecordReader
+        Nothing is decoded before it is read.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such path.
+    ValueError
+        For arguments that make no sense or name a topic that is not there.
+    """
+    _arguments.supported("isolation_level", isolation_level, ("read_uncommitted",), ("read_committed",))
+    _arguments.supported("on_corrupt", on_corrupt, ("raise",), ("skip",))
+    wanted = _arguments.column_names(columns, _RECORD_COLUMN_NAMES)
+    layout = _arguments.choose("layout", layout, ("binary", "view"))
+    timestamp_unit = _arguments.choose("timestamp_unit", timestamp_unit, ("ms", "us"))
+    batch_rows = _arguments.integer("batch_rows", batch_rows, 1)
+    batch_bytes = _arguments.integer("batch_bytes", batch_bytes, 1)
+    threads = _arguments.integer("threads", threads, 1, 1024)
+    ranges = plan_ranges(
+        path,
+        topics=topics,
+        topic_pattern=topic_pattern,
+        partitions=partitions,
+        starting_offsets=starting_offsets,
+        ending_offsets=ending_offsets,
+        starting_timestamp=starting_timestamp,
+        ending_timestamp=ending_timestamp,
+        include_inactive=include_inactive,
+    )
+    stream = _core.scan_ranges(
+        ranges,
+        columns=None if wanted is None else list(wanted),
+        include_control=include_control,
+        check_crcs=check_crcs,
+        layout=layout,
+        timestamp_unit=timestamp_unit,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+        threads=threads,
+    )
+    return RecordReader(stream)
+
+
+def read_table(
+    path: Paths,
+    *,
+    topics: str | Iterable[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: Partitions | None = None,
+    columns: str | Iterable[str] | None = None,
+    starting_offsets: StartingOffsets = "earliest",
+    ending_offsets: EndingOffsets = "latest",
+    starting_timestamp: Timestamps | None = None,
+    ending_timestamp: Timestamps | None = None,
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+    include_control: bool = False,
+    include_inactive: bool = False,
+    check_crcs: bool = True,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    layout: Layout = "binary",
+    timestamp_unit: TimestampUnit = "ms",
+    batch_rows: int = 65_536,
+    batch_bytes: int = 2 << 20,
+    threads: int = 1,
+) -> pa.Table:
+    """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.
+
+    Returns
+    -------
+    pyarrow.Table
+        All records that were asked for.
+    """
+    with scan(
+        path,
+        topics=topics,
+        topic_pattern=topic_pattern,
+        partitions=partitions,
+        columns=columns,
+        starting_offsets=starting_offsets,
+        ending_offsets=ending_offsets,
+        starting_timestamp=starting_timestamp,
+        ending_timestamp=ending_timestamp,
+        isolation_level=isolation_level,
+        include_control=include_control,
+        include_inactive=include_inactive,
+        check_crcs=check_crcs,
+        on_corrupt=on_corrupt,
+        layout=layout,
+        timestamp_unit=timestamp_unit,
+        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
+        threads=threads,
+    ) as reader:
+        return reader.read_all()
+
+
+def scan_batches(
+    path: Paths,
+    *,
+    topics: str | Iterable[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: Partitions | None = None,
+    starting_offsets: StartingOffsets = "earliest",
+    ending_offsets: EndingOffsets = "latest",
+    starting_timestamp: Timestamps | None = None,
+    ending_timestamp: Timestamps | None = None,
+    include_inactive: bool = False,
+    check_crcs: bool = True,
+) -> RecordReader:
+    """Read Kafka's batches, one row each; nothing is decompressed.
+
+    Parameters
+    ----------
+    path, topics, topic_pattern, partitions
+        As for :func:`scan`.
+    starting_offsets, ending_offsets, starting_timestamp, ending_timestamp
+        As for :func:`scan`; a batch that reaches into the range counts.
+    include_inactive : bool
+        As for :func:`scan`.
+    check_crcs : bool
+        Tell in ``isValid`` whether the checksum holds; without it only headers are read and ``isValid`` is null.
+
+    Returns
+    -------
+    RecordReader
+        The columns are ``BATCH_COLUMNS``.
+    """
+    ranges = plan_ranges(
+        path,
+        topics=topics,
+        topic_pattern=topic_pattern,
+        partitions=partitions,
+        starting_offsets=starting_offsets,
+        ending_offsets=ending_offsets,
+        starting_timestamp=starting_timestamp,
+        ending_timestamp=ending_timestamp,
+        include_inactive=include_inactive,
+    )
+    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=check_crcs))
+
+
+def plan_ranges(
+    path: Paths,
+    *,
+    topics: str | Iterable[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: Partitions | None = None,
+    starting_offsets: StartingOffsets = "earliest",
+    ending_offsets: EndingOffsets = "latest",
+    starting_timestamp: Timestamps | None = None,
+    ending_timestamp: Timestamps | None = None,
+    include_inactive: bool = False,
+) -> list[_core._Range]:
+    """Give what is to be read as plain values (``src/log/range.rs``), one for each partition."""
+    if topic_pattern is not None and not isinstance(topic_pattern, str):
+        raise TypeError(f"topic_pattern is a regular expression as str, not {topic_pattern!r}")
+    return _core.plan(
+        _arguments.paths(path),
+        topics=_arguments.names("topics", topics),
+        topic_pattern=topic_pattern,
+        partitions=_arguments.partitions(partitions),
+        starting_offsets=_arguments.starting_offsets(starting_offsets),
+        ending_offsets=_arguments.ending_offsets(ending_offsets),
+        starting_timestamp=_arguments.timestamps("starting_timestamp", starting_timestamp),
+        ending_timestamp=_arguments.timestamps("ending_timestamp", ending_timestamp),
+        include_inactive=include_inactive,
+    )

@@ -1,0 +1,170 @@
+"""The columns of records and of batches: one table, from which the Arrow schema and its Spark twin derive.
+
+Names are those of Spark's Kafka source and of ``kafka-dump-log``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkalog._arguments import choose, column_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from kafkalog.typing import Layout, TimestampUnit
+
+__all__ = ["BATCH_COLUMNS", "DEFAULT_COLUMNS", "RECORD_COLUMNS", "Column", "batch_schema", "record_schema", "spark_ddl"]
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes
+    ----------
+    name : str
+        As users spell it.
+    arrow : str
+        Its Arrow type, by pyarrow's alias; ``timestamp`` and ``headers`` stand for the two that have none.
+    spark : str
+        Its type in Spark's DDL.
+    summary : str
+        What it holds.
+    """
+
+    name: str
+    arrow: str
+    spark: str
+    summary: str
+
+
+RECORD_COLUMNS = (
+    Column("key", "binary", "BINARY", "null when the record has none"),
+    Column("value", "binary", "BINARY", "null in a tombstone"),
+    Column("topic", "string", "STRING", "from the folder's name"),
+    Column("partition", "int32", "INT", "from the folder's name"),
+    Column("offset", "int64", "BIGINT", "the record's number in its partition"),
+    Column("timestamp", "timestamp", "TIMESTAMP", "-1 ms when the record has none"),
+    Column("timestampType", "int32", "INT", "0 CreateTime, 1 LogAppendTime, -1 none"),
+    Column("headers", "headers", "ARRAY<STRUCT<key: STRING, value: BINARY>>", "null when the record has none"),
+    Column("segment", "string", "STRING", "name of the .log file"),
+    Column("batchPosition", "int64", "BIGINT", "byte in the segment at which the record's batch begins"),
+    Column("baseOffset", "int64", "BIGINT", "the batch's first offset"),
+    Column("batchSize", "int32", "INT", "the batch's bytes on disk, header included"),
+    Column("magic", "int8", "TINYINT", "record format: 0, 1 or 2"),
+    Column("compression", "string", "STRING", "none, gzip, snappy, lz4 or zstd"),
+    Column("crc", "uint32", "BIGINT", "the batch's stored checksum"),
+    Column("partitionLeaderEpoch", "int32", "INT", "-1 when unknown"),
+    Column("producerId", "int64", "BIGINT", "-1 without idempotence"),
+    Column("producerEpoch", "int16", "SMALLINT", "-1 without idempotence"),
+    Column("sequence", "int32", "INT", "-1 without idempotence"),
+    Column("isTransactional", "bool", "BOOLEAN", "part of a transaction"),
+    Column("isControl", "bool", "BOOLEAN", "written by the broker, not by a producer"),
+    Column("controlType", "string", "STRING", "COMMIT, ABORT, LEADER_CHANGE, ...; null on data"),
+    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may go; null when not set"),
+    Column("keySize", "int32", "INT", "bytes of the key, -1 for null"),
+    Column("valueSize", "int32", "INT", "bytes of the value, -1 for null"),
+)
+"""What ``scan`` can give."""
+
+DEFAULT_COLUMNS = tuple(column.name for column in RECORD_COLUMNS[:8])
+"""What ``scan`` gives unless told: the seven of Spark's Kafka source, and headers."""
+
+BATCH_COLUMNS = (
+    Column("topic", "string", "STRING", "from the folder's name"),
+    Column("partition", "int32", "INT", "from the folder's name"),
+    Column("segment", "string", "STRING", "name of the .log file"),
+    Column("position", "int64", "BIGINT", "byte in the segment at which the batch begins"),
+    Column("baseOffset", "int64", "BIGINT", "first offset"),
+    Column("lastOffset", "int64", "BIGINT", "last offset the batch ever had"),
+    Column("count", "int32", "INT", "records, as the header says; null for a wrapper of v0 or v1"),
+    Column("baseSequence", "int32", "INT", "-1 without idempotence"),
+    Column("lastSequence", "int32", "INT", "-1 without idempotence"),
+    Column("producerId", "int64", "BIGINT", "-1 without idempotence"),
+    Column("producerEpoch", "int16", "SMALLINT", "-1 without idempotence"),
+    Column("partitionLeaderEpoch", "int32", "INT", "-1 when unknown"),
+    Column("isTransactional", "bool", "BOOLEAN", "part of a transaction"),
+    Column("isControl", "bool", "BOOLEAN", "written by the broker, not by a producer"),
+    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may go; null when not set"),
+    Column("baseTimestamp", "int64", "BIGINT", "from which the records' timestamps are counted"),
+    Column("maxTimestamp", "int64", "BIGINT", "the largest of them"),
+    Column("timestampType", "int32", "INT", "0 CreateTime, 1 LogAppendTime, -1 none"),
+    Column("size", "int32", "INT", "bytes on disk, header included"),
+    Column("magic", "int8", "TINYINT", "record format: 0, 1 or 2"),
+    Column("compression", "string", "STRING", "none, gzip, snappy, lz4 or zstd"),
+    Column("crc", "uint32", "BIGINT", "stored checksum"),
+    Column("isValid", "bool", "BOOLEAN", "whether the checksum holds; null when it was not checked"),
+)
+"""What ``scan_batches`` gives."""
+
+_RECORD = {column.name: column for column in RECORD_COLUMNS}
+
+
+def _arrow_type(column: Column, layout: Layout, unit: TimestampUnit) -> pa.DataType:
+    import pyarrow as pa
+
+    if column.arrow == "timestamp":
+        return pa.timestamp(unit, "UTC")
+    if column.arrow == "headers":
+        value = pa.binary_view() if layout == "view" else pa.binary()
+        key = pa.string_view() if layout == "view" else pa.string()
+        return pa.list_(pa.struct([pa.field("key", key, nullable=False), pa.field("value", value)]))
+    if column.arrow == "binary" and layout == "view":
+        return pa.binary_view()
+    return pa.type_for_alias(column.arrow)
+
+
+def record_schema(
+    columns: Iterable[str] | str | None = None,
+    *,
+    layout: Layout = "binary",
+    timestamp_unit: TimestampUnit = "ms",
+) -> pa.Schema:
+    """Give the Arrow schema of a scan, without anything to scan.
+
+    Parameters
+    ----------
+    columns : iterable of str, optional
+        Names in any order. Default: the first eight.
+    layout : {"binary", "view"}
+        As for ``scan``.
+    timestamp_unit : {"ms", "us"}
+        As for ``scan``.
+
+    Returns
+    -------
+    pyarrow.Schema
+        Names and types.
+    """
+    import pyarrow as pa
+
+    choose("layout", layout, ("binary", "view"))
+    choose("timestamp_unit", timestamp_unit, ("ms", "us"))
+    names = column_names(columns, tuple(_RECORD)) or DEFAULT_COLUMNS
+    return pa.schema([pa.field(name, _arrow_type(_RECORD[name], layout, timestamp_unit)) for name in names])
+
+
+def batch_schema() -> pa.Schema:
+    """Give the Arrow schema of ``scan_batches``."""
+    import pyarrow as pa
+
+    return pa.schema([pa.field(c.name, _arrow_type(c, "binary", "ms")) for c in BATCH_COLUMNS])
+
+
+def spark_ddl(columns: Iterable[str] | str | None = None) -> str:
+    """Give the same schema in Spark's own language.
+
+    Parameters
+    ----------
+    columns : iterable of str, optional
+        Names in any order. Default: the first eight.
+
+    Returns
+    -------
+    str
+        For instance ``"`value` BINARY, `offset` BIGINT"``.
+    """
+    names = column_names(columns, tuple(_RECORD)) or DEFAULT_COLUMNS
+    return ", ".join(f"`{name}` {_RECORD[name].spark}" for name in names)

@@ -1,0 +1,61 @@
+"""Words for annotations, real at runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+__all__ = [
+    "ArrowSchemaExportable",
+    "ArrowStreamExportable",
+    "EndingOffsets",
+    "Layout",
+    "Partitions",
+    "Paths",
+    "StartingOffsets",
+    "StrPath",
+    "TimestampUnit",
+    "Timestamps",
+]
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+"""A path."""
+
+Paths: TypeAlias = "StrPath | Sequence[StrPath]"
+"""One path or several."""
+
+Layout = Literal["binary", "view"]
+"""Keys and values gathered once, or views into the mapped file."""
+
+TimestampUnit = Literal["ms", "us"]
+"""Kafka's own unit, or Spark's."""
+
+Partitions: TypeAlias = "int | Sequence[int] | Mapping[str, Sequence[int]]"
+"""Partitions of every topic, or of each."""
+
+StartingOffsets: TypeAlias = "Literal['earliest', 'oldest'] | int | Mapping[str, Mapping[int, int]]"
+"""Where to begin, inclusive; -2 is earliest."""
+
+EndingOffsets: TypeAlias = "Literal['latest', 'high_watermark'] | int | Mapping[str, Mapping[int, int]]"
+"""Where to end, exclusive; -1 is latest."""
+
+Timestamps: TypeAlias = "int | datetime | Mapping[str, Mapping[int, int | datetime]]"
+"""Milliseconds since the epoch or datetimes with a time zone, for all partitions or for each."""
+
+
+@runtime_checkable
+class ArrowSchemaExportable(Protocol):
+    """What tells its Arrow schema through the PyCapsule interface."""
+
+    def __arrow_c_schema__(self) -> object:
+        """Give an ``arrow_schema`` capsule."""
+
+
+@runtime_checkable
+class ArrowStreamExportable(Protocol):
+    """What is an Arrow stream through the PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give an ``arrow_array_stream`` capsule."""
