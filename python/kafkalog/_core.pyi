@@ -1,19 +1,19 @@
 """The compiled module: small and private. The documented face is the Python around it."""
 
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 __version__: str
 build_profile: Literal["release", "debug"]
 
 # What is to be read, as plain values (src/log/range.rs):
-# (base_offset, file_name, size, is_active, start_position, next_base_offset)
-_Segment = tuple[int, str, int, bool, int, int | None]
-# (folder, topic, partition, start_offset, end_offset, segments)
-_Range = tuple[str, str, int, int, int | None, list[_Segment]]
+# base offset, file name, size, is active, start position, next base offset
+_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None]
+# folder, topic, partition, start offset, end offset, segments
+_Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment]]
 
-_Partitions = list[int] | dict[str, list[int]] | None
-_Starting = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
-_Ending = Literal["latest", "high_watermark"] | int | dict[str, dict[int, int]]
+_Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
+_Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
+_Ending: TypeAlias = Literal["latest", "high_watermark"] | int | dict[str, dict[int, int]]
 
 @final
 class RecordStream:
@@ -48,10 +48,11 @@ def scan_ranges(
     layout: Literal["binary", "view"] = "binary",
     timestamp_unit: Literal["ms", "us"] = "ms",
     batch_rows: int = 65_536,
-    batch_bytes: int = 2 << 20,
+    batch_bytes: int = 2_097_152,
     threads: int = 1,
 ) -> RecordStream: ...
 def scan_batch_ranges(ranges: list[_Range], *, check_crcs: bool = True) -> RecordStream: ...
+
 @final
 class LogDir:
     """One log dir as it was when it was opened."""

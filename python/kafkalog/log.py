@@ -329,7 +329,7 @@ class PartitionLog:
         layout: Layout = "binary",
         timestamp_unit: TimestampUnit = "ms",
         batch_rows: int = 65_536,
-        batch_bytes: int = 2 << 20,
+        batch_bytes: int = 2_097_152,
         threads: int = 1,
     ) -> RecordReader:
         """Read the partition's records; the parameters are those of :func:`kafkalog.scan`."""

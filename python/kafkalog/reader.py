@@ -94,7 +94,8 @@ class RecordReader:
         """
         self._require_open()
         if self._batches is not None:
-            return self._batches.__arrow_c_stream__(requested_schema)
+            capsule: object = self._batches.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+            return capsule
         return self._stream.__arrow_c_stream__(requested_schema)
 
     @property
@@ -102,7 +103,7 @@ class RecordReader:
         """The schema of every batch."""
         import pyarrow as pa
 
-        return pa.schema(self)
+        return pa.schema(self._stream)  # type: ignore[arg-type]
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -117,18 +118,17 @@ class RecordReader:
         """
         import pyarrow as pa
 
-        return pa.schema(
-            [
-                ("topic", pa.string()),
-                ("partition", pa.int32()),
-                ("segment", pa.string()),
-                ("position", pa.int64()),
-                ("endPosition", pa.int64()),
-                ("firstOffset", pa.int64()),
-                ("lastOffset", pa.int64()),
-                ("reason", pa.string()),
-            ]
-        ).empty_table()
+        fields: list[tuple[str, pa.DataType]] = [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("segment", pa.string()),
+            ("position", pa.int64()),
+            ("endPosition", pa.int64()),
+            ("firstOffset", pa.int64()),
+            ("lastOffset", pa.int64()),
+            ("reason", pa.string()),
+        ]
+        return pa.schema(fields).empty_table()
 
     def read_all(self) -> pa.Table:
         """Read what is left into a table.
@@ -195,7 +195,7 @@ def scan(
     layout: Layout = "binary",
     timestamp_unit: TimestampUnit = "ms",
     batch_rows: int = 65_536,
-    batch_bytes: int = 2 << 20,
+    batch_bytes: int = 2_097_152,
     threads: int = 1,
 ) -> RecordReader:
     """Read records, by topic, partition and offset.
@@ -308,7 +308,7 @@ def read_table(
     layout: Layout = "binary",
     timestamp_unit: TimestampUnit = "ms",
     batch_rows: int = 65_536,
-    batch_bytes: int = 2 << 20,
+    batch_bytes: int = 2_097_152,
     threads: int = 1,
 ) -> pa.Table:
     """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.

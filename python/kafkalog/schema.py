@@ -27,7 +27,7 @@ class Column(NamedTuple):
     name : str
         As users spell it.
     arrow : str
-        Its Arrow type, by pyarrow's alias; ``timestamp`` and ``headers`` stand for the two that have none.
+        Its Arrow type, by pyarrow's name; ``timestamp`` and ``headers`` stand for the two that take parameters.
     spark : str
         Its type in Spark's DDL.
     summary : str
@@ -113,7 +113,8 @@ def _arrow_type(column: Column, layout: Layout, unit: TimestampUnit) -> pa.DataT
         return pa.list_(pa.struct([pa.field("key", key, nullable=False), pa.field("value", value)]))
     if column.arrow == "binary" and layout == "view":
         return pa.binary_view()
-    return pa.type_for_alias(column.arrow)
+    plain: pa.DataType = getattr(pa, f"{column.arrow}_" if column.arrow == "bool" else column.arrow)()
+    return plain
 
 
 def record_schema(

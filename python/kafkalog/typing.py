@@ -1,7 +1,5 @@
 """Words for annotations, real at runtime."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,10 +18,10 @@ __all__ = [
     "Timestamps",
 ]
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
+StrPath: TypeAlias = str | os.PathLike[str]
 """A path."""
 
-Paths: TypeAlias = "StrPath | Sequence[StrPath]"
+Paths: TypeAlias = StrPath | Sequence[StrPath]
 """One path or several."""
 
 Layout = Literal["binary", "view"]
@@ -32,16 +30,16 @@ Layout = Literal["binary", "view"]
 TimestampUnit = Literal["ms", "us"]
 """Kafka's own unit, or Spark's."""
 
-Partitions: TypeAlias = "int | Sequence[int] | Mapping[str, Sequence[int]]"
+Partitions: TypeAlias = int | Sequence[int] | Mapping[str, Sequence[int]]
 """Partitions of every topic, or of each."""
 
-StartingOffsets: TypeAlias = "Literal['earliest', 'oldest'] | int | Mapping[str, Mapping[int, int]]"
+StartingOffsets: TypeAlias = Literal["earliest", "oldest"] | int | Mapping[str, Mapping[int, int]]
 """Where to begin, inclusive; -2 is earliest."""
 
-EndingOffsets: TypeAlias = "Literal['latest', 'high_watermark'] | int | Mapping[str, Mapping[int, int]]"
+EndingOffsets: TypeAlias = Literal["latest", "high_watermark"] | int | Mapping[str, Mapping[int, int]]
 """Where to end, exclusive; -1 is latest."""
 
-Timestamps: TypeAlias = "int | datetime | Mapping[str, Mapping[int, int | datetime]]"
+Timestamps: TypeAlias = int | datetime | Mapping[str, Mapping[int, int | datetime]]
 """Milliseconds since the epoch or datetimes with a time zone, for all partitions or for each."""
 
 
