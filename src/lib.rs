@@ -26,6 +26,8 @@ pub mod segment;
 
 pub mod log;
 
+pub mod arrow;
+
 pub mod care;
 
 #[cfg(feature = "python")]

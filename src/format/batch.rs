@@ -72,6 +72,34 @@ pub const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
 /// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
 pub const MIN_LENGTH: i32 = 14;
 
+/// A checksum in the making, for a batch that comes in pieces.
+#[derive(Clone, Debug)]
+pub enum Crc {
+    /// CRC-32, magic 0 and 1.
+    Legacy(crc32fast::Hasher),
+    /// CRC-32C, magic 2.
+    Castagnoli(u32),
+}
+
+impl Crc {
+    /// Takes the next bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Legacy(hasher) => hasher.update(bytes),
+            Self::Castagnoli(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+        }
+    }
+
+    /// The checksum of all of them.
+    #[must_use]
+    pub fn finish(self) -> u32 {
+        match self {
+            Self::Legacy(hasher) => hasher.finalize(),
+            Self::Castagnoli(crc) => crc,
+        }
+    }
+}
+
 /// The header of one batch, as it stands.
 ///
 /// For magic 0 and 1 `base_offset` is the message's offset field, so of a wrapper it is the *last* offset: the first
@@ -356,26 +384,33 @@ impl BatchHeader {
         }
     }
 
-    /// The bytes the checksum is about, of a whole batch.
+    /// Where the bytes the checksum is about begin.
     #[inline]
     #[must_use]
-    pub fn checksummed<'a>(&self, batch: &'a [u8]) -> &'a [u8] {
-        batch
-            .get(
-                if self.is_legacy() {
-                    MAGIC_AT
-                } else {
-                    ATTRIBUTES_AT
-                }..,
-            )
-            .unwrap_or_default()
+    pub const fn checksummed_from(&self) -> usize {
+        if self.is_legacy() {
+            MAGIC_AT
+        } else {
+            ATTRIBUTES_AT
+        }
+    }
+
+    /// The checksum of this format, over no bytes yet.
+    #[inline]
+    #[must_use]
+    pub fn begin_crc(&self) -> Crc {
+        if self.is_legacy() {
+            Crc::Legacy(crc32fast::Hasher::new())
+        } else {
+            Crc::Castagnoli(0)
+        }
     }
 
     /// The checksum the bytes of a whole batch have.
     #[inline]
     #[must_use]
     pub fn computed_crc(&self, batch: &[u8]) -> u32 {
-        let bytes = self.checksummed(batch);
+        let bytes = batch.get(self.checksummed_from()..).unwrap_or_default();
         if self.is_legacy() {
             crc32fast::hash(bytes)
         } else {

@@ -2,10 +2,17 @@
 
 use pyo3::prelude::*;
 
+mod capsule;
+mod errors;
+mod reader;
+
 /// The compiled module, `kafkalog._core`.
 #[pymodule(gil_used = false)]
 mod _core {
-    use super::*;
+    use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
+
+    #[pymodule_export]
+    use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {

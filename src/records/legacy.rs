@@ -160,3 +160,6 @@ pub fn first_offset(
     walk(batch, 0, header, decompressor, scratch, limit, &mut slots)?;
     Ok(slots.first().map_or(header.base_offset, |slot| slot.offset))
 }
+
+#[cfg(test)]
+mod tests;

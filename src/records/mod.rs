@@ -4,8 +4,10 @@
 //! the bytes at hand (the mapped segment, or a block of decompressed records).
 
 pub mod block;
+pub mod chunk;
 pub mod legacy;
 pub mod plain;
+pub mod walk;
 
 use crate::types::{Offset, TimestampMs};
 

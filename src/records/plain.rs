@@ -119,3 +119,6 @@ pub fn batch(
     }
     Ok(block.payload)
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,12 @@ impl BatchCursor {
         self.position
     }
 
+    /// The offset behind the last batch, or the segment's base.
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.floor
+    }
+
     /// The next batch's position and header. Its bytes are all there; its checksum has not been looked at.
     ///
     /// # Errors

@@ -1,0 +1,188 @@
+"""Compare legs on one set of partition folders: round-robin, medians, ratios.
+
+``compare.py FOLDER... [--legs LEG...] [--rounds 5]``. Every leg is a process that stays up; each round makes one pass
+of every leg in turn, the order reversed every other round. The page cache is warm, and each leg has made two passes
+before. Wall time is the leg's own, CPU time that of its process from /proc. Ratios are to the first leg given.
+
+Legs:
+  view[:N] binary[:N]   kafkalog.scan from Python through the C stream (offset, timestamp, key, value), N threads
+  all-view all-binary   the same with the default columns
+  batches               kafkalog.scan_batches: headers and checksums
+  limit                 `cargo bench --bench limit`: map the file, read it once, CRC-32C of every batch
+  java:copy java:sizes  Kafka's FileRecords, checksums verified; key and value as arrays / only looked at
+  dump:ours dump:kafka  `kafkalog dump` and Kafka's DumpLogSegments with --print-data-log, a fresh process a pass
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from interop.broker import Witness  # noqa: E402  (the path is set above)
+
+TICK = os.sysconf("SC_CLK_TCK")
+COLUMNS = "offset,timestamp,key,value"
+EVERY = "key,value,topic,partition,offset,timestamp,timestampType,headers"
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of the children it has waited for."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    words = text.rpartition(")")[2].split()
+    return sum(int(w) for w in words[11:15]) / TICK
+
+
+@dataclass
+class Leg:
+    """One competitor."""
+
+    name: str
+    command: list[str]
+    serve: bool = True
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+    records: int = 0
+    value_bytes: int | None = None
+    anon_kib: int | None = None
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def up(self) -> subprocess.Popen[str]:
+        """The process of a leg that stays up."""
+        if self.process is None:
+            sys.exit(f"{self.name} was not started")
+        return self.process
+
+    def start(self) -> None:
+        """Bring it up and warm it."""
+        if self.serve:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.read()
+        for _ in range(2):
+            self.once()
+
+    def read(self) -> dict[str, Any]:
+        line = self.up.stdout.readline() if self.up.stdout else ""
+        if not line:
+            sys.exit(f"{self.name} ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def once(self) -> tuple[float, float]:
+        """One pass: wall and CPU seconds."""
+        if not self.serve:
+            before = os.times()
+            begun = time.perf_counter()
+            subprocess.run(self.command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wall = time.perf_counter() - begun
+            after = os.times()
+            spent = after.children_user + after.children_system - before.children_user - before.children_system
+            return wall, spent
+        before_cpu = cpu_seconds(self.up.pid)
+        print(file=self.up.stdin, flush=True)
+        answer = self.read()
+        self.records = int(answer.get("records") or self.records)
+        self.value_bytes = answer.get("value_bytes") or self.value_bytes
+        self.anon_kib = answer.get("anon_kib", self.anon_kib)
+        return float(answer["seconds"]), cpu_seconds(self.up.pid) - before_cpu
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.wait(30)
+
+
+def limit_command() -> list[str]:
+    """Build the limit's leg and give its path."""
+    done = subprocess.run(
+        ["cargo", "bench", "--bench", "limit", "--no-run", "--message-format", "json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] == "limit":
+            return [str(message["executable"]), "--serve"]
+    sys.exit("no such bench: limit")
+
+
+def legs(names: list[str], folders: list[str]) -> list[Leg]:
+    files = sorted(str(f) for folder in folders for f in Path(folder).glob("*.log"))
+    here = str(Path(__file__).parent / "legs.py")
+    witness = Witness.build() if any(n.startswith("java") or n == "dump:kafka" for n in names) else None
+    made = []
+    for name in names:
+        kind, _, option = name.partition(":")
+        if kind in {"view", "binary"}:
+            made.append(Leg(name, [sys.executable, here, "scan", kind, option or "1", COLUMNS, *folders]))
+        elif kind in {"all-view", "all-binary"}:
+            made.append(Leg(name, [sys.executable, here, "scan", kind[4:], option or "1", EVERY, *folders]))
+        elif kind == "batches":
+            made.append(Leg(name, [sys.executable, here, "batches", *folders]))
+        elif kind == "limit":
+            made.append(Leg(name, [*limit_command(), *files]))
+        elif kind == "java" and witness is not None:
+            command = ["java", "-Xmx1g", "-cp", witness.class_path, "witness.Main", "pass", option, *files]
+            made.append(Leg(name, command))
+        elif name == "dump:ours":
+            command = [sys.executable, "-m", "kafkalog", "dump", "--files", ",".join(files), "--print-data-log"]
+            made.append(Leg(name, command, serve=False))
+        elif name == "dump:kafka" and witness is not None:
+            tool = ["java", "-Xmx256m", "-cp", witness.class_path, "org.apache.kafka.tools.DumpLogSegments"]
+            made.append(Leg(name, [*tool, "--files", ",".join(files), "--print-data-log"], serve=False))
+        else:
+            sys.exit(f"no such leg: {name}")
+    return made
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--legs", nargs="+", default=["limit", "view", "binary", "view:2", "java:copy"])
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    size = sum(f.stat().st_size for folder in args.folders for f in Path(folder).glob("*.log"))
+    chosen = legs(args.legs, args.folders)
+    for leg in chosen:
+        leg.start()
+    for number in range(args.rounds):
+        for leg in chosen if number % 2 == 0 else chosen[::-1]:
+            wall, cpu = leg.once()
+            leg.walls.append(wall)
+            leg.cpus.append(cpu)
+    for leg in chosen:
+        leg.stop()
+    counted = {leg.records for leg in chosen if leg.records}
+    records = max(counted, default=0)
+    load = f"load {os.getloadavg()[0]:.1f}"
+    print(f"{records} records, {size / 1e6:.0f} MB of .log files, {args.rounds} rounds, medians; {load}")
+    print(f"{'leg':14} {'ms':>8} {'ns/record':>10} {'cpu ns':>8} {'GB/s':>6} {'ratio':>6} {'spread':>7}  anonymous MiB")
+    base = statistics.median(chosen[0].walls)
+    for leg in chosen:
+        wall, cpu = statistics.median(leg.walls), statistics.median(leg.cpus)
+        spread = (max(leg.walls) - min(leg.walls)) / wall
+        memory = f"{leg.anon_kib / 1024:.1f}" if leg.anon_kib is not None else ""
+        each = f"{wall * 1e9 / records:10.1f} {cpu * 1e9 / records:8.1f}" if records else " " * 19
+        rate = f"{size / wall / 1e9:6.2f} {wall / base:6.2f} {spread:7.0%}"
+        print(f"{leg.name:14} {wall * 1e3:8.1f} {each} {rate}  {memory}")
+    if len(counted) > 1:
+        print(f"legs disagree on the number of records: {sorted(counted)}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""One leg of the comparison: a process that makes one pass over partition folders for each line on standard input.
+
+Usage: ``legs.py scan LAYOUT THREADS COLUMNS FOLDER...`` or ``legs.py batches FOLDER...``. It answers
+``{"ready": true}`` once, then ``{"records", "value_bytes", "seconds", "anon_kib"}`` a pass, as ``witness.Pass`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import kafkalog
+from kafkalog import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def anonymous_kib() -> int:
+    """Memory of this process that is no map of a file."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    return -1
+
+
+def scan(layout: str, threads: str, columns: str, *folders: str) -> tuple[int, int]:
+    records = value_bytes = 0
+    for folder in folders:
+        reader = kafkalog.scan(
+            folder,
+            columns=columns.split(","),
+            layout="view" if layout == "view" else "binary",
+            threads=int(threads),
+        )
+        for batch in reader:
+            records += batch.num_rows
+            if layout == "binary" and "value" in columns:
+                value = batch.column("value")
+                value_bytes += value.nbytes - 4 * (len(value) + 1)
+    return records, value_bytes
+
+
+def batches(*folders: str) -> tuple[int, int]:
+    rows = 0
+    for folder in folders:
+        for batch in kafkalog.scan_batches(folder):
+            rows += sum(batch.column("count").to_pylist())
+    return rows, 0
+
+
+LEGS: dict[str, Callable[..., tuple[int, int]]] = {"scan": scan, "batches": batches}
+
+
+def main() -> int:
+    if _core.build_profile != "release":
+        print("a debug build is not worth measuring", file=sys.stderr)
+        return 2
+    leg = LEGS[sys.argv[1]]
+    idle = anonymous_kib()
+    print('{"ready": true}', flush=True)
+    for _ in sys.stdin:
+        begun = time.perf_counter()
+        records, value_bytes = leg(*sys.argv[2:])
+        seconds = time.perf_counter() - begun
+        answer = {"records": records, "value_bytes": value_bytes or None, "seconds": seconds}
+        print(json.dumps({**answer, "anon_kib": anonymous_kib() - idle}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,498 @@
+//! Columns of byte strings: gathered once, or as views into their source.
+//!
+//! `binary`: 32-bit offsets and one run of bytes. `binary_view`: 16 bytes a row,
+//!
+//! | at | size | up to 12 bytes | longer |
+//! |---|---|---|---|
+//! | 0 | 4 | length | length |
+//! | 4 | 4 | the bytes, zero padded | their first four |
+//! | 8 | 4 | | which data buffer |
+//! | 12 | 4 | | where in it |
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, StringArray};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+
+use super::pool::{Block, Pool};
+use super::trusted;
+use crate::error::{Error, Result};
+use crate::records::RecordSlot;
+
+/// Longest string that a view holds itself.
+const INLINE: u32 = 12;
+/// Copies run over by up to this much, into room that the next one overwrites.
+const SLACK: usize = 32;
+
+/// Which payload of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+}
+
+impl Part {
+    #[inline]
+    fn of(self, slot: &RecordSlot) -> (usize, i32) {
+        let (start, len) = match self {
+            Self::Key => (slot.key_start, slot.key_len),
+            Self::Value => (slot.value_start, slot.value_len),
+        };
+        (start as usize, len)
+    }
+
+    /// The bytes, `None` for null.
+    #[must_use]
+    pub fn bytes(self, slot: RecordSlot, source: &[u8]) -> Option<&[u8]> {
+        let (start, len) = self.of(&slot);
+        source.get(start..start.checked_add(usize::try_from(len).ok()?)?)
+    }
+}
+
+/// Whether the bytes are known to be text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `binary`, `binary_view`
+    Binary,
+    /// `string`, `string_view`; whoever appends sees to UTF-8.
+    Text,
+}
+
+/// The data buffers that views point into.
+#[derive(Debug, Default)]
+pub struct Sources(Vec<Option<Buffer>>);
+
+impl Sources {
+    /// A place for a buffer that will be there by the time the batch is done.
+    pub fn reserve(&mut self) -> u32 {
+        self.0.push(None);
+        u32::try_from(self.0.len())
+            .unwrap_or(u32::MAX)
+            .saturating_sub(1)
+    }
+
+    /// Puts a buffer in its place.
+    pub fn set(&mut self, at: u32, buffer: Buffer) {
+        if let Some(place) = self.0.get_mut(at as usize) {
+            *place = Some(buffer);
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn take(&mut self) -> Arc<[Buffer]> {
+        let empty = || Buffer::from(&[][..]);
+        std::mem::take(&mut self.0)
+            .into_iter()
+            .map(|b| b.unwrap_or_else(empty))
+            .collect()
+    }
+}
+
+/// Offsets and gathered bytes.
+#[derive(Debug)]
+pub struct Gathered {
+    pool: Pool,
+    offsets: Block,
+    data: Block,
+    rows: usize,
+    used: usize,
+    nulls: NullBufferBuilder,
+}
+
+impl Gathered {
+    /// An empty column, in blocks of about these sizes to begin with.
+    #[must_use]
+    pub fn new(pool: &Pool, rows: usize, bytes: usize) -> Self {
+        let mut offsets = pool.block(rows.saturating_add(1).saturating_mul(4));
+        if let Some(first) = offsets.values::<i32>().first_mut() {
+            *first = 0;
+        }
+        Self {
+            pool: pool.clone(),
+            offsets,
+            data: pool.block(bytes.saturating_add(SLACK)),
+            rows: 0,
+            used: 0,
+            nulls: NullBufferBuilder::new(rows),
+        }
+    }
+
+    /// Rows so far.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes room for `rows` more rows with `bytes` more bytes.
+    fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.offsets.grow(
+            self.rows
+                .saturating_add(rows)
+                .saturating_add(1)
+                .saturating_mul(4),
+        );
+        self.data
+            .grow(self.used.saturating_add(bytes).saturating_add(SLACK));
+    }
+
+    /// Appends one payload of each record.
+    ///
+    /// # Errors
+    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
+    pub fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
+        let mut total = 0usize;
+        let mut any_null = false;
+        for slot in slots {
+            let (_, len) = part.of(slot);
+            total = total.wrapping_add(usize::try_from(len.max(0)).unwrap_or_default());
+            any_null |= len < 0;
+        }
+        self.reserve(slots.len(), total);
+        let data = self.data.values::<u8>();
+        let ends = self
+            .offsets
+            .values::<i32>()
+            .get_mut(self.rows.wrapping_add(1)..)
+            .unwrap_or_default();
+        let mut at = self.used;
+        for (slot, end) in slots.iter().zip(ends) {
+            let (start, len) = part.of(slot);
+            let len = usize::try_from(len).unwrap_or_default();
+            if copy(data, at, source, start, len).is_none() {
+                return Err(Error::invalid(
+                    "payload",
+                    start as u64,
+                    "bytes within the batch",
+                    len,
+                ));
+            }
+            at = at.wrapping_add(len);
+            // A batch is bound to i32 before its rows come here (`columns`).
+            *end = i32::try_from(at).unwrap_or(i32::MAX);
+        }
+        self.used = at;
+        self.rows = self.rows.wrapping_add(slots.len());
+        if any_null {
+            for slot in slots {
+                self.nulls.append(part.of(slot).1 >= 0);
+            }
+        } else {
+            self.nulls.append_n_non_nulls(slots.len());
+        }
+        Ok(())
+    }
+
+    /// Appends the same bytes, or null, `times` times.
+    pub fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) {
+        let value = bytes.unwrap_or_default();
+        self.reserve(times, value.len().saturating_mul(times));
+        if let Some(room) = self
+            .data
+            .values::<u8>()
+            .get_mut(self.used..)
+            .filter(|_| !value.is_empty())
+        {
+            for place in room.chunks_exact_mut(value.len()).take(times) {
+                place.copy_from_slice(value);
+            }
+        }
+        for end in self
+            .offsets
+            .values::<i32>()
+            .iter_mut()
+            .skip(self.rows.wrapping_add(1))
+            .take(times)
+        {
+            self.used = self.used.saturating_add(value.len());
+            *end = i32::try_from(self.used).unwrap_or(i32::MAX);
+        }
+        self.rows = self.rows.saturating_add(times);
+        match bytes {
+            Some(_) => self.nulls.append_n_non_nulls(times),
+            None => self.nulls.append_n_nulls(times),
+        }
+    }
+
+    /// The column so far as an array; begins the next one in blocks of the size this one came to.
+    #[must_use]
+    pub fn finish(&mut self, kind: Kind) -> ArrayRef {
+        let (rows, used) = (self.rows, self.used);
+        let hint = rows.saturating_add(rows / 8).max(16);
+        let done = std::mem::replace(
+            self,
+            Self::new(&self.pool.clone(), hint, used.saturating_add(used / 8)),
+        );
+        let offsets = ScalarBuffer::<i32>::new(
+            done.offsets
+                .freeze(rows.saturating_add(1).saturating_mul(4)),
+            0,
+            rows.saturating_add(1),
+        );
+        let offsets = OffsetBuffer::new(offsets);
+        let data = done.data.freeze(used);
+        let nulls = { done.nulls }.finish();
+        match kind {
+            Kind::Binary => Arc::new(BinaryArray::new(offsets, data, nulls)),
+            Kind::Text => Arc::new(StringArray::new(offsets, data, nulls)),
+        }
+    }
+}
+
+/// Copies `len` bytes, in steps that may run over by [`SLACK`] where both sides have the room. `None`: out of bounds.
+#[inline]
+fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Option<()> {
+    const STEP: usize = 32;
+    if len <= 256
+        && let Some(source) = from.get(start..start.wrapping_add(len.next_multiple_of(STEP)))
+        && let Some(target) = to.get_mut(at..at.wrapping_add(len.next_multiple_of(STEP)))
+    {
+        for (t, s) in target
+            .as_chunks_mut::<STEP>()
+            .0
+            .iter_mut()
+            .zip(source.as_chunks::<STEP>().0)
+        {
+            *t = *s;
+        }
+        return Some(());
+    }
+    let end = start.checked_add(len)?;
+    to.get_mut(at..at.checked_add(len)?)?
+        .copy_from_slice(from.get(start..end)?);
+    Some(())
+}
+
+/// Views into [`Sources`].
+#[derive(Debug)]
+pub struct Views {
+    pool: Pool,
+    words: Block,
+    rows: usize,
+    nulls: NullBufferBuilder,
+}
+
+impl Views {
+    /// An empty column with room for about `rows`.
+    #[must_use]
+    pub fn new(pool: &Pool, rows: usize) -> Self {
+        let words = pool.block(rows.saturating_mul(16));
+        Self {
+            pool: pool.clone(),
+            words,
+            rows: 0,
+            nulls: NullBufferBuilder::new(rows),
+        }
+    }
+
+    /// Appends a view of one payload of each record; `buffer` is where `source` is or will be among the [`Sources`].
+    ///
+    /// # Errors
+    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
+    pub fn append(
+        &mut self,
+        slots: &[RecordSlot],
+        source: &[u8],
+        buffer: u32,
+        part: Part,
+    ) -> Result<()> {
+        self.words
+            .grow(self.rows.saturating_add(slots.len()).saturating_mul(16));
+        let views = self
+            .words
+            .values::<u128>()
+            .get_mut(self.rows..)
+            .unwrap_or_default();
+        let mut any_null = false;
+        for (slot, place) in slots.iter().zip(views) {
+            let (start, len) = part.of(slot);
+            any_null |= len < 0;
+            let len = len.max(0).unsigned_abs();
+            *place = view(source, start, len, buffer).ok_or_else(|| {
+                Error::invalid("payload", start as u64, "bytes within the batch", len)
+            })?;
+        }
+        self.rows = self.rows.wrapping_add(slots.len());
+        if any_null {
+            for slot in slots {
+                self.nulls.append(part.of(slot).1 >= 0);
+            }
+        } else {
+            self.nulls.append_n_non_nulls(slots.len());
+        }
+        Ok(())
+    }
+
+    /// Appends the same view, or null, `times` times; the bytes are at `start` of `source`.
+    ///
+    /// # Errors
+    /// As [`Views::append`].
+    pub fn repeat(
+        &mut self,
+        at: Option<(usize, u32)>,
+        source: &[u8],
+        buffer: u32,
+        times: usize,
+    ) -> Result<()> {
+        let (start, len) = at.unwrap_or_default();
+        let value = view(source, start, len, buffer).ok_or_else(|| {
+            Error::invalid("payload", start as u64, "bytes within the batch", len)
+        })?;
+        self.words
+            .grow(self.rows.saturating_add(times).saturating_mul(16));
+        for place in self
+            .words
+            .values::<u128>()
+            .iter_mut()
+            .skip(self.rows)
+            .take(times)
+        {
+            *place = value;
+        }
+        self.rows = self.rows.saturating_add(times);
+        match at {
+            Some(_) => self.nulls.append_n_non_nulls(times),
+            None => self.nulls.append_n_nulls(times),
+        }
+        Ok(())
+    }
+
+    /// The column so far as an array; begins the next one in a block of the size this one came to.
+    #[must_use]
+    pub fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
+        let rows = self.rows;
+        let hint = rows.saturating_add(rows / 8).max(16);
+        let done = std::mem::replace(self, Self::new(&self.pool.clone(), hint));
+        let views = ScalarBuffer::<u128>::new(done.words.freeze(rows.saturating_mul(16)), 0, rows);
+        let nulls: Option<NullBuffer> = { done.nulls }.finish();
+        trusted::view_array(views, Arc::clone(sources), nulls, kind == Kind::Text)
+    }
+}
+
+/// The 16 bytes for `len` bytes at `start`. `None`: out of bounds.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the view loop is this")]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "a view is laid out by its bytes; Arrow's C interface is native-endian"
+)]
+fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Option<u128> {
+    if len <= INLINE {
+        if let Some(bytes) = source.get(start..).and_then(<[u8]>::first_chunk::<16>) {
+            let mask = u128::MAX.wrapping_shr(128u32.wrapping_sub(len.wrapping_mul(8)).min(127))
+                >> u32::from(len == 0);
+            return Some((u128::from_le_bytes(*bytes) & mask) << 32 | u128::from(len));
+        }
+        let bytes = source.get(start..start.checked_add(len as usize)?)?;
+        let inline = bytes
+            .iter()
+            .rev()
+            .fold(0u128, |word, &b| word << 8 | u128::from(b));
+        return Some(inline << 32 | u128::from(len));
+    }
+    let end = start.checked_add(len as usize)?;
+    let prefix = u32::from_le_bytes(*source.get(start..end)?.first_chunk::<4>()?);
+    let at = u32::try_from(start).ok()?;
+    Some(
+        u128::from(len)
+            | u128::from(prefix) << 32
+            | u128::from(buffer) << 64
+            | u128::from(at) << 96,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+
+    fn slot(start: u32, len: i32) -> RecordSlot {
+        RecordSlot {
+            value_start: start,
+            value_len: len,
+            ..RecordSlot::default()
+        }
+    }
+
+    /// Every length around the inline and the copy limits, at the source's end too, nulls in between.
+    #[test]
+    fn gathered_and_views_say_the_same() {
+        let pool = Pool::default();
+        let source: Vec<u8> = (0..3000u32)
+            .map(|n| u8::try_from(n % 251).unwrap())
+            .collect();
+        let mut slots = Vec::new();
+        for len in [0, 1, 2, 4, 11, 12, 13, 31, 32, 33, 255, 256, 257, 700] {
+            slots.extend([
+                slot(7, len),
+                slot(u32::try_from(3000 - len).unwrap(), len),
+                slot(0, -1),
+            ]);
+        }
+        let expected: Vec<_> = slots
+            .iter()
+            .map(|s| Part::Value.bytes(*s, &source).map(<[u8]>::to_vec))
+            .collect();
+        let mut gathered = Gathered::new(&pool, 1, 1);
+        let mut views = Views::new(&pool, 1);
+        let mut sources = Sources::default();
+        let buffer = sources.reserve();
+        for piece in slots.chunks(5) {
+            gathered.append(piece, &source, Part::Value).unwrap();
+            views.append(piece, &source, buffer, Part::Value).unwrap();
+        }
+        sources.set(buffer, Buffer::from(source.clone()));
+        let gathered = gathered.finish(Kind::Binary);
+        let views = views.finish(Kind::Binary, &sources.take());
+        gathered.to_data().validate_full().unwrap();
+        views.to_data().validate_full().unwrap();
+        let a: Vec<_> = gathered
+            .as_binary::<i32>()
+            .iter()
+            .map(|v| v.map(<[u8]>::to_vec))
+            .collect();
+        let b: Vec<_> = views
+            .as_binary_view()
+            .iter()
+            .map(|v| v.map(<[u8]>::to_vec))
+            .collect();
+        assert_eq!(a, expected);
+        assert_eq!(b, expected);
+    }
+
+    #[test]
+    fn slots_outside_the_source_are_refused() {
+        let pool = Pool::default();
+        for bad in [slot(0, 4), slot(9, 1), slot(u32::MAX, 20)] {
+            assert!(
+                Gathered::new(&pool, 1, 1)
+                    .append(&[bad], &[1, 2, 3], Part::Value)
+                    .is_err()
+            );
+            assert!(
+                Views::new(&pool, 1)
+                    .append(&[bad], &[1, 2, 3], 0, Part::Value)
+                    .is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn repeats() {
+        let pool = Pool::default();
+        let mut gathered = Gathered::new(&pool, 1, 1);
+        gathered.repeat(Some(b"topic"), 3);
+        gathered.repeat(None, 1);
+        gathered.repeat(Some(b""), 1);
+        let array = gathered.finish(Kind::Text);
+        let values: Vec<_> = array.as_string::<i32>().iter().collect();
+        assert_eq!(
+            values,
+            [Some("topic"), Some("topic"), Some("topic"), None, Some("")]
+        );
+        assert_eq!(gathered.rows(), 0);
+    }
+}

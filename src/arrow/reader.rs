@@ -1,0 +1,347 @@
+//! Planned ranges as a stream of record batches.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::columns::{ColumnOptions, Columns, Rows};
+use super::pool::region_buffer;
+use super::schema::Layout;
+use crate::error::{Error, Result};
+use crate::io::region::Region;
+use crate::log::range::PartitionRange;
+use crate::log::reader::LogReader;
+use crate::records::chunk::Source;
+use crate::segment::reader::{Metrics, ReadOptions};
+use crate::segment::source::Copying;
+
+/// Finished batches that wait for the consumer, per task.
+const QUEUE: usize = 2;
+/// A task of a parallel read is at least this large, unless there is no more.
+const MIN_TASK_BYTES: u64 = 1 << 20;
+/// And not much larger than this, so that the threads end together.
+const MAX_TASK_BYTES: u64 = 64 << 20;
+
+/// Reads ranges in order on the calling thread.
+#[derive(Debug)]
+pub struct RecordReader {
+    log: LogReader,
+    columns: Columns,
+    layout: Layout,
+    /// The region of the last chunk and its place among the view columns' buffers.
+    last_region: Option<(Region, u32)>,
+    /// The place kept for the arena, if a chunk of this batch is in it.
+    arena: Option<u32>,
+    failed: Option<Error>,
+    rows: u64,
+}
+
+impl RecordReader {
+    /// Will read `ranges` one after the other.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that make no sense.
+    pub fn try_new(
+        ranges: Vec<PartitionRange>,
+        options: ReadOptions,
+        columns: ColumnOptions,
+    ) -> Result<Self> {
+        let layout = columns.layout;
+        let copying = match layout {
+            Layout::Binary => Copying::Always,
+            Layout::View => Copying::Active,
+        };
+        Ok(Self {
+            log: LogReader::new(ranges, options, copying),
+            columns: Columns::try_new(columns)?,
+            layout,
+            last_region: None,
+            arena: None,
+            failed: None,
+            rows: 0,
+        })
+    }
+
+    /// The schema of every batch.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(self.columns.schema())
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn metrics(&self) -> (Metrics, u64) {
+        (self.log.work.metrics, self.rows)
+    }
+
+    /// The next batch; `None` at the end. Rows before a fault come first, then the fault, once.
+    ///
+    /// # Errors
+    /// What reading finds.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        loop {
+            if self.log.work.chunk.is_empty() {
+                if self.layout == Layout::View && self.log.work.arena.is_full() {
+                    self.freeze();
+                }
+                match self.log.fill() {
+                    Ok(true) => {}
+                    Ok(false) if self.columns.rows() == 0 => return Ok(None),
+                    Ok(false) => return self.finish().map(Some),
+                    Err(error) if self.columns.rows() == 0 => return Err(error),
+                    Err(error) => {
+                        self.failed = Some(error);
+                        return self.finish().map(Some);
+                    }
+                }
+            }
+            if self.append()? {
+                return self.finish().map(Some);
+            }
+        }
+    }
+
+    /// Appends what fits of the chunk; true when the batch is full.
+    fn append(&mut self) -> Result<bool> {
+        let buffer = self.buffer();
+        let work = &self.log.work;
+        let source = match work.chunk.source() {
+            Some(Source::Region(region)) => region.as_slice(),
+            Some(Source::Arena) => work.arena.bytes(),
+            None => return Ok(false),
+        };
+        let slots = work.chunk.slots();
+        let fits = self.columns.fits(slots, source);
+        let full = fits < slots.len();
+        if fits > 0 {
+            let slots = slots.get(..fits).unwrap_or_default();
+            let rows = Rows {
+                slots,
+                runs: work.chunk.runs(),
+                source,
+                buffer,
+                context: self.log.context(),
+            };
+            self.columns.append(&rows)?;
+        }
+        self.rows = self.rows.saturating_add(fits as u64);
+        self.log.work.chunk.consume(fits);
+        Ok(full)
+    }
+
+    /// The place of the chunk's source among the view columns' buffers.
+    fn buffer(&mut self) -> u32 {
+        if self.layout == Layout::Binary {
+            return 0;
+        }
+        match self.log.work.chunk.source() {
+            None => 0,
+            Some(Source::Arena) => *self
+                .arena
+                .get_or_insert_with(|| self.columns.sources.reserve()),
+            Some(Source::Region(region)) => match &self.last_region {
+                Some((last, at)) if last.same(region) => *at,
+                _ => {
+                    let region = region.clone();
+                    let at = self.columns.sources.reserve();
+                    self.columns.sources.set(at, region_buffer(&region));
+                    self.last_region = Some((region, at));
+                    at
+                }
+            },
+        }
+    }
+
+    fn freeze(&mut self) {
+        let region = self.log.freeze();
+        if let Some(at) = self.arena.take() {
+            self.columns.sources.set(at, region_buffer(&region));
+        }
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch> {
+        if self.arena.is_some() {
+            self.freeze();
+        }
+        self.last_region = None;
+        self.columns.finish()
+    }
+}
+
+/// Reads ranges with several threads, giving batches in the same order as one would.
+#[derive(Debug)]
+pub struct ParallelReader {
+    schema: SchemaRef,
+    tasks: VecDeque<Receiver<Result<RecordBatch>>>,
+    threads: Vec<JoinHandle<()>>,
+    metrics: Arc<Mutex<(Metrics, u64)>>,
+}
+
+type Task = (Vec<PartitionRange>, SyncSender<Result<RecordBatch>>);
+
+impl ParallelReader {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that make no sense; `Io` where no thread can be started.
+    pub fn try_new(
+        ranges: Vec<PartitionRange>,
+        threads: usize,
+        options: ReadOptions,
+        columns: &ColumnOptions,
+    ) -> Result<Self> {
+        let schema = RecordReader::try_new(Vec::new(), options, columns.clone())?.schema();
+        let mut queue: VecDeque<Task> = VecDeque::new();
+        let mut tasks = VecDeque::new();
+        for ranges in tasks_of(ranges, threads) {
+            let (sender, receiver) = sync_channel(QUEUE);
+            queue.push_back((ranges, sender));
+            tasks.push_back(receiver);
+        }
+        let workers = threads.min(queue.len());
+        let queue = Arc::new(Mutex::new(queue));
+        let metrics = Arc::new(Mutex::new((Metrics::default(), 0)));
+        let mut handles = Vec::with_capacity(workers);
+        for _ in 0..workers {
+            let (queue, columns, metrics) =
+                (Arc::clone(&queue), columns.clone(), Arc::clone(&metrics));
+            let handle = std::thread::Builder::new()
+                .name("kafkalog-reader".to_owned())
+                .spawn(move || work(&queue, options, &columns, &metrics))
+                .map_err(Error::io("thread"))?;
+            handles.push(handle);
+        }
+        Ok(Self {
+            schema,
+            tasks,
+            threads: handles,
+            metrics,
+        })
+    }
+
+    /// The schema of every batch.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// What was done so far, by tasks that ended.
+    #[must_use]
+    pub fn metrics(&self) -> (Metrics, u64) {
+        *self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next batch; `None` at the end.
+    ///
+    /// # Errors
+    /// What reading finds; nothing comes behind it.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(task) = self.tasks.front() {
+            match task.recv() {
+                Ok(Ok(batch)) => return Ok(Some(batch)),
+                Ok(Err(error)) => {
+                    self.tasks.clear();
+                    return Err(error);
+                }
+                Err(_) => {
+                    self.tasks.pop_front();
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for ParallelReader {
+    fn drop(&mut self) {
+        // Without receivers every send fails, and the threads end.
+        self.tasks.clear();
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+fn work(
+    queue: &Mutex<VecDeque<Task>>,
+    options: ReadOptions,
+    columns: &ColumnOptions,
+    metrics: &Mutex<(Metrics, u64)>,
+) {
+    loop {
+        let task = queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
+        let Some((ranges, sender)) = task else { return };
+        let mut reader = match RecordReader::try_new(ranges, options, columns.clone()) {
+            Ok(reader) => reader,
+            Err(error) => {
+                drop(sender.send(Err(error)));
+                return;
+            }
+        };
+        loop {
+            let next = reader.next_batch().transpose();
+            let Some(next) = next else { break };
+            let failed = next.is_err();
+            if sender.send(next).is_err() || failed {
+                // The consumer is gone, or will not read on behind an error.
+                queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                return;
+            }
+        }
+        let (done, rows) = reader.metrics();
+        let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics.0.add(&done);
+        metrics.1 = metrics.1.saturating_add(rows);
+    }
+}
+
+/// Cuts ranges at segments into tasks of about the same size.
+fn tasks_of(ranges: Vec<PartitionRange>, threads: usize) -> Vec<Vec<PartitionRange>> {
+    let total = ranges
+        .iter()
+        .map(PartitionRange::bytes)
+        .fold(0, u64::saturating_add);
+    let share = total
+        .checked_div((threads as u64).saturating_mul(4))
+        .unwrap_or(total);
+    let size = share.clamp(MIN_TASK_BYTES, MAX_TASK_BYTES);
+    let mut tasks = Vec::new();
+    let mut task: Vec<PartitionRange> = Vec::new();
+    let mut bytes = 0u64;
+    for range in ranges {
+        let mut piece = PartitionRange {
+            segments: Vec::new(),
+            ..range.clone()
+        };
+        for segment in range.segments {
+            bytes = bytes.saturating_add(segment.size.saturating_sub(segment.start_position));
+            piece.segments.push(segment);
+            if bytes >= size {
+                let rest = PartitionRange {
+                    segments: Vec::new(),
+                    ..piece.clone()
+                };
+                task.push(std::mem::replace(&mut piece, rest));
+                tasks.push(std::mem::take(&mut task));
+                bytes = 0;
+            }
+        }
+        if !piece.segments.is_empty() {
+            task.push(piece);
+        }
+    }
+    if !task.is_empty() {
+        tasks.push(task);
+    }
+    tasks
+}

@@ -1,0 +1,75 @@
+//! Strings that are the same for many rows: topic, segment, codec, control type.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::Buffer;
+
+use super::payload::{Gathered, Kind, Sources, Views};
+use super::pool::Pool;
+use super::schema::Layout;
+use crate::error::Result;
+
+/// A string column appended run by run.
+#[derive(Debug)]
+pub enum Text {
+    /// `string`
+    Gathered(Gathered),
+    /// `string_view`, with the buffer that the last string went into.
+    Views(Views, Option<(String, u32)>),
+}
+
+impl Text {
+    /// An empty column.
+    #[must_use]
+    pub fn new(pool: &Pool, layout: Layout) -> Self {
+        match layout {
+            Layout::Binary => Self::Gathered(Gathered::new(pool, 1024, 1024)),
+            Layout::View => Self::Views(Views::new(pool, 1024), None),
+        }
+    }
+
+    /// Appends `value`, or null, `times` times.
+    ///
+    /// # Errors
+    /// None of its own; those of [`Views::repeat`].
+    pub fn repeat(
+        &mut self,
+        value: Option<&str>,
+        times: usize,
+        sources: &mut Sources,
+    ) -> Result<()> {
+        match (self, value) {
+            (Self::Gathered(column), value) => {
+                column.repeat(value.map(str::as_bytes), times);
+                Ok(())
+            }
+            (Self::Views(column, _), None) => column.repeat(None, &[], 0, times),
+            (Self::Views(column, last), Some(value)) => {
+                let buffer = match last {
+                    Some((text, buffer)) if text == value => *buffer,
+                    _ => {
+                        let buffer = sources.reserve();
+                        sources.set(buffer, Buffer::from(value.as_bytes()));
+                        *last = Some((value.to_owned(), buffer));
+                        buffer
+                    }
+                };
+                let len = u32::try_from(value.len()).unwrap_or_default();
+                column.repeat(Some((0, len)), value.as_bytes(), buffer, times)
+            }
+        }
+    }
+
+    /// The column so far; begins the next one.
+    #[must_use]
+    pub fn finish(&mut self, sources: &Arc<[Buffer]>) -> ArrayRef {
+        match self {
+            Self::Gathered(column) => column.finish(Kind::Text),
+            Self::Views(column, last) => {
+                *last = None;
+                column.finish(Kind::Text, sources)
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Arrays made without a second look at what this crate has just built. [`super::payload`]'s tests validate the result.
+
+#![expect(
+    unsafe_code,
+    reason = "one of the crate's few homes for unsafe: arrays from parts that are right by construction"
+)]
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
+use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+
+/// Views that [`super::payload::Views`] wrote, over the buffers they point into.
+pub(super) fn view_array(
+    views: ScalarBuffer<u128>,
+    buffers: Arc<[Buffer]>,
+    nulls: Option<NullBuffer>,
+    text: bool,
+) -> ArrayRef {
+    if text {
+        // SAFETY: each view was written from a slice of its buffer, so length, prefix and place are right; whoever
+        // appended to a text column saw to UTF-8 (`text`: names that are `str`; `headers`: checked or replaced).
+        Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })
+    } else {
+        // SAFETY: each view was written from a slice of its buffer, so length, prefix and place are right.
+        Arc::new(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
+    }
+}

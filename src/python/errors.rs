@@ -1,0 +1,100 @@
+//! The one mapping from [`Error`] to Python exceptions.
+//!
+//! The classes live in `kafkalog.errors`, in Python, so that they pickle: Spark ships them from worker to driver.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::error::{Error, Fault};
+
+/// The exception for an error.
+pub(super) fn to_py(error: &Error) -> PyErr {
+    Python::attach(|py| convert(py, error).unwrap_or_else(|failed| failed))
+}
+
+/// For `map_err`.
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
+pub(super) fn into_py(error: Error) -> PyErr {
+    to_py(&error)
+}
+
+fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let text = error.to_string();
+    Ok(match error {
+        Error::CorruptRecord(fault) => of_fault(py, "CorruptRecordError", &text, fault)?,
+        Error::CorruptIndex(fault) => of_fault(py, "CorruptIndexError", &text, fault)?,
+        Error::InvalidRecord(fault) => of_fault(py, "InvalidRecordError", &text, fault)?,
+        Error::UnsupportedFormat(fault) => of_fault(py, "UnsupportedFormatError", &text, fault)?,
+        Error::OffsetOutOfRange { path, offset, .. } => new(
+            py,
+            "OffsetOutOfRangeError",
+            (
+                text,
+                Some(path.to_string_lossy()),
+                None::<u64>,
+                Some(*offset),
+            ),
+        )?,
+        Error::LogLocked { path } => new(
+            py,
+            "LogLockedError",
+            (text, Some(path.to_string_lossy()), None::<u64>, None::<i64>),
+        )?,
+        Error::DuplicatePartition { first, .. } => new(
+            py,
+            "KafkaLogError",
+            (
+                text,
+                Some(first.to_string_lossy()),
+                None::<u64>,
+                None::<i64>,
+            ),
+        )?,
+        Error::Io { path, source } => match source.raw_os_error() {
+            // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
+            Some(errno) => {
+                let reason = py.import("os")?.call_method1("strerror", (errno,))?;
+                PyOSError::new_err((
+                    errno,
+                    reason.cast_into::<PyString>()?.unbind(),
+                    path.to_string_lossy().into_owned(),
+                ))
+            }
+            None => PyOSError::new_err(text),
+        },
+        Error::InvalidArgument(_) => PyValueError::new_err(text),
+    })
+}
+
+fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<PyErr> {
+    let location = &fault.location;
+    let path = location
+        .path
+        .as_ref()
+        .map(|path| path.to_string_lossy().into_owned());
+    new(py, class, (text, path, location.position, location.offset))
+}
+
+fn new<'py>(
+    py: Python<'py>,
+    class: &str,
+    args: impl pyo3::call::PyCallArgs<'py>,
+) -> PyResult<PyErr> {
+    let class = py.import("kafkalog.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call1(args)?))
+}
+
+/// The exception for a panic: a fault of ours, told instead of ending the process.
+pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("kafkalog failed internally: {}", text.unwrap_or("panic"))
+}
+
+/// A `RuntimeError` with this text.
+pub(super) fn internal(text: String) -> PyErr {
+    PyRuntimeError::new_err(text)
+}

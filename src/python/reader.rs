@@ -1,0 +1,351 @@
+//! `RecordStream`: planned ranges as a one-shot Arrow C stream.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use super::capsule;
+use super::errors::{internal, into_py, of_panic, to_py};
+use crate::arrow::batches::{BatchReader, batch_schema};
+use crate::arrow::columns::ColumnOptions;
+use crate::arrow::reader::{ParallelReader, RecordReader};
+use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
+use crate::error::{Error, Result};
+use crate::log::range::{PartitionRange, SegmentRange};
+use crate::segment::reader::{Metrics, ReadOptions};
+
+type SegmentTuple = (i64, String, u64, bool, u64, Option<i64>);
+/// A [`PartitionRange`] as Python holds and pickles it.
+pub(super) type RangeTuple = (String, String, i32, i64, Option<i64>, Vec<SegmentTuple>);
+
+/// A range from its plain values.
+pub(super) fn range_from(
+    (folder, topic, partition, start_offset, end_offset, segments): RangeTuple,
+) -> PartitionRange {
+    let segments = segments.into_iter().map(
+        |(base_offset, file_name, size, is_active, start_position, next_base_offset)| {
+            SegmentRange {
+                base_offset,
+                file_name,
+                size,
+                is_active,
+                start_position,
+                next_base_offset,
+            }
+        },
+    );
+    PartitionRange {
+        folder: folder.into(),
+        topic,
+        partition,
+        start_offset,
+        end_offset,
+        segments: segments.collect(),
+    }
+}
+
+/// What is to be read, until the stream is taken.
+#[derive(Debug)]
+enum Request {
+    Records {
+        ranges: Vec<PartitionRange>,
+        options: ReadOptions,
+        columns: ColumnOptions,
+        threads: usize,
+    },
+    Batches {
+        ranges: Vec<PartitionRange>,
+        check_crcs: bool,
+    },
+}
+
+impl Request {
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Records { columns, .. } => {
+                record_schema(&columns.columns, columns.layout, columns.unit)
+            }
+            Self::Batches { .. } => batch_schema(),
+        }
+    }
+}
+
+/// Whatever gives record batches.
+enum Batches {
+    One(Box<RecordReader>),
+    Many(ParallelReader),
+    Headers(Box<BatchReader>),
+}
+
+impl Batches {
+    fn open(request: Request) -> Result<Self> {
+        Ok(match request {
+            Request::Batches { ranges, check_crcs } => {
+                Self::Headers(Box::new(BatchReader::new(ranges, check_crcs)))
+            }
+            Request::Records {
+                ranges,
+                options,
+                columns,
+                threads,
+            } if threads > 1 => {
+                Self::Many(ParallelReader::try_new(ranges, threads, options, &columns)?)
+            }
+            Request::Records {
+                ranges,
+                options,
+                columns,
+                ..
+            } => Self::One(Box::new(RecordReader::try_new(ranges, options, columns)?)),
+        })
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        match self {
+            Self::One(reader) => reader.next_batch(),
+            Self::Many(reader) => reader.next_batch(),
+            Self::Headers(reader) => reader.next_batch(),
+        }
+    }
+
+    fn metrics(&self) -> (Metrics, u64) {
+        match self {
+            Self::One(reader) => reader.metrics(),
+            Self::Many(reader) => reader.metrics(),
+            Self::Headers(_) => Default::default(),
+        }
+    }
+}
+
+/// What the stream and the object it was taken from both see.
+#[derive(Default)]
+struct Shared {
+    metrics: (Metrics, u64),
+    failure: Option<Failure>,
+}
+
+enum Failure {
+    Error(Error),
+    Panic(String),
+}
+
+/// The stream as arrow-rs exports it. No panic leaves it: in an `extern "C"` callback that would end the process.
+struct Stream {
+    schema: SchemaRef,
+    request: Option<Request>,
+    batches: Option<Batches>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Stream {
+    /// Opened on the first call, so that no thread or file is there before something is read.
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(request) = self.request.take() {
+            self.batches = Some(Batches::open(request)?);
+        }
+        let Some(batches) = &mut self.batches else {
+            return Ok(None);
+        };
+        let next = batches.next_batch();
+        let metrics = batches.metrics();
+        if !matches!(next, Ok(Some(_))) {
+            self.batches = None;
+        }
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .metrics = metrics;
+        next
+    }
+}
+
+impl Iterator for Stream {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let failure = match catch_unwind(AssertUnwindSafe(|| self.advance())) {
+            Ok(Ok(batch)) => return batch.map(Ok),
+            Ok(Err(error)) => Failure::Error(error),
+            Err(panic) => {
+                self.batches = None;
+                Failure::Panic(of_panic(panic.as_ref()))
+            }
+        };
+        let text = match &failure {
+            Failure::Error(error) => error.to_string(),
+            Failure::Panic(text) => text.clone(),
+        };
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .failure = Some(failure);
+        Some(Err(ArrowError::CDataInterface(text)))
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// A one-shot Arrow C stream.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct RecordStream {
+    request: Mutex<Option<Request>>,
+    schema: SchemaRef,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl RecordStream {
+    fn new(request: Request) -> Self {
+        Self {
+            schema: request.schema(),
+            request: Mutex::new(Some(request)),
+            shared: Arc::default(),
+        }
+    }
+}
+
+#[pymethods]
+impl RecordStream {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::of_schema(py, &self.schema)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let request = self
+            .request
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut request = request
+            .ok_or_else(|| PyValueError::new_err("this reader was read already, or is closed"))?;
+        if let (Some(wanted), Request::Records { columns, .. }) = (requested_schema, &mut request) {
+            capsule::honour(wanted, columns)?;
+        }
+        let stream = Stream {
+            schema: request.schema(),
+            request: Some(request),
+            batches: None,
+            shared: Arc::clone(&self.shared),
+        };
+        capsule::of_stream(py, Box::new(stream))
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (metrics, rows) = self
+            .shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .metrics;
+        let dict = PyDict::new(py);
+        dict.set_item("bytes", metrics.bytes)?;
+        dict.set_item("batches", metrics.batches)?;
+        dict.set_item("records", rows)?;
+        dict.set_item("skipped", metrics.batches_skipped)?;
+        dict.set_item("copied", metrics.bytes_decompressed)?;
+        dict.set_item("segments", metrics.segments)?;
+        Ok(dict)
+    }
+
+    fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = match shared.failure.as_ref()? {
+            Failure::Error(error) => to_py(error),
+            Failure::Panic(text) => internal(text.clone()),
+        };
+        Some(error.into_value(py).into_any())
+    }
+
+    fn close(&self) {
+        self.request
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+}
+
+/// Columns of the records in `ranges`, as a stream.
+#[pyfunction]
+#[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
+                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2 << 20, threads=1))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of one Python function"
+)]
+pub(super) fn scan_ranges(
+    ranges: Vec<RangeTuple>,
+    columns: Option<Vec<String>>,
+    include_control: bool,
+    check_crcs: bool,
+    layout: &str,
+    timestamp_unit: &str,
+    batch_rows: usize,
+    batch_bytes: usize,
+    threads: usize,
+) -> PyResult<RecordStream> {
+    let layout = match layout {
+        "binary" => Layout::Binary,
+        "view" => Layout::View,
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "layout must be 'binary' or 'view', not '{other}'"
+            )));
+        }
+    };
+    let unit = match timestamp_unit {
+        "ms" => TimestampUnit::Millisecond,
+        "us" => TimestampUnit::Microsecond,
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "timestamp_unit must be 'ms' or 'us', not '{other}'"
+            )));
+        }
+    };
+    if threads == 0 || batch_rows == 0 || batch_bytes == 0 {
+        return Err(PyValueError::new_err(
+            "threads, batch_rows and batch_bytes must be at least 1",
+        ));
+    }
+    let columns = match columns {
+        Some(names) => Column::parse_all(&names).map_err(into_py)?,
+        None => Column::defaults().to_vec(),
+    };
+    Ok(RecordStream::new(Request::Records {
+        ranges: ranges.into_iter().map(range_from).collect(),
+        options: ReadOptions {
+            check_crcs,
+            include_control,
+            ..ReadOptions::default()
+        },
+        columns: ColumnOptions {
+            columns,
+            layout,
+            unit,
+            batch_rows,
+            batch_bytes,
+        },
+        threads,
+    }))
+}
+
+/// One row per Kafka batch of `ranges`, as a stream.
+#[pyfunction]
+#[pyo3(signature = (ranges, *, check_crcs=true))]
+pub(super) fn scan_batch_ranges(ranges: Vec<RangeTuple>, check_crcs: bool) -> RecordStream {
+    RecordStream::new(Request::Batches {
+        ranges: ranges.into_iter().map(range_from).collect(),
+        check_crcs,
+    })
+}

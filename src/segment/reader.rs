@@ -1,0 +1,414 @@
+//! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
+//!
+//! Batches that cannot matter (outside the offsets asked for, control batches) are passed over on their header alone.
+
+use crate::compress::{DecodeLimit, Decompressor};
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::io::region::Region;
+use crate::records::RecordSlot;
+use crate::records::block::{self, Payload};
+use crate::records::chunk::{Arena, Chunk, Source};
+use crate::records::legacy;
+use crate::records::walk::Walk;
+use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::source::SegmentSource;
+use crate::types::{Compression, Offset, Position};
+
+/// A larger batch of an active segment is checked before memory is taken for it.
+const STREAMED: usize = 16 << 20;
+
+/// What to leave out, and what to check.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadOptions {
+    /// Compare every batch's checksum.
+    pub check_crcs: bool,
+    /// Control records too.
+    pub include_control: bool,
+    /// The most one batch may decompress to.
+    pub limit: DecodeLimit,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            check_crcs: true,
+            include_control: false,
+            limit: DecodeLimit::default(),
+        }
+    }
+}
+
+/// What outlives a segment: contexts, memory, counts.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    /// Decompression contexts.
+    pub decompressor: Decompressor,
+    /// The block of decompressed records that is being filled.
+    pub arena: Arena,
+    /// The records at hand.
+    pub chunk: Chunk,
+    /// Counts for the caller.
+    pub metrics: Metrics,
+    legacy: Vec<RecordSlot>,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Bytes of batches looked at.
+    pub bytes: u64,
+    /// Batches whose records were read.
+    pub batches: u64,
+    /// Batches passed over on their header.
+    pub batches_skipped: u64,
+    /// Bytes that came out of decompression.
+    pub bytes_decompressed: u64,
+    /// Segments opened.
+    pub segments: u64,
+}
+
+impl Metrics {
+    /// Adds another reader's counts.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.batches = self.batches.saturating_add(other.batches);
+        self.batches_skipped = self.batches_skipped.saturating_add(other.batches_skipped);
+        self.bytes_decompressed = self
+            .bytes_decompressed
+            .saturating_add(other.bytes_decompressed);
+        self.segments = self.segments.saturating_add(other.segments);
+    }
+}
+
+/// A batch whose records are not all in a chunk yet.
+#[derive(Debug)]
+struct InProgress {
+    header: BatchHeader,
+    position: Position,
+    source: Source,
+    /// Where in the file the source begins; `None` for a decompressed block.
+    source_position: Option<Position>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Walk(Walk),
+    /// Slots from this index of the workspace's.
+    Legacy(usize),
+}
+
+/// What [`SegmentReader::next_batch`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// A batch is in progress.
+    Ready,
+    /// The chunk has to be taken first: the arena is full of its records.
+    Full,
+    /// No more batches.
+    End,
+}
+
+/// Reads one segment.
+#[derive(Debug)]
+pub struct SegmentReader {
+    source: SegmentSource,
+    cursor: BatchCursor,
+    options: ReadOptions,
+    is_active: bool,
+    /// First offset wanted, and the first not wanted.
+    wanted: (Offset, Offset),
+    pending: Option<(Position, BatchHeader)>,
+    current: Option<InProgress>,
+    ended: bool,
+}
+
+impl SegmentReader {
+    /// Reads `source` from the batch at `position`; offsets outside `from..to` are left out.
+    #[must_use]
+    pub const fn new(
+        source: SegmentSource,
+        bounds: Bounds,
+        position: Position,
+        wanted: (Offset, Offset),
+        options: ReadOptions,
+    ) -> Self {
+        Self {
+            source,
+            cursor: BatchCursor::new(bounds, position),
+            options,
+            is_active: bounds.is_active,
+            wanted,
+            pending: None,
+            current: None,
+            ended: false,
+        }
+    }
+
+    /// The offset behind the last batch that was looked at, or the segment's base.
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.cursor.next_offset()
+    }
+
+    /// Puts the next records into the workspace's chunk, which must be empty. False at the end of the segment.
+    ///
+    /// # Errors
+    /// Every corruption, with path and position.
+    pub fn fill(&mut self, work: &mut Workspace) -> Result<bool> {
+        loop {
+            if self.current.is_none() && self.next_batch(work)? != Next::Ready {
+                break;
+            }
+            if !self.take(work)? {
+                break;
+            }
+        }
+        Ok(!work.chunk.is_empty())
+    }
+
+    /// This segment's records that were in the arena are in `region` from now on.
+    pub fn frozen(&mut self, region: &Region) {
+        if let Some(current) = &mut self.current
+            && matches!(current.source, Source::Arena)
+        {
+            current.source = Source::Region(region.clone());
+        }
+    }
+
+    /// Finds the next batch whose records are wanted, checks it and makes its bytes ready.
+    #[inline]
+    fn next_batch(&mut self, work: &mut Workspace) -> Result<Next> {
+        let (from, to) = self.wanted;
+        loop {
+            let next = match self.pending.take() {
+                Some(pending) => Some(pending),
+                None if self.ended => None,
+                None => self.cursor.next(&mut self.source)?,
+            };
+            let Some((position, header)) = next else {
+                return Ok(Next::End);
+            };
+            work.metrics.bytes = work.metrics.bytes.saturating_add(header.size as u64);
+            if header.last_offset() < from || (header.is_control() && !self.options.include_control)
+            {
+                work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
+                continue;
+            }
+            if header.last_offset() >= to {
+                // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
+                self.ended = true;
+                if header.base_offset >= to
+                    && (!header.is_legacy() || header.attributes.codec_id() == 0)
+                {
+                    return Ok(Next::End);
+                }
+            }
+            let codec = header
+                .compression()
+                .map_err(|e| self.located(e.shift(position), &header))?;
+            if codec != Compression::None && work.arena.is_full() {
+                if !work.chunk.is_empty() {
+                    work.metrics.bytes = work.metrics.bytes.saturating_sub(header.size as u64);
+                    self.pending = Some((position, header));
+                    return Ok(Next::Full);
+                }
+                work.arena.clear();
+            }
+            if !self.begin(work, position, header, codec)? {
+                return Ok(Next::End);
+            }
+            if self.current.is_some() {
+                return Ok(Next::Ready);
+            }
+        }
+    }
+
+    /// Checks one batch and makes it the current one, unless it is empty. False where the log ends here after all.
+    #[inline]
+    fn begin(
+        &mut self,
+        work: &mut Workspace,
+        position: Position,
+        mut header: BatchHeader,
+        codec: Compression,
+    ) -> Result<bool> {
+        if self.options.check_crcs && header.size > STREAMED && self.is_active {
+            self.check_in_pieces(position, &header)?;
+        }
+        let (region, at) = self.source.region(position, header.size)?;
+        let region = region.clone();
+        let end = at.saturating_add(header.size);
+        let Some(batch) = region.get(at..end) else {
+            // An active file that became shorter since its header was read.
+            self.ended = true;
+            return Ok(false);
+        };
+        if self.options.check_crcs
+            && let Err(error) = header.ensure_valid(batch)
+        {
+            if self.is_active && self.is_unwritten(position, header.size)? {
+                self.ended = true;
+                return Ok(false);
+            }
+            return Err(self.located(error.shift(position), &header));
+        }
+        work.metrics.batches = work.metrics.batches.saturating_add(1);
+        let before = work.arena.bytes().len();
+        let region_position = position.saturating_sub(at as u64);
+        let limit = self.options.limit;
+        let arena = work.arena.bytes_mut();
+        let (payload, rest) = if header.is_legacy() {
+            work.legacy.clear();
+            let start = u32::try_from(at).unwrap_or(u32::MAX);
+            let payload = legacy::walk(
+                batch,
+                start,
+                &header,
+                &mut work.decompressor,
+                arena,
+                limit,
+                &mut work.legacy,
+            )
+            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+            if let (Payload::Arena, Some(first)) = (payload, work.legacy.first()) {
+                // Now the wrapper's first offset is known.
+                let last = header.last_offset();
+                header.base_offset = first.offset;
+                header.last_offset_delta =
+                    i32::try_from(last.wrapping_sub(first.offset)).unwrap_or(i32::MAX);
+            }
+            (payload, Rest::Legacy(0))
+        } else {
+            if header.records_count == Some(0) && codec == Compression::None {
+                return Ok(true);
+            }
+            let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
+                .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+            let shift = if block.payload == Payload::Source {
+                at
+            } else {
+                0
+            };
+            let walk = Walk::new(
+                &header,
+                shift.saturating_add(block.range.start),
+                shift.saturating_add(block.range.end),
+            );
+            (block.payload, Rest::Walk(walk))
+        };
+        let (source, source_position) = match payload {
+            Payload::Source => (Source::Region(region), Some(region_position)),
+            Payload::Arena => (Source::Arena, None),
+        };
+        let decompressed = work.arena.bytes().len().saturating_sub(before);
+        work.metrics.bytes_decompressed = work
+            .metrics
+            .bytes_decompressed
+            .saturating_add(decompressed as u64);
+        self.current = Some(InProgress {
+            header,
+            position,
+            source,
+            source_position,
+            rest,
+        });
+        Ok(true)
+    }
+
+    /// Moves records of the batch in progress to the chunk; false when it takes no more now.
+    #[inline]
+    fn take(&mut self, work: &mut Workspace) -> Result<bool> {
+        let Some(current) = &mut self.current else {
+            return Ok(true);
+        };
+        let chunk = &mut work.chunk;
+        let same = match (chunk.source(), &current.source) {
+            (None, _) => {
+                chunk.set_source(current.source.clone());
+                true
+            }
+            (Some(Source::Arena), Source::Arena) => true,
+            (Some(Source::Region(a)), Source::Region(b)) => a.same(b),
+            _ => false,
+        };
+        if chunk.is_full() || !same {
+            return Ok(false);
+        }
+        let done = match &mut current.rest {
+            Rest::Walk(walk) => {
+                let bytes = match &current.source {
+                    Source::Region(region) => region.as_slice(),
+                    Source::Arena => work.arena.bytes(),
+                };
+                if let Err(e) =
+                    chunk.walk(walk, bytes, &current.header, current.position, self.wanted)
+                {
+                    let e = match current.source_position {
+                        Some(start) => e.shift(start),
+                        None => e.inside(current.position),
+                    };
+                    return Err(locate(e, &self.source, &current.header));
+                }
+                walk.remaining() == 0
+            }
+            Rest::Legacy(at) => {
+                let rest = work.legacy.get(*at..).unwrap_or_default();
+                let taken = chunk.extend(rest, &current.header, current.position, self.wanted);
+                *at = at.saturating_add(taken);
+                taken >= rest.len()
+            }
+        };
+        if done {
+            self.current = None;
+        }
+        Ok(done)
+    }
+
+    /// Compares the checksum of a batch too large to be copied on its header's word alone.
+    #[cold]
+    fn check_in_pieces(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
+        let end = position.saturating_add(header.size as u64);
+        let mut at = position.saturating_add(header.checksummed_from() as u64);
+        let mut crc = header.begin_crc();
+        while at < end {
+            let wanted = usize::try_from(end.saturating_sub(at))
+                .unwrap_or(usize::MAX)
+                .min(STREAMED);
+            let bytes = self.source.bytes(at, wanted)?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            crc.update(bytes);
+            at = at.saturating_add(bytes.len() as u64);
+        }
+        let computed = crc.finish();
+        if computed == header.crc {
+            Ok(())
+        } else {
+            Err(self.located(header.crc_fault(computed).shift(position), header))
+        }
+    }
+
+    /// Whether a batch of a preallocated active file is still being written: zeros from inside it to the file's end.
+    #[cold]
+    fn is_unwritten(&mut self, position: Position, size: usize) -> Result<bool> {
+        const ZEROS: u64 = 64;
+        let end = position.saturating_add(size as u64);
+        Ok(end < self.source.len()
+            && self
+                .source
+                .is_zero_from(end.saturating_sub(ZEROS).max(position))?)
+    }
+
+    #[cold]
+    fn located(&self, error: Error, header: &BatchHeader) -> Error {
+        locate(error, &self.source, header)
+    }
+}
+
+#[cold]
+fn locate(error: Error, source: &SegmentSource, header: &BatchHeader) -> Error {
+    error.at(source.path()).for_offset(header.base_offset)
+}
