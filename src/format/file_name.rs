@@ -17,6 +17,8 @@ pub const OFFSET_DIGITS: usize = 20;
 const MAX_TOPIC_LEN: usize = 249;
 /// The metadata log's topic (KIP-595).
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+/// What the names of Kafka's own topics begin with.
+pub const INTERNAL_TOPIC_PREFIX: &str = "__";
 /// Tiered storage's index cache; no partition (`RemoteIndexCache.DIR_NAME`).
 pub const REMOTE_LOG_INDEX_CACHE: &str = "remote-log-index-cache";
 

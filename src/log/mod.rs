@@ -1,4 +1,17 @@
 //! One partition folder, and the log dir around it.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`dir`] | a log dir: folders, checkpoints, identity |
+//! | `listing` | which files of a partition folder make up the log |
+//! | [`partition`] | a partition folder as a broker would have it after loading |
+//! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
+//! | [`range`] | the plan as plain values |
+//! | [`reader`] | the records of planned ranges |
 
+pub mod dir;
+mod listing;
+pub mod partition;
+pub mod plan;
 pub mod range;
 pub mod reader;

@@ -5,7 +5,148 @@
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
+//! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
+//! | [`statistics`] | what the headers of a segment add up to |
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::Result;
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::index::Access as IndexAccess;
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::types::{Offset, TimestampMs};
 
 pub mod batches;
+pub mod lookup;
 pub mod reader;
 pub mod source;
+pub mod statistics;
+
+use batches::Bounds;
+use source::{Access, SegmentSource};
+
+/// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
+#[derive(Clone, Debug)]
+pub struct LogSegment {
+    /// The partition folder.
+    pub folder: Arc<Path>,
+    /// The `.log` file's name.
+    pub file_name: String,
+    /// Base offset, from the name.
+    pub base_offset: Offset,
+    /// Bytes of the `.log`.
+    pub size: u64,
+    /// When the `.log` was last modified; Kafka takes it for the largest timestamp of a segment that has none.
+    pub modified_ms: TimestampMs,
+    /// The partition's last segment.
+    pub is_active: bool,
+    /// Base offset of the segment behind.
+    pub next_base_offset: Option<Offset>,
+    /// Whether there is an offset index; Kafka recovers a segment that lacks it.
+    pub has_offset_index: bool,
+    /// Whether there is a time index; Kafka gives an empty one to a segment that lacks it.
+    pub has_time_index: bool,
+    /// The largest timestamp in it, once somebody asked.
+    max_timestamp: OnceLock<TimestampMs>,
+}
+
+impl LogSegment {
+    /// A segment whose `.log` was just listed. Neighbours and indexes are filled in by the folder's lister.
+    #[must_use]
+    pub fn new(folder: Arc<Path>, name: FileName, size: u64, modified_ms: TimestampMs) -> Self {
+        Self::named(folder, name.to_string(), name.offset, size, modified_ms)
+    }
+
+    /// As [`LogSegment::new`], for a file whose name is not one of a segment's.
+    #[must_use]
+    pub const fn named(
+        folder: Arc<Path>,
+        file_name: String,
+        base_offset: Offset,
+        size: u64,
+        modified_ms: TimestampMs,
+    ) -> Self {
+        Self {
+            folder,
+            file_name,
+            base_offset,
+            size,
+            modified_ms,
+            is_active: false,
+            next_base_offset: None,
+            has_offset_index: false,
+            has_time_index: false,
+            max_timestamp: OnceLock::new(),
+        }
+    }
+
+    /// The `.log`.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(&self.file_name)
+    }
+
+    /// What batches in it are held against.
+    #[must_use]
+    pub const fn bounds(&self) -> Bounds {
+        Bounds {
+            base_offset: self.base_offset,
+            next_base_offset: self.next_base_offset,
+            is_active: self.is_active,
+        }
+    }
+
+    /// Opens the `.log`.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub fn open(&self, access: Access) -> Result<SegmentSource> {
+        SegmentSource::open(&self.path(), self.size, self.is_active, access)
+    }
+
+    /// The file of another kind that belongs to this `.log`.
+    #[must_use]
+    pub fn sibling(&self, kind: FileKind) -> PathBuf {
+        let state = FileName::parse(&self.file_name).map_or(FileState::Live, |name| name.state);
+        let name = FileName {
+            offset: self.base_offset,
+            kind,
+            state,
+        };
+        self.folder.join(name.to_string())
+    }
+
+    /// The largest timestamp in it, if somebody asked before.
+    #[must_use]
+    pub fn known_max_timestamp(&self) -> Option<TimestampMs> {
+        self.max_timestamp.get().copied()
+    }
+
+    const fn index_access(&self) -> IndexAccess {
+        if self.is_active {
+            IndexAccess::Active
+        } else {
+            IndexAccess::Closed
+        }
+    }
+
+    /// The offset index, if there is one that can be opened: it is a hint.
+    #[must_use]
+    pub fn offset_index(&self) -> Option<OffsetIndex> {
+        let path = self.sibling(FileKind::OffsetIndex);
+        self.has_offset_index
+            .then(|| OffsetIndex::open(&path, self.base_offset, self.index_access()).ok())
+            .flatten()
+    }
+
+    /// The time index, if there is one that can be opened: it is a hint.
+    #[must_use]
+    pub fn time_index(&self) -> Option<TimeIndex> {
+        let path = self.sibling(FileKind::TimeIndex);
+        self.has_time_index
+            .then(|| TimeIndex::open(&path, self.base_offset, self.index_access()).ok())
+            .flatten()
+    }
+}

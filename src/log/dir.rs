@@ -1,0 +1,341 @@
+//! A log dir: the partition folders in it, and the files that speak of all of them.
+//!
+//! Nothing here is required to read: a checkpoint that is missing or broken is no checkpoint, as for the broker, which
+//! then begins at the first segment (`LogManager.loadLogs`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{parse_offsets, parse_properties};
+use crate::format::file_name::{FileName, FolderName, FolderState};
+use crate::types::{Offset, TopicPartition};
+
+/// Identity of the log dir.
+pub const META_PROPERTIES: &str = "meta.properties";
+/// Its existence means that the broker stopped cleanly.
+pub const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+/// First offset not known to be on disk.
+pub const RECOVERY_POINT: &str = "recovery-point-offset-checkpoint";
+/// First offset that may be read, where it lies above the first segment's base.
+pub const LOG_START: &str = "log-start-offset-checkpoint";
+/// High watermark.
+pub const REPLICATION: &str = "replication-offset-checkpoint";
+/// First offset not yet compacted.
+pub const CLEANER: &str = "cleaner-offset-checkpoint";
+/// The offset checkpoints of a log dir.
+pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
+/// The most that is read of a text file: a million partitions with long names.
+const MAX_TEXT: u64 = 256 << 20;
+
+/// Offsets by partition.
+pub type Offsets = BTreeMap<TopicPartition, Offset>;
+
+/// Reads a text file whole; `None` where there is none.
+pub(super) fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.len() > MAX_TEXT => Err(Error::corrupt_index(
+            "text file",
+            MAX_TEXT,
+            format_args!("at most {MAX_TEXT} bytes"),
+            meta.len(),
+        )
+        .at(path)),
+        Ok(_) => fs::read(path).map(Some).map_err(Error::io(path)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(path)(e)),
+    }
+}
+
+/// What a log dir says of its partitions besides their folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DirState {
+    /// The clean-shutdown marker is there.
+    pub clean_shutdown: bool,
+    /// From [`RECOVERY_POINT`].
+    pub recovery_points: Offsets,
+    /// From [`LOG_START`].
+    pub log_starts: Offsets,
+    /// From [`REPLICATION`]; `None` without that file.
+    pub high_watermarks: Option<Offsets>,
+}
+
+impl DirState {
+    /// Reads what there is.
+    #[must_use]
+    pub fn read(folder: &Path) -> Self {
+        let offsets = |name: &str| {
+            let text = read_text(&folder.join(name)).ok()??;
+            parse_offsets(&text).ok()
+        };
+        Self {
+            clean_shutdown: folder.join(CLEAN_SHUTDOWN).exists(),
+            recovery_points: offsets(RECOVERY_POINT).unwrap_or_default(),
+            log_starts: offsets(LOG_START).unwrap_or_default(),
+            high_watermarks: offsets(REPLICATION),
+        }
+    }
+}
+
+/// One partition folder of a log dir.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartitionFolder {
+    /// Whose records it holds, and what it is for.
+    pub name: FolderName,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// A log dir as it was when it was opened.
+#[derive(Clone, Debug)]
+pub struct LogDir {
+    path: PathBuf,
+    folders: Vec<PartitionFolder>,
+}
+
+impl LogDir {
+    /// Lists the partition folders; anything else in the directory is passed over.
+    ///
+    /// # Errors
+    /// `Io` where `path` is not a directory that can be listed.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(path).map_err(Error::io(path))? {
+            let entry = entry.map_err(Error::io(path))?;
+            let file_name = entry.file_name();
+            // No partition folder's name is anything but ASCII; `remote-log-index-cache` does not parse as one.
+            let Some(name) = file_name.to_str().and_then(FolderName::parse) else {
+                continue;
+            };
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(PartitionFolder { name, path });
+            }
+        }
+        folders.sort();
+        Ok(Self {
+            path: path.to_path_buf(),
+            folders,
+        })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Partition folders by topic, partition and state.
+    #[must_use]
+    pub fn folders(&self) -> &[PartitionFolder] {
+        &self.folders
+    }
+
+    /// `meta.properties`, if there is one.
+    ///
+    /// # Errors
+    /// `Io`, or `CorruptIndex` where it is no properties file.
+    pub fn meta(&self) -> Result<Option<BTreeMap<String, String>>> {
+        let path = self.path.join(META_PROPERTIES);
+        read_text(&path)?
+            .map(|text| parse_properties(&text).map_err(|e| e.at(&path)))
+            .transpose()
+    }
+
+    /// One of [`CHECKPOINTS`], if it is there.
+    ///
+    /// # Errors
+    /// `Io`, or `CorruptIndex` where Kafka would refuse it.
+    pub fn checkpoint(&self, name: &str) -> Result<Option<Offsets>> {
+        let path = self.path.join(name);
+        read_text(&path)?
+            .map(|text| parse_offsets(&text).map_err(|e| e.at(&path)))
+            .transpose()
+    }
+
+    /// Whether the broker stopped cleanly.
+    #[must_use]
+    pub fn clean_shutdown(&self) -> bool {
+        self.path.join(CLEAN_SHUTDOWN).exists()
+    }
+
+    /// The state all its partitions share.
+    #[must_use]
+    pub fn state(&self) -> DirState {
+        DirState::read(&self.path)
+    }
+}
+
+/// What a path that a user names may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// A directory with partition folders.
+    LogDir,
+    /// A partition folder.
+    Partition(FolderName),
+    /// A file.
+    File,
+}
+
+impl PathKind {
+    /// Looks at `path`. A name alone does not tell: log dirs are often called `data-0`.
+    ///
+    /// # Errors
+    /// `Io` where nothing is there.
+    pub fn of(path: &Path) -> Result<Self> {
+        let meta = fs::metadata(path).map_err(Error::io(path))?;
+        if !meta.is_dir() {
+            return Ok(Self::File);
+        }
+        let mut is_partition = false;
+        for entry in fs::read_dir(path).map_err(Error::io(path))? {
+            let entry = entry.map_err(Error::io(path))?;
+            let file_name = entry.file_name();
+            let Some(name) = file_name.to_str() else {
+                continue;
+            };
+            let is_dirs_own =
+                name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name);
+            if is_dirs_own || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
+                return Ok(Self::LogDir);
+            }
+            is_partition = is_partition
+                || FileName::parse(name).is_some()
+                || matches!(name, "leader-epoch-checkpoint" | "partition.metadata");
+        }
+        let is_partition = is_partition || FolderName::parse(&folder_name(path)).is_some();
+        Ok(if is_partition {
+            Self::Partition(Self::name_of(path))
+        } else {
+            Self::LogDir
+        })
+    }
+
+    /// Topic and partition of a folder that holds a partition's files, also under a name of the user's own.
+    #[must_use]
+    pub fn name_of(folder: &Path) -> FolderName {
+        let name = folder_name(folder);
+        FolderName::parse(&name).unwrap_or_else(|| FolderName {
+            topic_partition: TopicPartition::new(name, UNKNOWN_PARTITION),
+            state: FolderState::Live,
+        })
+    }
+}
+
+/// Kafka's number for a partition nobody knows (`RecordMetadata.UNKNOWN_PARTITION`).
+pub const UNKNOWN_PARTITION: i32 = -1;
+
+/// The last name of a path, also of `.` and `..`.
+pub(super) fn folder_name(path: &Path) -> String {
+    path.file_name().map_or_else(
+        || {
+            let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+            let name = whole.file_name().unwrap_or_default();
+            name.to_string_lossy().into_owned()
+        },
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// The log dir above a partition folder.
+pub(super) fn dir_above(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) if path.file_name().is_some() => parent.to_path_buf(),
+        _ => path.join(".."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            let path = folder.path().join(name);
+            if name.ends_with('/') {
+                fs::create_dir_all(path).unwrap();
+            } else {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "").unwrap();
+            }
+        }
+        folder
+    }
+
+    #[test]
+    fn lists_partitions_and_passes_over_the_rest() {
+        let uuid = "0123456789abcdef0123456789abcdef";
+        let folder = folder(&[
+            "b-1/",
+            "b-0/",
+            "a.x-10/",
+            &format!("b-0.{uuid}-delete/"),
+            "remote-log-index-cache/",
+            "lost+found/",
+            "c-0",
+            "meta.properties",
+        ]);
+        let dir = LogDir::open(folder.path()).unwrap();
+        let found: Vec<_> = dir
+            .folders()
+            .iter()
+            .map(|f| (f.name.topic_partition.to_string(), f.name.state.name()))
+            .collect();
+        let expected = [
+            ("a.x-10", "live"),
+            ("b-0", "live"),
+            ("b-0", "delete"),
+            ("b-1", "live"),
+        ];
+        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b)));
+        assert_eq!(dir.meta().unwrap(), Some(BTreeMap::new()));
+        assert!(!dir.clean_shutdown());
+        assert_eq!(dir.checkpoint(RECOVERY_POINT).unwrap(), None);
+    }
+
+    #[test]
+    fn a_name_alone_does_not_tell() {
+        let root = folder(&[
+            "data-0/t-0/",
+            "data-1/replication-offset-checkpoint",
+            "t-1/00000000000000000000.log",
+            "t-2/",
+            "mine/00000000000000000000.log",
+            "empty/",
+        ]);
+        let kind = |name: &str| PathKind::of(&root.path().join(name));
+        assert_eq!(kind("data-0").unwrap(), PathKind::LogDir);
+        assert_eq!(kind("data-1").unwrap(), PathKind::LogDir);
+        for (name, topic, partition) in [("t-1", "t", 1), ("t-2", "t", 2), ("mine", "mine", -1)] {
+            let PathKind::Partition(found) = kind(name).unwrap() else {
+                panic!("{name}");
+            };
+            assert_eq!(found.topic_partition, TopicPartition::new(topic, partition));
+        }
+        assert_eq!(kind("empty").unwrap(), PathKind::LogDir);
+        assert_eq!(
+            kind("t-1/00000000000000000000.log").unwrap(),
+            PathKind::File
+        );
+        assert!(matches!(kind("gone"), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn broken_checkpoints_are_none_unless_asked_for() {
+        let folder = folder(&["t-0/"]);
+        fs::write(folder.path().join(LOG_START), "0\n5\nt 0 1\n").unwrap();
+        fs::write(folder.path().join(REPLICATION), "0\n1\nt 0 7\n").unwrap();
+        let dir = LogDir::open(folder.path()).unwrap();
+        assert!(dir.state().log_starts.is_empty());
+        assert_eq!(
+            dir.state().high_watermarks.unwrap()[&TopicPartition::new("t", 0)],
+            7
+        );
+        let error = dir.checkpoint(LOG_START).unwrap_err().to_string();
+        assert!(error.contains(LOG_START), "{error}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Which files of a partition folder make up the log (`LogLoader`).
+//!
+//! | file | counts |
+//! |---|---|
+//! | `N.log` | yes, unless a finished swap replaces it |
+//! | `N.log.swap` | yes: the cleaner or a split was done and only the renaming is missing |
+//! | any `.swap` at or above a `.cleaned` | no: that swap never finished, the originals are whole |
+//! | `.cleaned`, `.deleted` | no |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::error::{Error, Result};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::segment::LogSegment;
+use crate::segment::lookup::SegmentLookup;
+use crate::types::{Offset, TimestampMs};
+
+/// How often a folder is listed again while the broker is exchanging segments in it.
+const LISTINGS: usize = 5;
+
+/// Length and modification time.
+pub(super) type Stat = (u64, TimestampMs);
+
+/// The segment files of a folder by name; only logs have been looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Listing {
+    logs: BTreeMap<FileName, Stat>,
+    others: BTreeSet<FileName>,
+}
+
+impl Listing {
+    fn read(folder: &Path) -> Result<Self> {
+        let mut found = Self::default();
+        for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+            let entry = entry.map_err(Error::io(folder))?;
+            let file_name = entry.file_name();
+            let Some(name) = file_name.to_str().and_then(FileName::parse) else {
+                continue;
+            };
+            if name.kind == FileKind::Log {
+                match stat(&entry.path()) {
+                    Ok(stat) => drop(found.logs.insert(name, stat)),
+                    // Renamed or unlinked since.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(Error::io(entry.path())(e)),
+                }
+            } else {
+                found.others.insert(name);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lists until nothing moves: a listing made while the cleaner renames may miss a file that is there.
+    fn settled(folder: &Path) -> Result<Self> {
+        let mut found = Self::read(folder)?;
+        for _ in 0..LISTINGS {
+            if found.names().all(|name| name.state == FileState::Live) {
+                break;
+            }
+            let again = Self::read(folder)?;
+            let same = again.names().eq(found.names());
+            found = again;
+            if same {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &FileName> {
+        self.logs.keys().chain(&self.others)
+    }
+
+    fn segment(&self, folder: &Arc<Path>, name: FileName, (size, modified_ms): Stat) -> LogSegment {
+        let mut segment = LogSegment::new(Arc::clone(folder), name, size, modified_ms);
+        let has = |kind| self.others.contains(&FileName { kind, ..name });
+        segment.has_offset_index = has(FileKind::OffsetIndex);
+        segment.has_time_index = has(FileKind::TimeIndex);
+        segment
+    }
+
+    /// Does what the loader does with `.swap` and `.cleaned` files, without touching them.
+    fn load(&self, folder: &Arc<Path>) -> Result<Vec<LogSegment>> {
+        let unfinished = self
+            .names()
+            .filter(|name| name.state == FileState::Cleaned)
+            .map(|name| name.offset)
+            .min();
+        let mut swapped = Vec::new();
+        let mut replaced: Option<(Offset, Offset)> = None;
+        for (&name, &stat) in &self.logs {
+            let finished = unfinished.is_none_or(|offset| name.offset < offset);
+            if name.state == FileState::Swap && finished {
+                let mut segment = self.segment(folder, name, stat);
+                // The loader asks for its last whole batch and minds no torn one behind.
+                segment.is_active = true;
+                let next = SegmentLookup::open(&segment)?.next_offset()?;
+                segment.is_active = false;
+                let (low, high) = replaced.unwrap_or((name.offset, next));
+                replaced = Some((low.min(name.offset), high.max(next)));
+                swapped.push(segment);
+            }
+        }
+        let is_replaced =
+            |offset| replaced.is_some_and(|(low, high)| (low..high).contains(&offset));
+        let mut segments: Vec<LogSegment> = self
+            .logs
+            .iter()
+            .filter(|(name, _)| name.state == FileState::Live && !is_replaced(name.offset))
+            .map(|(&name, &stat)| self.segment(folder, name, stat))
+            .filter(|live| swapped.iter().all(|s| s.base_offset != live.base_offset))
+            .collect();
+        segments.append(&mut swapped);
+        segments.sort_by_key(|segment| segment.base_offset);
+        link(&mut segments);
+        Ok(segments)
+    }
+}
+
+/// Tells every segment of its neighbour, and the last one that it is the last.
+pub(super) fn link(segments: &mut [LogSegment]) {
+    let mut behind = None;
+    for segment in segments.iter_mut().rev() {
+        segment.is_active = behind.is_none();
+        segment.next_base_offset = behind;
+        behind = Some(segment.base_offset);
+    }
+}
+
+/// The segments of a partition folder, in order.
+pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
+    Listing::settled(folder)?.load(&Arc::from(folder))
+}
+
+/// Length and modification time of a file.
+pub(super) fn stat(path: &Path) -> io::Result<Stat> {
+    let meta = fs::metadata(path)?;
+    let modified = match meta.modified()?.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_millis())
+            .unwrap_or(i64::MAX)
+            .saturating_neg(),
+    };
+    Ok((meta.len(), modified))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(files: &[&str]) -> Vec<(String, bool)> {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        segments(folder.path())
+            .unwrap()
+            .into_iter()
+            .map(|s| (s.file_name, s.has_offset_index))
+            .collect()
+    }
+
+    #[test]
+    fn only_live_files_and_finished_swaps_count() {
+        let n = |offset: u32, suffix: &str| format!("{offset:020}.{suffix}");
+        assert_eq!(
+            names(&[
+                &n(0, "log"),
+                &n(0, "index"),
+                &n(7, "log"),
+                &n(9, "log.deleted"),
+                &n(3, "index"),
+                "24.log",
+                "x.log"
+            ]),
+            [(n(0, "log"), true), (n(7, "log"), false)]
+        );
+        assert_eq!(
+            names(&[&n(0, "log"), &n(0, "log.swap"), &n(0, "index.swap")]),
+            [(n(0, "log.swap"), true)]
+        );
+        // Half a split: the swap at or above a `.cleaned` never finished.
+        assert_eq!(
+            names(&[&n(0, "log"), &n(5, "log.swap"), &n(5, "log.cleaned")]),
+            [(n(0, "log"), false)]
+        );
+        assert_eq!(
+            names(&[&n(0, "log"), &n(5, "log.swap"), &n(9, "index.cleaned")]),
+            [(n(0, "log"), false), (n(5, "log.swap"), false)]
+        );
+    }
+}

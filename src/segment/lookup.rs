@@ -1,0 +1,323 @@
+//! Batches by offset and by timestamp. The answer always comes from the log; an index only says where to begin, and only
+//! after the batch it points at has confirmed it.
+//!
+//! # When an index entry is believed
+//! * Offset entry: at its position stands a whole batch with a right checksum that lies within the segment and begins at or
+//!   below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header tells only the
+//!   last offset, which must then not be above the target.) Otherwise the entries before it are tried, then byte 0.
+//! * Time entry (T, O): the batch with offset O has T for its largest timestamp. Then nothing up to it is later than T.
+//!
+//! Sources: `LogSegment.translateOffset`, `LogSegment.findOffsetByTimestamp`, `FileRecords.searchForTimestamp`.
+
+use std::cell::OnceCell;
+
+use super::LogSegment;
+use super::batches::{BatchCursor, CURRENT_MAGIC};
+use super::source::{Access, SegmentSource};
+use crate::compress::{DecodeLimit, Decompressor};
+use crate::error::Result;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::entry::TimestampOffset;
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::records::RecordSlot;
+use crate::records::plain;
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
+
+/// How many entries are tried before the scan begins at byte 0.
+const ENTRIES_TRIED: usize = 8;
+/// A batch larger than this is not taken into memory to confirm an index entry.
+const MAX_CONFIRMED: usize = 32 << 20;
+
+/// A record found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where its batch begins.
+    pub position: Position,
+    /// Its offset.
+    pub offset: Offset,
+    /// Its timestamp.
+    pub timestamp: TimestampMs,
+    /// Its batch's leader epoch, -1 unknown.
+    pub leader_epoch: i32,
+}
+
+/// A segment opened for lookups.
+#[derive(Debug)]
+pub struct SegmentLookup<'a> {
+    segment: &'a LogSegment,
+    source: SegmentSource,
+    decompressor: Decompressor,
+    /// Opened at the first need; `None` where there is none to open.
+    offset_index: OnceCell<Option<OffsetIndex>>,
+}
+
+impl<'a> SegmentLookup<'a> {
+    /// Opens the `.log`; indexes follow when needed.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub fn open(segment: &'a LogSegment) -> Result<Self> {
+        Ok(Self {
+            segment,
+            source: segment.open(Access::Headers)?,
+            decompressor: Decompressor::new(),
+            offset_index: OnceCell::new(),
+        })
+    }
+
+    /// Where to begin scanning for `target`: the start of a batch, with nothing before it that could be the answer.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn start_position(&mut self, target: Offset) -> Result<Position> {
+        if target <= self.segment.base_offset {
+            return Ok(0);
+        }
+        let segment = self.segment;
+        let index = self.offset_index.get_or_init(|| segment.offset_index());
+        let Some((index, floor)) = index
+            .as_ref()
+            .and_then(|index| Some((index, index.floor(target)?)))
+        else {
+            return Ok(0);
+        };
+        let tried: Vec<u64> = (0..ENTRIES_TRIED)
+            .map_while(|back| index.entry(floor.checked_sub(back)?))
+            .filter_map(|entry| u64::try_from(entry.position).ok())
+            .collect();
+        for position in tried {
+            if self.confirms(position, target)? {
+                return Ok(position);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Whether a healthy batch begins at `position`, at or below `target`.
+    fn confirms(&mut self, position: Position, target: Offset) -> Result<bool> {
+        if position == 0 {
+            return Ok(true);
+        }
+        let Some(header) = self.header_at(position)? else {
+            return Ok(false);
+        };
+        // Of an uncompressed legacy message and of magic 2 this is the first offset, of a wrapper the last.
+        if header.base_offset > target || header.size > MAX_CONFIRMED {
+            return Ok(false);
+        }
+        let batch = self.source.bytes(position, header.size)?;
+        Ok(header.ensure_valid(batch).is_ok())
+    }
+
+    /// The header at `position`, if it could be one of this segment's.
+    fn header_at(&mut self, position: Position) -> Result<Option<BatchHeader>> {
+        let left = self.source.len().saturating_sub(position);
+        let head = self.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        // Looked at before the cursor does, for whom a wrong length would be worth an investigation.
+        match BatchHeader::parse(head) {
+            Ok(Some(header)) if header.size as u64 <= left && header.magic <= CURRENT_MAGIC => {}
+            _ => return Ok(None),
+        }
+        let found = BatchCursor::new(self.segment.bounds(), position).next(&mut self.source);
+        Ok(found.ok().flatten().map(|(_, header)| header))
+    }
+
+    /// A cursor at the first batch that ends at or above `target`, and that batch.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn find(&mut self, target: Offset) -> Result<Option<(BatchCursor, Position, BatchHeader)>> {
+        let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(target)?);
+        while let Some((position, header)) = cursor.next(&mut self.source)? {
+            if header.last_offset() >= target {
+                return Ok(Some((cursor, position, header)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The records of a batch, as numbers. Its checksum is looked at first.
+    fn records(&mut self, position: Position, header: &BatchHeader) -> Result<Vec<RecordSlot>> {
+        let mut slots = Vec::new();
+        let batch = self.source.bytes(position, header.size)?;
+        let decoded = header.ensure_valid(batch).and_then(|()| {
+            let (arena, limit) = (&mut Vec::new(), DecodeLimit::default());
+            plain::batch(
+                batch,
+                0,
+                header,
+                &mut self.decompressor,
+                arena,
+                limit,
+                &mut slots,
+            )
+        });
+        match decoded {
+            Ok(_) => Ok(slots),
+            Err(e) => Err(e
+                .shift(position)
+                .at(self.source.path())
+                .for_offset(header.base_offset)),
+        }
+    }
+
+    /// The first record at or behind `target`, control records included.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a batch on the way.
+    pub fn record_at_or_after(&mut self, target: Offset) -> Result<Option<Found>> {
+        let Some((mut cursor, mut position, mut header)) = self.find(target)? else {
+            return Ok(None);
+        };
+        loop {
+            let found = |slot: &RecordSlot| Found {
+                position,
+                offset: slot.offset,
+                timestamp: slot.timestamp,
+                leader_epoch: header.partition_leader_epoch,
+            };
+            if header.records_count != Some(0) {
+                let slots = self.records(position, &header)?;
+                if let Some(slot) = slots.iter().find(|slot| slot.offset >= target) {
+                    return Ok(Some(found(slot)));
+                }
+            }
+            match cursor.next(&mut self.source)? {
+                Some(next) => (position, header) = next,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The first record at or after `timestamp`, at or behind `offset`. `use_index` lets the time index, once confirmed,
+    /// say where to begin.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a batch on the way.
+    pub fn record_for_timestamp(
+        &mut self,
+        timestamp: TimestampMs,
+        offset: Offset,
+        use_index: bool,
+    ) -> Result<Option<Found>> {
+        let mut cursor = if use_index {
+            self.start_for_timestamp(timestamp, offset)?
+        } else {
+            BatchCursor::new(self.segment.bounds(), self.start_position(offset)?)
+        };
+        while let Some((position, header)) = cursor.next(&mut self.source)? {
+            let empty = header.records_count == Some(0);
+            if empty || header.max_timestamp < timestamp || header.last_offset() < offset {
+                continue;
+            }
+            let slots = self.records(position, &header)?;
+            let found = slots
+                .iter()
+                .find(|slot| slot.timestamp >= timestamp && slot.offset >= offset);
+            if let Some(slot) = found {
+                return Ok(Some(Found {
+                    position,
+                    offset: slot.offset,
+                    timestamp: slot.timestamp,
+                    leader_epoch: header.partition_leader_epoch,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The offset behind the last whole batch; the base offset where there is none.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn next_offset(&mut self) -> Result<Offset> {
+        let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
+        let mut next = self.segment.base_offset;
+        while let Some((_, header)) = cursor.next(&mut self.source)? {
+            next = header.next_offset();
+        }
+        Ok(next)
+    }
+
+    /// The largest timestamp as Kafka has it after loading (`maxTimestampSoFar`), -1 for none.
+    ///
+    /// `recovered` says that Kafka's loader would rebuild this segment's indexes from the log. Otherwise it believes the
+    /// last time entry; so do we, where the log confirms it.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn max_timestamp(&mut self, recovered: bool) -> Result<TimestampMs> {
+        if let Some(&known) = self.segment.max_timestamp.get() {
+            return Ok(known);
+        }
+        let found = self.find_max_timestamp(recovered)?;
+        Ok(*self.segment.max_timestamp.get_or_init(|| found))
+    }
+
+    fn find_max_timestamp(&mut self, recovered: bool) -> Result<TimestampMs> {
+        if !recovered && !self.segment.has_time_index {
+            return Ok(NO_TIMESTAMP);
+        }
+        let index = self.segment.time_index().filter(|i| i.entries() > 0);
+        if let Some(index) = index {
+            let last = index.last_entry();
+            if let Some((cursor, _, header)) = self.find(last.offset)? {
+                if agrees(last, &header) {
+                    return self.max_from(cursor, last.timestamp);
+                }
+                // 0.10.2 and 1.1 wrote entries for records that were then stored without their timestamps.
+                if header.magic == 0 && !recovered && is_sound(&index) {
+                    return Ok(last.timestamp);
+                }
+            }
+        }
+        self.max_from(BatchCursor::new(self.segment.bounds(), 0), NO_TIMESTAMP)
+    }
+
+    fn max_from(&mut self, mut cursor: BatchCursor, so_far: TimestampMs) -> Result<TimestampMs> {
+        let mut max = so_far;
+        while let Some((_, header)) = cursor.next(&mut self.source)? {
+            max = max.max(header.max_timestamp);
+        }
+        Ok(max)
+    }
+
+    /// A cursor with no batch before it that could hold a record at or after both `timestamp` and `offset`.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn start_for_timestamp(
+        &mut self,
+        timestamp: TimestampMs,
+        offset: Offset,
+    ) -> Result<BatchCursor> {
+        let mut start = self.start_position(offset)?;
+        let entry = self
+            .segment
+            .time_index()
+            .map(|index| index.lookup(timestamp.saturating_sub(1)))
+            .filter(|entry| entry.timestamp >= 0);
+        if let Some(entry) = entry
+            && let Some((_, position, header)) = self.find(entry.offset)?
+            && agrees(entry, &header)
+        {
+            start = start.max(position);
+        }
+        Ok(BatchCursor::new(self.segment.bounds(), start))
+    }
+}
+
+/// Whether the batch that ends at or above a time entry's offset is the one it speaks of.
+fn agrees(entry: TimestampOffset, header: &BatchHeader) -> bool {
+    let holds_it = header.is_legacy() || header.base_offset <= entry.offset;
+    header.magic > 0 && holds_it && header.max_timestamp == entry.timestamp
+}
+
+/// Whether an index whose entries the log can no longer confirm at least looks like one.
+fn is_sound(index: &TimeIndex) -> bool {
+    let mut pairs = index.iter().zip(index.iter().skip(1));
+    index.sanity_check().is_ok()
+        && index.entry(0).is_some_and(|e| e.timestamp >= 0)
+        && pairs.all(|(a, b)| a.timestamp < b.timestamp && a.offset <= b.offset)
+}

@@ -1,0 +1,121 @@
+//! What the headers of a segment add up to: nothing is decompressed, no checksum taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::LogSegment;
+use super::batches::BatchCursor;
+use super::source::Access;
+use crate::error::Result;
+use crate::types::{Offset, TimestampMs};
+
+/// How many batches of a kind, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Batches.
+    pub batches: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+}
+
+impl Tally {
+    const fn add(&mut self, bytes: usize) {
+        self.batches = self.batches.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+}
+
+/// The sums of one segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStatistics {
+    /// Batches; a message of magic 0 or 1 outside a wrapper is one, and so is a wrapper.
+    pub batches: u64,
+    /// Records in the batches that say how many they hold (magic 2), control records included.
+    pub records: u64,
+    /// Batches of magic 0 and 1, which do not say.
+    pub legacy_batches: u64,
+    /// Control batches.
+    pub control_batches: u64,
+    /// Transactional batches, control ones included.
+    pub transactional_batches: u64,
+    /// Batches whose records have all been compacted away.
+    pub empty_batches: u64,
+    /// Bytes of whole batches; what the file has beyond is a torn or zero tail.
+    pub valid_bytes: u64,
+    /// Base offset of the first batch (of a legacy wrapper, its last offset).
+    pub first_offset: Option<Offset>,
+    /// Last offset of the last batch.
+    pub last_offset: Option<Offset>,
+    /// The smallest of the batches' first timestamps.
+    pub min_timestamp: Option<TimestampMs>,
+    /// The largest timestamp.
+    pub max_timestamp: Option<TimestampMs>,
+    /// By the codec's name.
+    pub codecs: BTreeMap<&'static str, Tally>,
+    /// By the magic.
+    pub magics: BTreeMap<u8, Tally>,
+    /// Ids of the producers that wrote with one.
+    pub producers: BTreeSet<i64>,
+    /// Leader epochs.
+    pub leader_epochs: BTreeSet<i32>,
+}
+
+impl SegmentStatistics {
+    /// Adds up the headers of `segment`.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header.
+    pub fn of(segment: &LogSegment) -> Result<Self> {
+        let mut source = segment.open(Access::Headers)?;
+        let mut cursor = BatchCursor::new(segment.bounds(), 0);
+        let mut sums = Self::default();
+        while let Some((position, header)) = cursor.next(&mut source)? {
+            let codec = header
+                .compression()
+                .map_err(|e| e.shift(position).at(source.path()))?;
+            sums.batches = sums.batches.saturating_add(1);
+            sums.codecs
+                .entry(codec.name())
+                .or_default()
+                .add(header.size);
+            sums.magics
+                .entry(header.magic)
+                .or_default()
+                .add(header.size);
+            match header.records_count {
+                None => sums.legacy_batches = sums.legacy_batches.saturating_add(1),
+                Some(0) => sums.empty_batches = sums.empty_batches.saturating_add(1),
+                Some(count) => {
+                    sums.records = sums.records.saturating_add(count.unsigned_abs().into());
+                }
+            }
+            sums.control_batches = sums
+                .control_batches
+                .saturating_add(header.is_control().into());
+            sums.transactional_batches = sums
+                .transactional_batches
+                .saturating_add(header.is_transactional().into());
+            sums.first_offset.get_or_insert(header.base_offset);
+            sums.last_offset = Some(header.last_offset());
+            let first = if header.delete_horizon_ms().is_some() {
+                header.max_timestamp
+            } else {
+                header.base_timestamp
+            };
+            let times = (first >= 0, header.max_timestamp >= 0);
+            if times.0 {
+                sums.min_timestamp = Some(sums.min_timestamp.map_or(first, |t| t.min(first)));
+            }
+            if times.1 {
+                sums.max_timestamp = sums.max_timestamp.max(Some(header.max_timestamp));
+            }
+            if header.producer_id >= 0 {
+                sums.producers.insert(header.producer_id);
+            }
+            if header.partition_leader_epoch >= 0 {
+                sums.leader_epochs.insert(header.partition_leader_epoch);
+            }
+        }
+        sums.valid_bytes = cursor.position();
+        Ok(sums)
+    }
+}
