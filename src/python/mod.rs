@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod capsule;
 mod errors;
+mod log;
 mod reader;
 
 /// The compiled module, `kafkalog._core`.
@@ -11,6 +12,8 @@ mod reader;
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::log::{LogDir, OffsetIndex, PartitionLog, TimeIndex, plan};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
 

@@ -1,0 +1,555 @@
+//! Log dirs, partitions, indexes and plans.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::errors::into_py;
+use super::reader::RangeTuple;
+use crate::error::Result;
+use crate::format::file_name::base_offset;
+use crate::index;
+use crate::log::dir::{self, CHECKPOINTS};
+use crate::log::partition;
+use crate::log::plan::{
+    self as planning, ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp,
+};
+use crate::log::range::PartitionRange;
+use crate::segment::statistics::Tally;
+use crate::types::TopicPartition;
+
+type Nested = BTreeMap<String, BTreeMap<i32, i64>>;
+
+fn by_partition(nested: Nested) -> ByPartition {
+    nested
+        .into_iter()
+        .flat_map(|(topic, offsets)| {
+            offsets
+                .into_iter()
+                .map(move |(partition, offset)| (TopicPartition::new(&*topic, partition), offset))
+        })
+        .collect()
+}
+
+fn range_to(range: PartitionRange) -> RangeTuple {
+    let segments = range.segments.into_iter().map(|s| {
+        (
+            s.base_offset,
+            s.file_name,
+            s.size,
+            s.is_active,
+            s.start_position,
+            s.next_base_offset,
+        )
+    });
+    (
+        range.folder.to_string_lossy().into_owned(),
+        range.topic,
+        range.partition,
+        range.start_offset,
+        range.end_offset,
+        segments.collect(),
+    )
+}
+
+/// The argument as one of three shapes, or what it should have been.
+macro_rules! shape {
+    ($name:ident { $($variant:ident($type:ty)),+ } $expected:literal) => {
+        pub(super) enum $name { $($variant($type)),+ }
+
+        impl<'py> FromPyObject<'_, 'py> for $name {
+            type Error = PyErr;
+
+            fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+                $(if let Ok(value) = object.extract::<$type>() {
+                    return Ok(Self::$variant(value));
+                })+
+                Err(PyTypeError::new_err(concat!("expected ", $expected)))
+            }
+        }
+    };
+}
+
+shape!(PartitionsArg { Numbers(BTreeSet<i32>), List(Vec<i32>), ByTopic(BTreeMap<String, Vec<i32>>) }
+       "a list of partition numbers or {topic: [numbers]}");
+shape!(BoundArg { Word(String), Offset(i64), Offsets(Nested) }
+       "a word, an offset or {topic: {partition: offset}}");
+shape!(TimestampArg { At(i64), ByPartition(Nested) }
+       "milliseconds or {topic: {partition: milliseconds}}");
+
+fn partitions_of(given: Option<PartitionsArg>) -> Partitions {
+    match given {
+        None => Partitions::All,
+        Some(PartitionsArg::Numbers(numbers)) => Partitions::Numbers(numbers),
+        Some(PartitionsArg::List(numbers)) => Partitions::Numbers(numbers.into_iter().collect()),
+        Some(PartitionsArg::ByTopic(map)) => Partitions::ByTopic(
+            map.into_iter()
+                .map(|(topic, numbers)| (topic, numbers.into_iter().collect()))
+                .collect(),
+        ),
+    }
+}
+
+fn starting_of(given: Option<BoundArg>) -> PyResult<Starting> {
+    Ok(match given {
+        None => Starting::Earliest,
+        Some(BoundArg::Offset(offset)) => Starting::Offset(offset),
+        Some(BoundArg::Offsets(map)) => Starting::Offsets(by_partition(map)),
+        Some(BoundArg::Word(word)) => match word.as_str() {
+            "earliest" => Starting::Earliest,
+            "oldest" => Starting::Oldest,
+            _ => {
+                let text = format!("starting offsets {word:?}: expected 'earliest' or 'oldest'");
+                return Err(PyValueError::new_err(text));
+            }
+        },
+    })
+}
+
+fn ending_of(given: Option<BoundArg>) -> PyResult<Ending> {
+    Ok(match given {
+        None => Ending::Latest,
+        Some(BoundArg::Offset(offset)) => Ending::Offset(offset),
+        Some(BoundArg::Offsets(map)) => Ending::Offsets(by_partition(map)),
+        Some(BoundArg::Word(word)) => match word.as_str() {
+            "latest" => Ending::Latest,
+            "high_watermark" => Ending::HighWatermark,
+            _ => {
+                let text =
+                    format!("ending offsets {word:?}: expected 'latest' or 'high_watermark'");
+                return Err(PyValueError::new_err(text));
+            }
+        },
+    })
+}
+
+fn timestamp_of(given: TimestampArg) -> Timestamp {
+    match given {
+        TimestampArg::At(timestamp) => Timestamp::At(timestamp),
+        TimestampArg::ByPartition(map) => Timestamp::ByPartition(by_partition(map)),
+    }
+}
+
+/// Plans what to read, as plain values.
+#[pyfunction]
+#[pyo3(signature = (
+    paths, *, topics=None, topic_pattern=None, partitions=None, starting_offsets=None, ending_offsets=None,
+    starting_timestamp=None, ending_timestamp=None, include_inactive=false
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn plan(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    topics: Option<Vec<String>>,
+    topic_pattern: Option<String>,
+    partitions: Option<PartitionsArg>,
+    starting_offsets: Option<BoundArg>,
+    ending_offsets: Option<BoundArg>,
+    starting_timestamp: Option<TimestampArg>,
+    ending_timestamp: Option<TimestampArg>,
+    include_inactive: bool,
+) -> PyResult<Vec<RangeTuple>> {
+    let options = PlanOptions {
+        topics: topics.map(|topics| topics.into_iter().collect()),
+        topic_pattern,
+        partitions: partitions_of(partitions),
+        starting_offsets: starting_of(starting_offsets)?,
+        ending_offsets: ending_of(ending_offsets)?,
+        starting_timestamp: starting_timestamp.map(timestamp_of),
+        ending_timestamp: ending_timestamp.map(timestamp_of),
+        include_inactive,
+    };
+    let ranges = py
+        .detach(|| planning::plan(&paths, &options))
+        .map_err(into_py)?;
+    Ok(ranges.into_iter().map(range_to).collect())
+}
+
+/// One log dir as it was when it was opened.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct LogDir {
+    dir: dir::LogDir,
+}
+
+#[pymethods]
+impl LogDir {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let dir = py.detach(|| dir::LogDir::open(&path)).map_err(into_py)?;
+        Ok(Self { dir })
+    }
+
+    #[getter]
+    fn path(&self) -> String {
+        self.dir.path().to_string_lossy().into_owned()
+    }
+
+    #[getter]
+    fn meta(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<String, String>>> {
+        py.detach(|| self.dir.meta()).map_err(into_py)
+    }
+
+    #[getter]
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<Checkpoints> {
+        let read = |name: &'static str| {
+            let offsets = self.dir.checkpoint(name)?;
+            Ok(offsets.map(|offsets| {
+                let entries = offsets
+                    .into_iter()
+                    .map(|(tp, offset)| (tp.topic, tp.partition, offset));
+                (name, entries.collect())
+            }))
+        };
+        let all: Result<Vec<_>> = py.detach(|| CHECKPOINTS.into_iter().map(read).collect());
+        Ok(all.map_err(into_py)?.into_iter().flatten().collect())
+    }
+
+    #[getter]
+    fn clean_shutdown(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.dir.clean_shutdown())
+    }
+
+    fn folders(&self) -> Vec<(String, String, i32, &'static str)> {
+        let plain = |f: &dir::PartitionFolder| {
+            let TopicPartition { topic, partition } = f.name.topic_partition.clone();
+            let path = f.path.to_string_lossy().into_owned();
+            (path, topic, partition, f.name.state.name())
+        };
+        self.dir.folders().iter().map(plain).collect()
+    }
+}
+
+type Checkpoints = BTreeMap<&'static str, Vec<(String, i32, i64)>>;
+type Answer = (i64, i64, Option<i32>);
+
+fn answer(found: partition::OffsetAndTimestamp) -> Answer {
+    (found.offset, found.timestamp, found.leader_epoch)
+}
+
+/// One partition folder as it was when it was opened.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct PartitionLog {
+    log: partition::PartitionLog,
+}
+
+#[pymethods]
+impl PartitionLog {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let log = py
+            .detach(|| partition::PartitionLog::open(&path))
+            .map_err(into_py)?;
+        Ok(Self { log })
+    }
+
+    #[getter]
+    fn path(&self) -> String {
+        self.log.path().to_string_lossy().into_owned()
+    }
+
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.log.name().topic_partition.topic
+    }
+
+    #[getter]
+    fn partition(&self) -> i32 {
+        self.log.name().topic_partition.partition
+    }
+
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.log.name().state.name()
+    }
+
+    #[getter]
+    fn topic_id(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        py.detach(|| self.log.topic_id()).map_err(into_py)
+    }
+
+    #[getter]
+    fn log_start_offset(&self) -> i64 {
+        self.log.log_start_offset()
+    }
+
+    #[getter]
+    fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        py.detach(|| self.log.log_end_offset()).map_err(into_py)
+    }
+
+    #[getter]
+    fn high_watermark(&self) -> Option<i64> {
+        self.log.high_watermark()
+    }
+
+    #[getter]
+    fn leader_epochs(&self, py: Python<'_>) -> PyResult<Vec<(i32, i64)>> {
+        let epochs = py.detach(|| self.log.leader_epochs()).map_err(into_py)?;
+        Ok(epochs
+            .into_iter()
+            .map(|e| (e.epoch, e.start_offset))
+            .collect())
+    }
+
+    fn segments(&self) -> Vec<(i64, String, u64, bool, i64)> {
+        let segments = self.log.segments().iter();
+        segments
+            .map(|s| {
+                (
+                    s.base_offset,
+                    s.file_name.clone(),
+                    s.size,
+                    s.is_active,
+                    s.modified_ms,
+                )
+            })
+            .collect()
+    }
+
+    fn other_files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
+        py.detach(|| self.log.other_files()).map_err(into_py)
+    }
+
+    fn lookup(&self, py: Python<'_>, offset: i64) -> PyResult<Option<(i64, u64, i64)>> {
+        let found = py.detach(|| self.log.lookup(offset)).map_err(into_py)?;
+        Ok(found.map(|f| (f.segment_base_offset, f.position, f.offset)))
+    }
+
+    #[pyo3(signature = (timestamp, exact=false))]
+    fn offset_for_timestamp(
+        &self,
+        py: Python<'_>,
+        timestamp: i64,
+        exact: bool,
+    ) -> PyResult<Option<Answer>> {
+        py.detach(|| self.log.offset_for_timestamp(timestamp, exact))
+            .map(|found| found.map(answer))
+            .map_err(into_py)
+    }
+
+    fn offset_of_max_timestamp(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
+        py.detach(|| self.log.offset_of_max_timestamp())
+            .map(|found| found.map(answer))
+            .map_err(into_py)
+    }
+
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let sums = py.detach(|| self.log.statistics()).map_err(into_py)?;
+        let segments = self.log.segments().iter().zip(sums);
+        let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
+        segments
+            .map(|(segment, sums)| {
+                let dict = PyDict::new(py);
+                dict.set_item("base_offset", segment.base_offset)?;
+                dict.set_item("file_name", &segment.file_name)?;
+                dict.set_item("size", segment.size)?;
+                dict.set_item("is_active", segment.is_active)?;
+                dict.set_item("modified_ms", segment.modified_ms)?;
+                for (name, number) in [
+                    ("valid_bytes", sums.valid_bytes),
+                    ("batches", sums.batches),
+                    ("records", sums.records),
+                    ("legacy_batches", sums.legacy_batches),
+                    ("control_batches", sums.control_batches),
+                    ("transactional_batches", sums.transactional_batches),
+                    ("empty_batches", sums.empty_batches),
+                ] {
+                    dict.set_item(name, number)?;
+                }
+                for (name, number) in [
+                    ("first_offset", sums.first_offset),
+                    ("last_offset", sums.last_offset),
+                    ("min_timestamp", sums.min_timestamp),
+                    ("max_timestamp", sums.max_timestamp),
+                ] {
+                    dict.set_item(name, number)?;
+                }
+                let codecs: BTreeMap<_, _> =
+                    sums.codecs.iter().map(|(k, v)| (*k, tally(v))).collect();
+                let magics: BTreeMap<_, _> =
+                    sums.magics.iter().map(|(k, v)| (*k, tally(v))).collect();
+                dict.set_item("codecs", codecs)?;
+                dict.set_item("magics", magics)?;
+                dict.set_item("producers", sums.producers.into_iter().collect::<Vec<_>>())?;
+                let epochs: Vec<i32> = sums.leader_epochs.into_iter().collect();
+                dict.set_item("leader_epochs", epochs)?;
+                Ok(dict)
+            })
+            .collect()
+    }
+}
+
+/// An index until it is closed; each call works on its own handle, so a close elsewhere cannot pull the map away.
+struct Handle<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Handle<T> {
+    fn new(index: T) -> Self {
+        Self(Mutex::new(Some(Arc::new(index))))
+    }
+
+    fn get(&self) -> PyResult<Arc<T>> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = || PyValueError::new_err("the index is closed");
+        held.as_ref().map(Arc::clone).ok_or_else(closed)
+    }
+
+    fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// The base offset as given, or from the file's name.
+fn base_of(path: &std::path::Path, given: Option<i64>) -> PyResult<i64> {
+    let named = || base_offset(path.file_name()?.to_str()?);
+    given.or_else(named).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "{}: no base offset in the name; give base_offset",
+            path.display()
+        ))
+    })
+}
+
+fn no_entry(n: usize, entries: usize) -> PyErr {
+    PyIndexError::new_err(format!("entry {n} of an index with {entries} entries"))
+}
+
+/// A read-only offset index.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct OffsetIndex {
+    index: Handle<index::offset::OffsetIndex>,
+}
+
+#[pymethods]
+impl OffsetIndex {
+    #[new]
+    #[pyo3(signature = (path, base_offset=None))]
+    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
+        let open = |path: &PathBuf, base| {
+            index::offset::OffsetIndex::open(path, base, index::Access::Closed)
+        };
+        // Whether it is there comes before what it is called.
+        let base = base_of(&path, base_offset);
+        let index = py
+            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
+            .map_err(into_py)?;
+        base?;
+        Ok(Self {
+            index: Handle::new(index),
+        })
+    }
+
+    #[getter]
+    fn base_offset(&self) -> PyResult<i64> {
+        Ok(self.index.get()?.base_offset())
+    }
+
+    #[getter]
+    fn entries(&self) -> PyResult<usize> {
+        Ok(self.index.get()?.entries())
+    }
+
+    #[getter]
+    fn max_entries(&self) -> PyResult<usize> {
+        Ok(self.index.get()?.max_entries())
+    }
+
+    #[getter]
+    fn last_offset(&self) -> PyResult<i64> {
+        Ok(self.index.get()?.last_offset())
+    }
+
+    fn entry(&self, n: usize) -> PyResult<(i64, i32)> {
+        let index = self.index.get()?;
+        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
+        Ok((entry.offset, entry.position))
+    }
+
+    fn lookup(&self, target: i64) -> PyResult<(i64, i32)> {
+        let entry = self.index.get()?.lookup(target);
+        Ok((entry.offset, entry.position))
+    }
+
+    fn sanity_check(&self) -> PyResult<()> {
+        self.index.get()?.sanity_check().map_err(into_py)
+    }
+
+    fn close(&self) {
+        self.index.close();
+    }
+}
+
+/// A read-only time index.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct TimeIndex {
+    index: Handle<index::time::TimeIndex>,
+}
+
+#[pymethods]
+impl TimeIndex {
+    #[new]
+    #[pyo3(signature = (path, base_offset=None))]
+    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
+        let open =
+            |path: &PathBuf, base| index::time::TimeIndex::open(path, base, index::Access::Closed);
+        let base = base_of(&path, base_offset);
+        let index = py
+            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
+            .map_err(into_py)?;
+        base?;
+        Ok(Self {
+            index: Handle::new(index),
+        })
+    }
+
+    #[getter]
+    fn base_offset(&self) -> PyResult<i64> {
+        Ok(self.index.get()?.base_offset())
+    }
+
+    #[getter]
+    fn entries(&self) -> PyResult<usize> {
+        Ok(self.index.get()?.entries())
+    }
+
+    #[getter]
+    fn max_entries(&self) -> PyResult<usize> {
+        Ok(self.index.get()?.max_entries())
+    }
+
+    #[getter]
+    fn last_entry(&self) -> PyResult<(i64, i64)> {
+        let entry = self.index.get()?.last_entry();
+        Ok((entry.timestamp, entry.offset))
+    }
+
+    fn entry(&self, n: usize) -> PyResult<(i64, i64)> {
+        let index = self.index.get()?;
+        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
+        Ok((entry.timestamp, entry.offset))
+    }
+
+    fn lookup(&self, target: i64) -> PyResult<(i64, i64)> {
+        let entry = self.index.get()?.lookup(target);
+        Ok((entry.timestamp, entry.offset))
+    }
+
+    fn sanity_check(&self) -> PyResult<()> {
+        self.index.get()?.sanity_check().map_err(into_py)
+    }
+
+    fn close(&self) {
+        self.index.close();
+    }
+}
