@@ -1,0 +1,43 @@
+"""What is imported when: a task pays for every module, and a broken install must not hide other people's sources."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+
+def run(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_and_what_a_task_imports_are_light() -> None:
+    run("""
+        import sys
+        import kafkalog, kafkalog.spark, kafkalog.spark.rows, kafkalog.spark.split, kafkalog.spark.map_in_arrow
+        kafkalog.spark.schema(["value"])
+        heavy = {"pyspark", "pyarrow", "pandas", "numpy", "kafkalog.spark.datasource"} & set(sys.modules)
+        assert not heavy, heavy
+    """)
+
+
+def test_the_module_that_spark_discovers_needs_nothing_of_ours() -> None:
+    run("""
+        import sys
+        sys.modules["kafkalog"] = None  # importing it fails
+        from pyspark.sql.datasource import DataSource
+        import pyspark_kafkalog
+        assert issubclass(pyspark_kafkalog.DefaultSource, DataSource)
+        assert pyspark_kafkalog.DefaultSource.name() == "kafkalog"
+    """)
+
+
+def test_a_spark_without_data_sources_gets_a_module_without_one() -> None:
+    run("""
+        import sys
+        sys.modules["pyspark.sql.datasource"] = None
+        import pyspark_kafkalog
+        assert not hasattr(pyspark_kafkalog, "DefaultSource")
+        assert pyspark_kafkalog.__all__ == []
+    """)

@@ -1,0 +1,268 @@
+"""Batch reads, both ways: schemas, bounds, sources by name, SQL."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ways import both_ways, by_data_source
+
+import corpus
+import kafkalog.spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    Way = Callable[..., DataFrame]
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key:string,value:binary>>"
+
+
+def expected(topic: str, partition: int, log_dir: Path = DATA) -> list[dict[str, Any]]:
+    """Rows of one partition without control records, as Kafka read them."""
+    found = next(
+        each
+        for each in corpus.partitions()
+        if each.log_dir == log_dir and (each.topic, each.partition, each.state) == (topic, partition, "live")
+    )
+    columns = corpus.expected_records(found)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [row for row in rows if not row["isControl"]]
+
+
+def pairs(frame: DataFrame) -> list[tuple[int, int]]:
+    return sorted((row["partition"], row["offset"]) for row in frame.select("partition", "offset").collect())
+
+
+@both_ways
+def test_the_default_schema_is_that_of_sparks_kafka_source(spark: SparkSession, way: Way) -> None:
+    frame = way(spark, DATA, subscribe="orders")
+    assert frame.schema == spark.createDataFrame([], KAFKA).schema
+    with_headers = way(spark, DATA, subscribe="orders", includeHeaders="true")
+    assert with_headers.schema == spark.createDataFrame([], f"{KAFKA}, {HEADERS}").schema
+
+
+@both_ways
+def test_rows_and_their_order(spark: SparkSession, way: Way) -> None:
+    rows = way(spark, DATA, subscribe="orders", includeHeaders="true", splitBytes="20k").toArrow().to_pylist()
+    wanted = expected("orders", 0)
+    assert [row["offset"] for row in rows] == [row["offset"] for row in wanted]
+    for name in ("key", "value", "topic", "partition", "timestampType", "headers"):
+        assert [row[name] for row in rows] == [row[name] for row in wanted]
+    for row, like in zip(rows, wanted, strict=True):
+        assert row["timestamp"] == datetime.fromtimestamp(like["timestamp"] / 1000, timezone.utc)
+    assert any(row["headers"] is None for row in rows)
+    assert any(row["headers"] for row in rows)
+
+
+@both_ways
+def test_columns_in_any_order(spark: SparkSession, way: Way) -> None:
+    wanted = [(row["topic"], row["offset"], row["value"]) for row in expected("orders", 0)]
+    frame = way(spark, DATA, subscribe="orders", columns="topic,offset,value")
+    assert frame.columns == ["topic", "offset", "value"]
+    assert [tuple(row) for row in frame.collect()] == wanted
+
+
+def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
+    rows = expected("orders", 0)
+    reader = spark.read.format("kafkalog").option("subscribe", "orders")
+    frame = reader.schema("OFFSET bigint not null, value binary, crc bigint").load(str(DATA))
+    assert [tuple(row) for row in frame.collect()] == [(row["offset"], row["value"], row["crc"]) for row in rows]
+    one = reader.schema("partition int").load(str(DATA))
+    assert one.count() == len(rows)
+    assert one.groupBy("partition").count().collect()[0]["count"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("value string", "column value is binary, not string"),
+        ("offset int", "column offset is bigint, not int"),
+        ("size int", "unknown column 'size'"),
+        ("value binary not null", "column value may hold nulls, so it cannot be declared not null"),
+    ],
+)
+def test_a_schema_that_cannot_be_had(spark: SparkSession, schema: str, says: str) -> None:
+    with pytest.raises(Exception, match="ValueError: ") as caught:
+        spark.read.format("kafkalog").schema(schema).load(str(DATA)).collect()
+    assert says in str(caught.value)
+
+
+@both_ways
+def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
+    def topics(**options: Any) -> set[tuple[str, int]]:
+        rows = way(spark, [str(DATA), str(DATA.parent / "data-0")], **options).select("topic", "partition").distinct()
+        return {(row[0], row[1]) for row in rows.collect()}
+
+    live = {("events", 0), ("events", 1), ("ledger", 0), ("orders", 0), ("state", 0)}
+    assert topics() == live
+    assert topics(subscribe="orders, events") == {("orders", 0), ("events", 0), ("events", 1)}
+    assert topics(subscribePattern="e.*s|order") == {("events", 0), ("events", 1)}
+    assert topics(assign='{"events": [1], "orders": [0]}') == {("events", 1), ("orders", 0)}
+    assert ("__transaction_state", 0) in topics(subscribe="__transaction_state")
+
+
+@both_ways
+def test_one_partition_folder_needs_no_subscription(spark: SparkSession, way: Way) -> None:
+    assert pairs(way(spark, DATA / "orders-0")) == [(0, row["offset"]) for row in expected("orders", 0)]
+
+
+@both_ways
+def test_offsets_from_and_to(spark: SparkSession, way: Way) -> None:
+    paths = [str(DATA), str(DATA.parent / "data-0")]
+    frame = way(
+        spark,
+        paths,
+        subscribe="events",
+        startingOffsets='{"events": {"0": 100, "1": -2, "2": 0}}',
+        endingOffsets='{"events": {"0": 103, "1": 5, "2": -1}}',
+    )
+    end = [row["offset"] for row in expected("events", 1) if row["offset"] < 5]
+    assert pairs(frame) == [(0, 100), (0, 101), (0, 102), *((1, offset) for offset in end)]
+
+
+@both_ways
+def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
+    rows = expected("orders", 0)
+    first, last = rows[300]["timestamp"], rows[600]["timestamp"]
+    start = next(row["offset"] for row in rows if row["timestamp"] >= first)
+    end = next(row["offset"] for row in rows if row["timestamp"] >= last)
+    # a timestamp wins over offsets
+    frame = way(
+        spark,
+        DATA,
+        subscribe="orders",
+        startingTimestamp=str(first),
+        endingOffsetsByTimestamp=f'{{"orders": {{"0": {last}}}}}',
+        endingOffsets='{"orders": {"0": 1}}',
+    )
+    assert pairs(frame) == [(0, row["offset"]) for row in rows if start <= row["offset"] < end]
+    # an end that no record reaches is the end of the log
+    late = way(spark, DATA, subscribe="orders", endingTimestamp=str(1 << 45))
+    assert late.count() == len(rows)
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"subscibe": "orders"}, "unknown option 'subscibe'; did you mean 'subscribe'?"),
+        ({"subscribe": "orders", "assign": "{}"}, "only one of assign, subscribe and subscribePattern"),
+        ({"subscribe": "ordres"}, "orders"),
+        (
+            {"subscribe": "orders", "startingTimestamp": str(1 << 45)},
+            "no record of orders-0 has timestamp 35184372088832",
+        ),
+        ({"subscribe": "orders", "startingOffsets": '{"orders": {}}'}, "startingOffsets: all partitions must be named"),
+        ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5, "7": 5}}'}, "that are not read: orders-7"),
+        ({"subscribe": "orders", "minPartitions": "5"}, "not supported in this version"),
+    ],
+)
+def test_errors(spark: SparkSession, way: Way, options: dict[str, str], says: str) -> None:
+    # Spark lower-cases the names of a data source's options, so a wrong one comes back so.
+    with pytest.raises(Exception, match="(?s).+") as caught:
+        way(spark, DATA, **options).collect()
+    assert says in str(caught.value)
+
+
+@both_ways
+def test_a_start_behind_all_records_may_be_the_end(spark: SparkSession, way: Way) -> None:
+    options = {"startingTimestamp": str(1 << 45), "startingOffsetsByTimestampStrategy": "latest"}
+    assert way(spark, DATA, subscribe="orders", **options).count() == 0
+
+
+@both_ways
+def test_a_missing_path(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="FileNotFoundError|No such file") as caught:
+        way(spark, tmp_path / "nowhere").collect()
+    assert str(tmp_path / "nowhere") in str(caught.value)
+
+
+@both_ways
+def test_nothing_to_read(spark: SparkSession, way: Way) -> None:
+    frame = way(spark, DATA.parent / "data-0" / "events-2")
+    assert frame.count() == 0
+    assert frame.toArrow().num_rows == 0
+
+
+@both_ways
+def test_a_limit_ends_early(spark: SparkSession, way: Way) -> None:
+    rows = way(spark, DATA, subscribe="orders", batchRows="1").limit(3).collect()
+    assert [row["offset"] for row in rows] == [row["offset"] for row in expected("orders", 0)[:3]]
+
+
+@both_ways
+def test_null_and_empty_keys_values_and_headers(spark: SparkSession, way: Way) -> None:
+    log_dir = corpus.GOLDEN / "codecs" / "data-0"
+    wanted = expected("codec-none", 2, log_dir)
+    rows = way(spark, log_dir, assign='{"codec-none": [2]}', includeHeaders="true").toArrow().to_pylist()
+    assert {row["key"] for row in wanted} >= {None, b""}
+    assert {row["value"] for row in wanted} >= {None, b""}
+    for name in ("key", "value", "headers"):
+        assert [row[name] for row in rows] == [row[name] for row in wanted]
+    assert [] not in [row["headers"] for row in rows]
+
+
+@both_ways
+def test_a_record_without_timestamp(spark: SparkSession, way: Way) -> None:
+    old = next(each for each in corpus.partitions() if "v0-0.8" in each.id and each.lines("batches"))
+    rows = way(spark, old.folder).selectExpr(
+        "unix_millis(timestamp) t", "timestampType", "date_format(timestamp, 'y') y"
+    )
+    found = {tuple(row) for row in rows.collect()}
+    # one millisecond before the epoch, as Spark's Kafka source shows it; the session is in New York
+    assert found == {(-1, -1, "1969")}
+
+
+def test_a_temporary_view(spark: SparkSession) -> None:
+    spark.sql(
+        f"create or replace temporary view orders (value binary, offset bigint) "
+        f"using kafkalog options (path '{DATA}', SubScribe 'orders')"
+    )
+    rows = expected("orders", 0)
+    assert spark.sql("select max(offset), count(*) from orders").collect()[0] == (rows[-1]["offset"], len(rows))
+    spark.catalog.dropTempView("orders")
+
+
+def test_the_splits_by_hand(spark: SparkSession) -> None:
+    splits = kafkalog.spark.plan(spark, DATA, subscribe="orders", columns=["offset"], split_bytes=20_000)
+    assert splits.columns == ["split", "bytes", "segments", "task"]
+    described = splits.drop("task").collect()
+    assert [row["split"] for row in described] == list(range(len(described)))
+    assert sum(row["segments"] for row in described) == 6
+    assert sum(row["bytes"] for row in described) == sum(f.stat().st_size for f in (DATA / "orders-0").glob("*.log"))
+    assert 1 < len(described) == splits.rdd.getNumPartitions()
+    frame = splits.mapInArrow(kafkalog.spark.read_splits, kafkalog.spark.schema(["offset"]))
+    assert [row[0] for row in frame.collect()] == [row["offset"] for row in expected("orders", 0)]
+
+
+@both_ways
+def test_small_segments_share_a_task(spark: SparkSession, way: Way) -> None:
+    assert way(spark, DATA).rdd.getNumPartitions() == 1
+    assert way(spark, DATA, splitBytes="1").rdd.getNumPartitions() > 10
+
+
+def test_registering_by_hand(spark: SparkSession) -> None:
+    kafkalog.spark.register(spark)
+    assert by_data_source(spark, DATA, subscribe="orders").count() == len(expected("orders", 0))
+
+
+def test_a_log_that_grows_after_planning(spark: SparkSession, tmp_path: Path) -> None:
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    folder = source.copy(tmp_path)
+    frame = kafkalog.spark.read(spark, folder)
+    with max(folder.glob("*.log")).open("ab") as file:
+        file.write((DATA / "ledger-0" / "00000000000000000000.log").read_bytes())
+    assert frame.count() == len(expected("orders", 0))
+
+
+@both_ways
+def test_wide_batches_are_cut(spark: SparkSession, way: Way) -> None:
+    frame = way(spark, DATA, subscribe="orders", batchRows="7", columns="offset")
+    assert frame.count() == len(expected("orders", 0))
