@@ -166,7 +166,7 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
 )
 def test_errors(spark: SparkSession, way: Way, options: dict[str, str], says: str) -> None:
     # Spark lower-cases the names of a data source's options, so a wrong one comes back so.
-    with pytest.raises(Exception, match="(?s).+") as caught:
+    with pytest.raises(Exception, match=r"(?s).+") as caught:
         way(spark, DATA, **options).collect()
     assert says in str(caught.value)
 
@@ -179,7 +179,7 @@ def test_a_start_behind_all_records_may_be_the_end(spark: SparkSession, way: Way
 
 @both_ways
 def test_a_missing_path(spark: SparkSession, way: Way, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="FileNotFoundError|No such file") as caught:
+    with pytest.raises(Exception, match=r"FileNotFoundError|No such file") as caught:
         way(spark, tmp_path / "nowhere").collect()
     assert str(tmp_path / "nowhere") in str(caught.value)
 
