@@ -110,7 +110,7 @@ def _arrow_type(column: Column, layout: Layout, unit: TimestampUnit) -> pa.DataT
     if column.arrow == "headers":
         value = pa.binary_view() if layout == "view" else pa.binary()
         key = pa.string_view() if layout == "view" else pa.string()
-        return pa.list_(pa.struct([pa.field("key", key, nullable=False), pa.field("value", value)]))
+        return pa.list_(pa.struct([pa.field("key", key), pa.field("value", value)]))
     if column.arrow == "binary" and layout == "view":
         return pa.binary_view()
     plain: pa.DataType = getattr(pa, f"{column.arrow}_" if column.arrow == "bool" else column.arrow)()

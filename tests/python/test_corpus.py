@@ -33,7 +33,7 @@ def plain(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
-HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())]))
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def rows_of(array: pa.Array[Any]) -> list[Any]:

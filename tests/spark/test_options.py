@@ -171,6 +171,6 @@ def test_every_option_of_sparks_kafka_source_is_known_or_refused_by_name() -> No
 
 
 def test_schema_is_ddl() -> None:
-    assert schema(["value", "offset"]) == "`value` binary, `offset` bigint"
-    assert schema(include_headers=True).endswith("`headers` array<struct<key: string, value: binary>>")
+    assert schema(["value", "offset"]) == "`value` BINARY, `offset` BIGINT"
+    assert schema(include_headers=True).endswith("`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>")
     assert len(SPARK_TYPES) == 25

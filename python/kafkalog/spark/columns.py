@@ -1,4 +1,4 @@
-"""The record columns in Spark's types: one table, read as DDL and as Arrow.
+"""The record columns as Spark takes them, out of the table in ``kafkalog.schema``.
 
 Spark copies what it gets column by column and converts nothing, so the Arrow types have to be exactly the
 declared ones: plain ``binary`` and ``string``, ``timestamp[us, UTC]``, signed integers, all nullable.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafkalog.schema import DEFAULT_COLUMNS as _DEFAULT
+from kafkalog.schema import RECORD_COLUMNS, record_schema, spark_ddl
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -15,38 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_COLUMNS", "SPARK_TYPES", "arrow_schema", "ddl", "resolve", "schema"]
 
-_HEADERS = "array<struct<key: string, value: binary>>"
+# By name, in the order of the documentation; crc is unsigned in the core, and Spark has no unsigned types.
+SPARK_TYPES: dict[str, str] = {column.name: column.spark for column in RECORD_COLUMNS}
 
-# The first seven are those of Spark's Kafka source, in its order.
-SPARK_TYPES: dict[str, str] = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": _HEADERS,
-    "segment": "string",
-    "batchPosition": "bigint",
-    "baseOffset": "bigint",
-    "batchSize": "int",
-    "magic": "tinyint",
-    "compression": "string",
-    # uint32 in the core; Spark has no unsigned types.
-    "crc": "bigint",
-    "partitionLeaderEpoch": "int",
-    "producerId": "bigint",
-    "producerEpoch": "smallint",
-    "sequence": "int",
-    "isTransactional": "boolean",
-    "isControl": "boolean",
-    "controlType": "string",
-    "deleteHorizonMs": "bigint",
-    "keySize": "int",
-    "valueSize": "int",
-}
-DEFAULT_COLUMNS = tuple(SPARK_TYPES)[:7]
+# Those of Spark's Kafka source, in its order; headers only when asked for.
+DEFAULT_COLUMNS = tuple(name for name in _DEFAULT if name != "headers")
 
 
 def resolve(columns: str | Iterable[str] | None = None, *, include_headers: bool = False) -> tuple[str, ...]:
@@ -90,7 +66,7 @@ def resolve(columns: str | Iterable[str] | None = None, *, include_headers: bool
 
 def ddl(columns: Sequence[str]) -> str:
     """Give the columns' schema in Spark's own language."""
-    return ", ".join(f"`{name}` {SPARK_TYPES[name]}" for name in columns)
+    return spark_ddl(columns)
 
 
 def schema(columns: str | Iterable[str] | None = None, *, include_headers: bool = False) -> str:
@@ -106,7 +82,7 @@ def schema(columns: str | Iterable[str] | None = None, *, include_headers: bool 
     Returns
     -------
     str
-        For instance ``"`value` binary, `offset` bigint"``.
+        For instance ``"`value` BINARY, `offset` BIGINT"``.
     """
     return ddl(resolve(columns, include_headers=include_headers))
 
@@ -115,15 +91,5 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     """Give the Arrow schema that Spark wants for the columns."""
     import pyarrow as pa
 
-    types: dict[str, pa.DataType] = {
-        "binary": pa.binary(),
-        "string": pa.string(),
-        "boolean": pa.bool_(),
-        "tinyint": pa.int8(),
-        "smallint": pa.int16(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        _HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-    }
-    return pa.schema([(name, types[SPARK_TYPES[name]]) for name in columns])
+    schema = record_schema(columns, timestamp_unit="us")
+    return pa.schema([field.with_type(pa.int64()) if field.name == "crc" else field for field in schema])

@@ -77,7 +77,7 @@ def make_reader(options: Mapping[str, str], schema: StructType) -> Reader:
     columns = resolve(schema.fieldNames())
     for name, field in zip(columns, schema.fields, strict=True):
         if field.dataType.simpleString().lower() != SPARK_TYPES[name].replace(" ", "").lower():
-            raise ValueError(f"column {field.name} is {SPARK_TYPES[name]}, not {field.dataType.simpleString()}")
+            raise ValueError(f"column {field.name} is {SPARK_TYPES[name].lower()}, not {field.dataType.simpleString()}")
         if not field.nullable and name in NULLABLE:
             raise ValueError(f"column {field.name} may hold nulls, so it cannot be declared not null")
     required = frozenset(field.name for field in schema.fields if not field.nullable)
