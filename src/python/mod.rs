@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod capsule;
+mod dump;
 mod errors;
 mod log;
 mod reader;
@@ -12,6 +13,8 @@ mod reader;
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::dump::dump;
     #[pymodule_export]
     use super::log::{LogDir, OffsetIndex, PartitionLog, TimeIndex, plan};
     #[pymodule_export]

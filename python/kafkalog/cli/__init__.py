@@ -1,0 +1,1 @@
+"""The commands: one file each, dispatched by :mod:`kafkalog.cli.main`."""

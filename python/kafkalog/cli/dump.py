@@ -1,0 +1,170 @@
+"""``kafkalog dump``: what ``kafka-dump-log`` prints, by the same flags, without a Java machine."""
+
+import argparse
+import sys
+from typing import Literal
+
+_Decoder = Literal["string", "integer", "long", "bytes"]
+
+_PACKAGE = "org.apache.kafka.tools.api."
+# Kafka's own decoders by class, and our short names for them.
+_DECODERS: dict[str, _Decoder] = {
+    _PACKAGE + "StringDecoder": "string",
+    _PACKAGE + "IntegerDecoder": "integer",
+    _PACKAGE + "LongDecoder": "long",
+    _PACKAGE + "DefaultDecoder": "bytes",
+    "string": "string",
+    "integer": "integer",
+    "long": "long",
+    "bytes": "bytes",
+}
+
+# The flags that read an internal topic, and the topic.
+_TOPIC_DECODERS = {
+    "--offsets-decoder": "__consumer_offsets",
+    "--transaction-log-decoder": "__transaction_state",
+    "--share-group-state-decoder": "__share_group_state",
+    "--cluster-metadata-decoder": "__cluster_metadata",
+    "--remote-log-metadata-decoder": "__remote_log_metadata",
+}
+
+# Java's Integer.MAX_VALUE: the tool's sizes end there, and it means "no limit" for --max-bytes.
+_MAX_SIZE = 2**31 - 1
+
+_DESCRIPTION = """\
+Print the contents of .log, .checkpoint, .index, .timeindex, .txnindex and .snapshot files exactly as
+kafka-dump-log of Kafka 4.3 does: same flags, same fields, same findings at the end (on stderr). Files of
+other kinds are named and left out. Nothing is ever created or changed beside the files; a running
+broker's may be dumped. A .index needs its .log beside it, a .timeindex its .log and its .index.
+"""
+
+_EPILOG = """\
+What a batch's line says:
+  baseOffset, lastOffset    first and last offset as written (compaction may have taken the records)
+  count                     records that are there
+  baseSequence, lastSequence, producerId, producerEpoch
+                            the idempotent producer, -1 for none
+  partitionLeaderEpoch      -1 unknown
+  isTransactional, isControl, deleteHorizonMs
+  position, size            bytes in the file
+  CreateTime, LogAppendTime, NoTimestampType
+                            who set the timestamps, and the largest
+  magic, compresscodec      format (0, 1, 2) and codec
+  crc, isvalid              the checksum as stored, and whether it is right
+Messages of magic 0 and 1 have 'offset' (of a wrapper: its last) and the fields from 'position' on.
+
+Exit status: 0 nothing wrong; 1 damage (an invalid batch, bytes behind the last one, an index that
+contradicts its log, offsets that step back, bytes that end the dump); 2 wrong usage; 3 input or output
+failed. Offsets that are not consecutive are told on stderr as kafka-dump-log tells them: behind
+compaction, and at the start of a log that does not begin at 0, they are normal and not counted as damage.
+
+Where kafka-dump-log would end with a Java stack trace, this ends with one line: the file, the byte,
+what was expected and what was found. The decoder 'bytes' (DefaultDecoder) writes keys and payloads
+as they are.
+"""
+
+
+def _size(text: str) -> int:
+    size = int(text)
+    if not 0 <= size <= _MAX_SIZE:
+        raise argparse.ArgumentTypeError(f"expected 0 to {_MAX_SIZE}, found {size}")
+    return size
+
+
+def _files(text: str) -> list[str]:
+    # As Java's String.split: empty names at the end do not count.
+    return text.rstrip(",").split(",")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register the command.
+
+    Parameters
+    ----------
+    subparsers : argparse._SubParsersAction
+        Of the program's own parser.
+    """
+    parser = subparsers.add_parser(
+        "dump",
+        help="what kafka-dump-log prints, same flags, same fields",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--files", required=True, type=_files, metavar="FILE,...", help="the files to be dumped, in this order")
+    add("--deep-iteration", action="store_true", help="print each record; otherwise batches only")
+    add("--print-data-log", action="store_true", help="print keys and payloads; includes --deep-iteration")
+    add("--skip-record-metadata", action="store_true", help="print keys and payloads alone, no control records")
+    add("--max-bytes", type=_size, default=_MAX_SIZE, metavar="SIZE", help="look at no more of each log than this")
+    add("--verify-index-only", action="store_true", help="check indexes without printing their entries")
+    add("--index-sanity-check", action="store_true", help="check indexes only as a broker does when it starts")
+    add(
+        "--max-message-size",
+        type=_size,
+        default=5 * 1024 * 1024,
+        metavar="SIZE",
+        help="how far behind an indexed position its batch may end (default: %(default)s)",
+    )
+    for of in ("key", "value"):
+        add(
+            f"--{of}-decoder-class",
+            nargs="?",
+            const="string",
+            metavar="CLASS",
+            help=f"how {of}s are printed: string (default), integer, long, bytes, or Kafka's class names for them "
+            f"({_PACKAGE}IntegerDecoder ...); includes --print-data-log",
+        )
+    for flag, topic in _TOPIC_DECODERS.items():
+        add(flag, action="store_true", help=f"records of {topic}: not supported")
+    parser.set_defaults(handler=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Dump the files.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        The flags.
+
+    Returns
+    -------
+    int
+        0 where nothing is wrong, 1 for damage, 2 for flags that are not supported.
+    """
+    from kafkalog import _core
+
+    for flag, topic in _TOPIC_DECODERS.items():
+        if getattr(args, flag.removeprefix("--").replace("-", "_")):
+            return _refuse(f"{flag}: records of {topic} cannot be decoded; leave it out to see their bytes")
+    decoders: list[_Decoder] = []
+    for flag, name in (("key", args.key_decoder_class), ("value", args.value_decoder_class)):
+        decoder = _DECODERS.get(name or "string")
+        if decoder is None:
+            return _refuse(f"--{flag}-decoder-class: expected one of {', '.join(_DECODERS)}, found {name}")
+        decoders.append(decoder)
+    printing = args.print_data_log or args.key_decoder_class is not None or args.value_decoder_class is not None
+    # What was printed before goes before.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    wrong = _core.dump(
+        args.files,
+        sys.stdout.fileno(),
+        sys.stderr.fileno(),
+        print_data_log=printing,
+        deep_iteration=args.deep_iteration,
+        skip_record_metadata=args.skip_record_metadata,
+        verify_index_only=args.verify_index_only,
+        index_sanity_check=args.index_sanity_check,
+        max_bytes=None if args.max_bytes == _MAX_SIZE else args.max_bytes,
+        max_message_size=args.max_message_size,
+        key_decoder=decoders[0],
+        value_decoder=decoders[1],
+    )
+    return int(wrong)
+
+
+def _refuse(reason: str) -> int:
+    print(f"kafkalog dump: {reason}", file=sys.stderr)
+    return 2

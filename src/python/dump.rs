@@ -1,0 +1,121 @@
+//! `dump`: kafka-dump-log's text, written to file descriptors.
+
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::errors::{internal, into_py, of_panic};
+use crate::care::dump::{Decoder, Options};
+
+/// The most that is handed over at once.
+const CHUNK: usize = 1 << 20;
+
+/// Writes by Python's `os.write`, which knows about interruptions and signals and needs no unsafe code here.
+struct Descriptor {
+    fd: i32,
+    /// What it raised that is not an `OSError`, such as `KeyboardInterrupt`.
+    raised: Option<PyErr>,
+}
+
+impl Descriptor {
+    const fn new(fd: i32) -> Self {
+        Self { fd, raised: None }
+    }
+}
+
+impl Write for Descriptor {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let chunk = bytes.get(..CHUNK).unwrap_or(bytes);
+        Python::attach(|py| {
+            let written = py
+                .import("os")
+                .and_then(|os| os.call_method1("write", (self.fd, PyBytes::new(py, chunk))))
+                .and_then(|written| written.extract::<usize>());
+            written.map_err(|raised| {
+                let errno = raised
+                    .value(py)
+                    .getattr("errno")
+                    .and_then(|errno| errno.extract::<i32>());
+                if let Ok(errno) = errno {
+                    io::Error::from_raw_os_error(errno)
+                } else {
+                    self.raised = Some(raised);
+                    io::Error::other("interrupted")
+                }
+            })
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn decoder(name: &str) -> PyResult<Decoder> {
+    match name {
+        "string" => Ok(Decoder::String),
+        "integer" => Ok(Decoder::Integer),
+        "long" => Ok(Decoder::Long),
+        "bytes" => Ok(Decoder::Bytes),
+        _ => Err(PyValueError::new_err(format!(
+            "decoder: expected string, integer, long or bytes, found {name:?}"
+        ))),
+    }
+}
+
+/// Dumps files to `fd`, findings to `error_fd`; `True` when something was wrong.
+#[pyfunction]
+#[pyo3(signature = (
+    files, fd, error_fd, *, print_data_log = false, deep_iteration = false, skip_record_metadata = false,
+    verify_index_only = false, index_sanity_check = false, max_bytes = None,
+    max_message_size = Options::MAX_MESSAGE_SIZE, key_decoder = "string", value_decoder = "string",
+))]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::fn_params_excessive_bools,
+    clippy::needless_pass_by_value,
+    reason = "keywords on the Python side, one for each of the tool's flags"
+)]
+pub(super) fn dump(
+    py: Python<'_>,
+    files: Vec<PathBuf>,
+    fd: i32,
+    error_fd: i32,
+    print_data_log: bool,
+    deep_iteration: bool,
+    skip_record_metadata: bool,
+    verify_index_only: bool,
+    index_sanity_check: bool,
+    max_bytes: Option<u64>,
+    max_message_size: i32,
+    key_decoder: &str,
+    value_decoder: &str,
+) -> PyResult<bool> {
+    let options = Options {
+        print_data_log,
+        deep_iteration,
+        skip_record_metadata,
+        verify_index_only,
+        index_sanity_check,
+        max_bytes,
+        max_message_size,
+        key_decoder: decoder(key_decoder)?,
+        value_decoder: decoder(value_decoder)?,
+    };
+    let (mut out, mut err) = (Descriptor::new(fd), Descriptor::new(error_fd));
+    let dumped = py.detach(|| {
+        catch_unwind(AssertUnwindSafe(|| {
+            crate::care::dump::dump(&files, &options, &mut out, &mut err)
+        }))
+    });
+    if let Some(raised) = out.raised.or(err.raised) {
+        return Err(raised);
+    }
+    dumped
+        .map_err(|panic| internal(of_panic(panic.as_ref())))?
+        .map_err(into_py)
+}
