@@ -365,6 +365,7 @@ mod tests {
             (b"a\xe2\x82", "a\u{fffd}"),
             (b"\xe0\x80\x80", "\u{fffd}\u{fffd}\u{fffd}"),
             (b"\xed\xa0\x80z", "\u{fffd}z"),
+            (b"\xed\xa0", "\u{fffd}"),
             (b"\xf0\x9f\x92z", "\u{fffd}z"),
             (b"\xf5\x80", "\u{fffd}\u{fffd}"),
             (b"\xc3\xa9\xc3", "\u{e9}\u{fffd}"),
