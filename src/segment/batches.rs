@@ -41,6 +41,8 @@ pub struct BatchCursor {
     position: Position,
     /// No batch may begin below this offset.
     floor: Offset,
+    /// The floor that the last batch was held against.
+    floor_before: Offset,
     epoch: i32,
     ended: bool,
 }
@@ -53,6 +55,7 @@ impl BatchCursor {
             bounds,
             position,
             floor: bounds.base_offset,
+            floor_before: bounds.base_offset,
             epoch: -1,
             ended: false,
         }
@@ -70,6 +73,12 @@ impl BatchCursor {
         self.floor
     }
 
+    /// The offset behind the batch before the last one: of a wrapper, only decompression shows the first offset.
+    #[must_use]
+    pub const fn floor_before(&self) -> Offset {
+        self.floor_before
+    }
+
     /// The next batch's position and header. Its bytes are all there; its checksum has not been looked at.
     ///
     /// # Errors
@@ -83,6 +92,7 @@ impl BatchCursor {
         match self.read(source, position) {
             Ok(Some(header)) => {
                 self.position = position.saturating_add(header.size as u64);
+                self.floor_before = self.floor;
                 self.floor = header.next_offset();
                 self.epoch = self.epoch.max(header.partition_leader_epoch);
                 Ok(Some((position, header)))

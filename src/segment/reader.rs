@@ -120,6 +120,8 @@ pub struct SegmentReader {
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
+    /// The last batch passed over for its offsets, until its checksum has been looked at.
+    skipped: Option<(Position, BatchHeader)>,
     current: Option<InProgress>,
     ended: bool,
 }
@@ -141,6 +143,7 @@ impl SegmentReader {
             is_active: bounds.is_active,
             wanted,
             pending: None,
+            skipped: None,
             current: None,
             ended: false,
         }
@@ -188,14 +191,16 @@ impl SegmentReader {
                 None => self.cursor.next(&mut self.source)?,
             };
             let Some((position, header)) = next else {
+                self.check_skipped()?;
                 return Ok(Next::End);
             };
             work.metrics.bytes = work.metrics.bytes.saturating_add(header.size as u64);
-            if header.last_offset() < from || (header.is_control() && !self.options.include_control)
-            {
+            if header.last_offset() < from {
                 work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
+                self.skipped = Some((position, header));
                 continue;
             }
+            self.check_skipped()?;
             if header.last_offset() >= to {
                 // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
                 self.ended = true;
@@ -254,6 +259,11 @@ impl SegmentReader {
             }
             return Err(self.located(error.shift(position), &header));
         }
+        // Not before the checksum: a flipped bit may have made it one.
+        if header.is_control() && !self.options.include_control {
+            work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
+            return Ok(true);
+        }
         work.metrics.batches = work.metrics.batches.saturating_add(1);
         let before = work.arena.bytes().len();
         let region_position = position.saturating_sub(at as u64);
@@ -274,7 +284,12 @@ impl SegmentReader {
             .map_err(|e| locate(e.shift(position), &self.source, &header))?;
             if let (Payload::Arena, Some(first)) = (payload, work.legacy.first()) {
                 // Now the wrapper's first offset is known.
-                let last = header.last_offset();
+                let (last, floor) = (header.last_offset(), self.cursor.floor_before());
+                if first.offset < floor {
+                    let expected = format!("at least {floor}, behind what comes before");
+                    let error = Error::corrupt("first offset", position, expected, first.offset);
+                    return Err(locate(error, &self.source, &header));
+                }
                 header.base_offset = first.offset;
                 header.last_offset_delta =
                     i32::try_from(last.wrapping_sub(first.offset)).unwrap_or(i32::MAX);
@@ -364,6 +379,18 @@ impl SegmentReader {
             self.current = None;
         }
         Ok(done)
+    }
+
+    /// Compares the checksum of the last batch passed over: it ends right before the first one wanted, if its last
+    /// offset is what it says.
+    fn check_skipped(&mut self) -> Result<()> {
+        let Some((position, header)) = self.skipped.take() else {
+            return Ok(());
+        };
+        if !self.options.check_crcs {
+            return Ok(());
+        }
+        self.check_in_pieces(position, &header)
     }
 
     /// Compares the checksum of a batch too large to be copied on its header's word alone.

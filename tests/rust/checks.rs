@@ -1,0 +1,245 @@
+//! What must hold on any bytes whatever. Each `check` panics where it does not; a fuzzer, a proptest and the mutation
+//! test drive the same ones.
+
+use kafkalog::compress::{DecodeLimit, Decompressor};
+use kafkalog::error::Error;
+use kafkalog::format::batch::BatchHeader;
+use kafkalog::format::checkpoint::{
+    parse_epochs, parse_offsets, parse_partition_metadata, parse_properties,
+};
+use kafkalog::format::control::{ControlType, EndTransactionMarker};
+use kafkalog::format::file_name;
+use kafkalog::format::message::Message;
+use kafkalog::format::record::{HeaderIter, Record, key_text};
+use kafkalog::index::{offset::OffsetIndex, time::TimeIndex};
+use kafkalog::records::block::Payload;
+use kafkalog::records::walk::Walk;
+use kafkalog::records::{RecordSlot, block, legacy, plain};
+use kafkalog::types::Compression;
+
+/// The most a check lets anything decompress to.
+pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
+
+/// All of them.
+pub const ALL: [fn(&[u8]); 6] = [batch, segment, record, decompress, index, names];
+
+/// A batch: header, checksum, records by both decoders.
+pub fn batch(data: &[u8]) {
+    let header = match BatchHeader::parse(data) {
+        Ok(Some(header)) => header,
+        Ok(None) => return,
+        Err(error) => return describes(&error, data.len()),
+    };
+    if let Some(whole) = data.get(..header.size) {
+        let _ = header.ensure_valid(whole);
+        records(whole, &header);
+    }
+}
+
+/// All batches of a `.log`, as far as their lengths lead.
+pub fn segment(data: &[u8]) {
+    let mut rest = data;
+    while let Ok(Some(size)) = BatchHeader::peek_size(rest) {
+        batch(rest);
+        let Some(next) = rest.get(size..) else { return };
+        rest = next;
+    }
+}
+
+/// Decodes a whole batch plainly; holds the fast decoder against that.
+fn records(whole: &[u8], header: &BatchHeader) {
+    let mut decompressor = Decompressor::new();
+    let (mut arena, mut slots) = (vec![7; 3], Vec::new());
+    let result = plain::batch(
+        whole,
+        0,
+        header,
+        &mut decompressor,
+        &mut arena,
+        LIMIT,
+        &mut slots,
+    );
+    assert_eq!(arena[..3], [7; 3], "the arena's earlier bytes are not ours");
+    assert!(
+        arena.capacity() <= 5 * LIMIT.0 + 16 * whole.len(),
+        "the arena took {} bytes",
+        arena.capacity()
+    );
+    assert!(
+        slots.len() <= (whole.len() + arena.len()) / 7 + 1,
+        "records take bytes"
+    );
+    match result {
+        Ok(Payload::Source) => slots.iter().for_each(|slot| lies_within(slot, whole)),
+        Ok(Payload::Arena) => slots.iter().for_each(|slot| lies_within(slot, &arena)),
+        Err(ref error) => describes(error, whole.len()),
+    }
+    if header.is_legacy() {
+        let first = legacy::first_offset(whole, header, &mut decompressor, &mut Vec::new(), LIMIT);
+        if result.is_ok() {
+            assert_eq!(first.ok(), slots.first().map(|slot| slot.offset));
+        }
+        return;
+    }
+    let Ok(found) = block::open(whole, header, &mut decompressor, &mut arena, LIMIT) else {
+        assert!(result.is_err());
+        return;
+    };
+    let (source, from) = match found.payload {
+        Payload::Source => (whole, 0),
+        // Decoded a second time, behind the first.
+        Payload::Arena => (&arena[..], (arena.len() - 3) / 2),
+    };
+    for step in [1, 3, 1 << 12] {
+        let mut walk = Walk::new(header, found.range.start, found.range.end);
+        let fast = fast(&mut walk, source, step);
+        match (&result, fast) {
+            (Ok(_), Ok(fast)) => {
+                assert_eq!(fast.len(), slots.len());
+                for (fast, plain) in fast.iter().zip(&slots) {
+                    same(fast, plain, from);
+                }
+            }
+            (Err(_), Err(ref error)) => describes(error, source.len()),
+            (plain, fast) => panic!("the decoders disagree: plain {plain:?}, fast {fast:?}"),
+        }
+    }
+}
+
+/// All records by the fast decoder, `step` at a time.
+fn fast(walk: &mut Walk, source: &[u8], step: usize) -> Result<Vec<RecordSlot>, Error> {
+    let mut slots = Vec::new();
+    let mut some = vec![RecordSlot::default(); step];
+    loop {
+        let done = walk.step(source, &mut some)?;
+        slots.extend_from_slice(&some[..done]);
+        if walk.remaining() == 0 {
+            return Ok(slots);
+        }
+        assert!(done > 0, "no step forward");
+    }
+}
+
+/// Where a null or a list of no headers would lie is nobody's business.
+fn same(fast: &RecordSlot, plain: &RecordSlot, shift: usize) {
+    let at = |start: u32| usize::try_from(start).unwrap();
+    assert_eq!(
+        (fast.offset, fast.timestamp),
+        (plain.offset, plain.timestamp)
+    );
+    assert_eq!(
+        (fast.key_len, fast.value_len, fast.headers_count),
+        (plain.key_len, plain.value_len, plain.headers_count)
+    );
+    if plain.key_len > 0 {
+        assert_eq!(at(fast.key_start), at(plain.key_start) + shift);
+    }
+    if plain.value_len > 0 {
+        assert_eq!(at(fast.value_start), at(plain.value_start) + shift);
+    }
+    if plain.headers_count > 0 {
+        assert_eq!(at(fast.headers_start), at(plain.headers_start) + shift);
+    }
+}
+
+fn lies_within(slot: &RecordSlot, bytes: &[u8]) {
+    for (start, len) in [
+        (slot.key_start, slot.key_len),
+        (slot.value_start, slot.value_len),
+    ] {
+        assert!(len >= -1);
+        let start = usize::try_from(start).unwrap();
+        let len = usize::try_from(len).unwrap_or(0);
+        assert!(
+            bytes.get(start..start + len).is_some(),
+            "{slot:?} of {}",
+            bytes.len()
+        );
+    }
+    let start = usize::try_from(slot.headers_start).unwrap();
+    let headers = HeaderIter::new(bytes, start, slot.headers_count);
+    let read = headers.inspect(|header| drop(key_text(header.key))).count();
+    assert_eq!(u32::try_from(read).unwrap(), slot.headers_count);
+}
+
+/// An error about bytes says where, and its text is one line.
+fn describes(error: &Error, len: usize) {
+    let fault = error.as_fault().unwrap();
+    let position = fault.location.position.unwrap();
+    assert!(
+        position <= u64::try_from(len).unwrap() + 64,
+        "{error} in {len} bytes"
+    );
+    let text = error.to_string();
+    assert!(!text.contains('\n') && text.len() < 1000, "{text}");
+}
+
+/// One record, one message, a control record's key and value.
+pub fn record(data: &[u8]) {
+    if let Ok(record) = Record::parse(data, 0) {
+        assert!(record.end <= data.len());
+        let headers = HeaderIter::new(data, record.headers_start, record.headers_count);
+        assert_eq!(
+            headers.count(),
+            usize::try_from(record.headers_count).unwrap()
+        );
+    }
+    if let Ok(Some(message)) = Message::parse(data) {
+        assert!(message.value.end() <= message.size && message.size <= data.len());
+    }
+    let _ = ControlType::parse(data);
+    let _ = EndTransactionMarker::parse(data);
+    let _ = key_text(data);
+}
+
+/// A compressed stream: codec and magic by the first byte.
+pub fn decompress(data: &[u8]) {
+    let Some((&how, stream)) = data.split_first() else {
+        return;
+    };
+    let codec = Compression::from_id(how % 5).unwrap();
+    let mut decompressor = Decompressor::new();
+    let mut before: Option<Vec<u8>> = None;
+    for _ in 0..2 {
+        let mut out = vec![7; 3];
+        let result = decompressor.decompress(codec, how >> 6, stream, &mut out, LIMIT);
+        assert!(out.len() - 3 <= LIMIT.0 && out[..3] == [7; 3]);
+        if let Err(error) = result {
+            assert_eq!(out.len(), 3, "what was written is taken back");
+            describes(&error, stream.len());
+        }
+        // A context that was used answers as a new one did.
+        assert!(before.is_none_or(|before| before == out));
+        before = Some(out);
+    }
+}
+
+/// Index files, as they are and as lookups see them.
+pub fn index(data: &[u8]) {
+    let base = 1000;
+    let offsets = OffsetIndex::from_bytes(data.to_vec(), base);
+    let _ = offsets.sanity_check();
+    assert_eq!(offsets.iter().count(), offsets.entries());
+    let times = TimeIndex::from_bytes(data.to_vec(), base);
+    let _ = times.sanity_check();
+    assert_eq!(times.iter().count(), times.entries());
+    for target in [i64::MIN, -1, 0, base, base + 1, base + 1_000_000, i64::MAX] {
+        let _ = offsets.lookup(target);
+        let _ = times.lookup(target);
+    }
+}
+
+/// Names and the small text files.
+pub fn names(data: &[u8]) {
+    let _ = parse_offsets(data);
+    let _ = parse_epochs(data);
+    let _ = parse_partition_metadata(data);
+    let _ = parse_properties(data);
+    let _ = kafkalog::format::entry::ProducerState::parse_snapshot(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = file_name::base_offset(text);
+        let _ = file_name::is_topic_name(text);
+        let _ = file_name::FolderName::parse(text);
+        let _ = file_name::FileName::parse(text);
+    }
+}

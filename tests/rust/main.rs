@@ -1,0 +1,25 @@
+//! The one integration binary: what holds across modules.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`layers`] | imports point down only |
+//! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
+//! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
+//! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
+//!
+//! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    unreachable_pub,
+    reason = "all of it is a test, helpers too"
+)]
+
+mod batches;
+mod checks;
+mod common;
+mod corruption;
+mod layers;
