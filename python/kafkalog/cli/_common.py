@@ -1,0 +1,77 @@
+"""What several commands share: which partitions are meant, and how they are shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.log import LogDir, PartitionFolder, PartitionLog
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+
+_NO_YEAR = 253_402_300_800_000  # from the year 10000 on there is no ISO form
+_FIRST_YEAR = -62_135_596_800_000
+
+
+def add_path(parser: argparse.ArgumentParser) -> None:
+    """Add PATH."""
+    parser.add_argument("path", metavar="PATH", help="a log dir, or a partition's folder")
+
+
+def folders(path: str) -> list[PartitionFolder]:
+    """Give the partition folders that a path holds or is, by topic and partition."""
+    if is_partition(path):
+        log = PartitionLog(path)
+        return [PartitionFolder(path, log.topic, log.partition, "live")]
+    return sorted(LogDir(path).folders, key=lambda folder: (folder.topic, folder.partition, folder.path))
+
+
+def is_partition(path: str) -> bool:
+    """Tell whether a folder is a partition's rather than a log dir: it holds segments."""
+    with os.scandir(path) as entries:
+        return any(entry.name.endswith(".log") and len(entry.name) == 24 and entry.is_file() for entry in entries)  # noqa: PLR2004
+
+
+def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:
+    """Open the folders; one that a running broker took away meanwhile is no error."""
+    for folder in found:
+        try:
+            log = PartitionLog(folder.path)
+        except FileNotFoundError:
+            print(f"kafkalog: {folder.path}: gone meanwhile", file=sys.stderr)
+            continue
+        yield folder, log
+
+
+def moment(timestamp: int | None) -> str | None:
+    """Give a time as ISO 8601 in UTC with milliseconds; a number where there is no such year, None for none."""
+    if timestamp is None or timestamp == -1:
+        return None
+    if not _FIRST_YEAR <= timestamp < _NO_YEAR:
+        return str(timestamp)
+    seconds, millis = divmod(timestamp, 1000)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{millis:03}Z".rjust(24, "0")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
+    """Print rows in columns; None is a dash."""
+    cells = [list(head), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[n]) for row in cells) for n in range(len(head))]
+    to_the_right = set(right)
+    for row in cells:
+        aligned = [
+            cell.rjust(width) if name in to_the_right else cell.ljust(width)
+            for cell, width, name in zip(row, widths, head, strict=True)
+        ]
+        print("  ".join(aligned).rstrip())
+
+
+def json_line(fields: dict[str, Any]) -> None:
+    """Print one object."""
+    import json
+
+    print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")))

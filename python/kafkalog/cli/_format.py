@@ -1,0 +1,116 @@
+"""How ``cat`` shows a record: kcat's format string, compiled once, and its JSON envelope."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli._text import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cell = Callable[[tuple[Any, ...]], bytes]
+
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPED = {"n": b"\n", "t": b"\t", "r": b"\r"}
+_TOKENS = {
+    "s": "value",
+    "S": "valueSize",
+    "R": "valueSize",
+    "k": "key",
+    "K": "keySize",
+    "t": "topic",
+    "p": "partition",
+    "o": "offset",
+    "T": "timestamp",
+    "h": "headers",
+}
+_TIMESTAMP_TYPES = {0: "create", 1: "logappend"}
+
+ENVELOPE_COLUMNS = ("topic", "partition", "offset", "timestampType", "timestamp", "headers", "key", "value")
+
+
+class Format:
+    """A format string.
+
+    Parameters
+    ----------
+    text : str
+        Tokens as in ``%s`` and escapes as in ``\\n``.
+    null : bytes
+        What stands for a null key, value or header value.
+
+    Raises
+    ------
+    ValueError
+        For a token that there is not.
+    """
+
+    def __init__(self, text: str, null: bytes = b"") -> None:
+        columns: dict[str, int] = {}
+        self._cells: list[Cell] = []
+        for literal, token in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
+            if literal or token == "%":
+                self._cells.append(_constant(_unescaped(literal) if literal else b"%"))
+            elif token in _TOKENS:
+                at = columns.setdefault(_TOKENS[token], len(columns))
+                self._cells.append(_cell(token, at, null))
+            else:
+                known = " ".join(f"%{each}" for each in (*_TOKENS, "%"))
+                raise ValueError(f"unknown token %{token} in the format; there are {known}")
+        self.columns = tuple(columns)
+
+    def line(self, row: tuple[Any, ...]) -> bytes:
+        """Show one record, given as the cells of ``columns``."""
+        return b"".join([cell(row) for cell in self._cells])
+
+
+def _constant(data: bytes) -> Cell:
+    return lambda _row: data
+
+
+def _cell(token: str, at: int, null: bytes) -> Cell:
+    if token in "sk":
+        return lambda row: null if row[at] is None else row[at]
+    if token == "R":
+        return lambda row: row[at].to_bytes(4, "big", signed=True)
+    if token == "h":
+        return lambda row: b",".join(
+            header["key"].encode() + b"=" + (b"NULL" if header["value"] is None else header["value"])
+            for header in row[at] or ()
+        )
+    return lambda row: str(row[at]).encode()
+
+
+def _unescaped(text: str) -> bytes:
+    found, end = [], 0
+    for match in _ESCAPE.finditer(text):
+        found.append(text[end : match.start()].encode())
+        word, end = match[1], match.end()
+        if word[0] == "x" and len(word) > 1:
+            found.append(bytes([int(word[1:], 16)]))
+        elif word[0] in "01234567":
+            found.append(bytes([int(word, 8) & 0xFF]))
+        else:
+            found.append(_ESCAPED.get(word, word.encode()))
+    return b"".join([*found, text[end:].encode()])
+
+
+def envelope(row: tuple[Any, ...]) -> bytes:
+    """Show one record as kcat's JSON, given as the cells of ``ENVELOPE_COLUMNS``.
+
+    There is no broker, so ``broker`` is -1. Bytes that are no UTF-8 are shown as ``kafkalog.cli._text`` says.
+    """
+    topic, partition, offset, timestamp_type, timestamp, headers, key, value = row
+    fields: dict[str, Any] = {"topic": topic, "partition": partition, "offset": offset}
+    if timestamp_type in _TIMESTAMP_TYPES:
+        fields |= {"tstype": _TIMESTAMP_TYPES[timestamp_type], "ts": timestamp}
+    else:
+        fields |= {"tstype": "unknown", "ts": timestamp}
+    fields["broker"] = -1
+    if headers:
+        fields["headers"] = [each for header in headers for each in (header["key"], text_of(header["value"]))]
+    fields |= {"key": text_of(key), "payload": text_of(value)}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

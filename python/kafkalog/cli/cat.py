@@ -1,0 +1,146 @@
+"""``kafkalog cat``: records to standard output, in kcat's words (``-f``, ``-J``, ``-o``, ``-c``, ``-D``, ``-K``, ``-Z``)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli import _common
+from kafkalog.cli._format import Format, envelope, ENVELOPE_COLUMNS
+from kafkalog.reader import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_FORMAT_HELP = """\
+%%s value, %%S its size, %%R its size as 4 bytes, %%k key, %%K its size, %%t topic, %%p partition, %%o offset, \
+%%T timestamp in ms, %%h headers, %%%% a percent sign; \\n \\t \\r \\xNN. Sizes of null are -1"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_path(parser)
+    parser.add_argument("-t", "--topic", help="the topic; needed unless PATH is a partition's folder")
+    parser.add_argument("-p", "--partition", type=int, help="only this partition")
+    parser.add_argument(
+        "-o",
+        "--offset",
+        action="append",
+        type=_offset,
+        metavar="OFF",
+        help="beginning, end, an offset, -N for the last N of each partition, s@MS from a time, e@MS until a time",
+    )
+    parser.add_argument("-c", "--count", type=_count, help="end after this many records")
+    parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="between records; default \\n")
+    parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="show keys too, with this behind them")
+    parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="show null as NULL")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("-f", "--format", metavar="FMT", help=_FORMAT_HELP)
+    shape.add_argument("-J", "--json", action="store_true", help="one JSON object for each record")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the records."""
+    if arguments.topic is None and not _common.is_partition(arguments.path):
+        raise ValueError("which topic? name it with -t")
+    if arguments.json:
+        columns: tuple[str, ...] = ENVELOPE_COLUMNS
+        line: Callable[[tuple[Any, ...]], bytes] = envelope
+    else:
+        text = arguments.format
+        if text is None:
+            key = "" if arguments.key_delimiter is None else f"%k{arguments.key_delimiter.replace('%', '%%')}"
+            text = f"{key}%s{arguments.delimiter.replace('%', '%%')}"
+        shape = Format(text, null=arguments.null.encode())
+        columns, line = shape.columns, shape.line
+    out = sys.stdout.buffer
+    for row in _rows(arguments, columns):
+        out.write(line(row))
+    out.flush()
+    return 0
+
+
+def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Give the wanted columns of each record, times as milliseconds."""
+    left = arguments.count
+    if left == 0:
+        return
+    selection = _selection(arguments)
+    if selection is None:
+        return
+    # Few records are wanted soon rather than many at once.
+    rows = 65_536 if left is None else min(left, 65_536)
+    with scan(arguments.path, columns=columns or ("offset",), batch_rows=rows, **selection) as reader:
+        import pyarrow as pa
+
+        for batch in reader:
+            wanted = batch if left is None else batch.slice(0, left)
+            cells = [
+                (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+                for column in wanted.columns
+            ]
+            yield from zip(*cells, strict=True)
+            if left is not None:
+                left -= wanted.num_rows
+                if left <= 0:
+                    return
+
+
+def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Give ``scan``'s arguments, or None when nothing can match."""
+    found: dict[str, Any] = {}
+    if arguments.topic is not None:
+        found["topics"] = arguments.topic
+    if arguments.partition is not None:
+        found["partitions"] = arguments.partition
+    for kind, number in arguments.offset or ():
+        if kind == "end":
+            return None
+        if kind == "from":
+            found["starting_timestamp"] = number
+        elif kind == "until":
+            found["ending_timestamp"] = number
+        elif kind == "last":
+            found["starting_offsets"] = _last(arguments, number)
+        else:
+            found["starting_offsets"] = number
+    return found
+
+
+def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
+    starts: dict[str, dict[int, int]] = {}
+    wanted = [
+        folder
+        for folder in _common.folders(arguments.path)
+        if folder.state == "live"
+        and arguments.topic in {None, folder.topic}
+        and arguments.partition in {None, folder.partition}
+    ]
+    for folder, log in _common.opened(wanted):
+        start = max(log.log_start_offset, log.log_end_offset - number)
+        starts.setdefault(folder.topic, {})[folder.partition] = start
+    return starts
+
+
+def _offset(text: str) -> tuple[str, Any]:
+    try:
+        if text in {"beginning", "earliest"}:
+            return "at", "earliest"
+        if text in {"end", "latest"}:
+            return "end", None
+        if text[:2] in {"s@", "e@"}:
+            return ("from" if text[0] == "s" else "until"), int(text[2:])
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected beginning, end, an offset, -N, s@MS or e@MS, found {text!r}"
+        ) from None
+    return ("last", -number) if number < 0 else ("at", number)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number

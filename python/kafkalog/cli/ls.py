@@ -1,0 +1,101 @@
+"""``kafkalog ls``: topics, partitions and segments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli import _common
+from kafkalog.errors import KafkaLogError
+from kafkalog.index import TimeIndex
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kafkalog.log import PartitionFolder, PartitionLog, SegmentInfo
+
+_HEAD = ("topic", "partition", "state", "segment", "baseOffset", "endOffset", "bytes", "latest", "modified")
+_NUMBERS = ("partition", "baseOffset", "endOffset", "bytes")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_path(parser)
+    parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List; a folder that cannot be read is named, and the others are listed."""
+    found = [f for f in _common.folders(arguments.path) if not arguments.topic or f.topic in arguments.topic]
+    if arguments.topic:
+        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
+        if missing:
+            raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
+    code, rows = 0, []
+    for folder, log in _common.opened(found):
+        try:
+            one = _describe(folder, log)
+        except KafkaLogError as error:
+            print("kafkalog:", error, file=sys.stderr)
+            code = 1
+            continue
+        if arguments.json:
+            _common.json_line(one)
+        else:
+            rows += [_row(one, segment) for segment in one["segments"]]
+    if not arguments.json:
+        _common.table(_HEAD, rows, right=_NUMBERS)
+    return code
+
+
+def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
+    segments = log.segments
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    return {
+        "topic": folder.topic,
+        "partition": folder.partition,
+        "topicId": log.topic_id,
+        "state": folder.state,
+        "path": folder.path,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "highWatermark": log.high_watermark,
+        "size": sum(segment.size for segment in segments),
+        "segments": [
+            {
+                "segment": segment.name,
+                "baseOffset": segment.base_offset,
+                "endOffset": end,
+                "size": segment.size,
+                "active": segment.is_active,
+                "maxTimestamp": _latest(folder, segment),
+                "modified": segment.modified,
+            }
+            for segment, end in zip(segments, ends, strict=True)
+        ],
+    }
+
+
+def _latest(folder: PartitionFolder, segment: SegmentInfo) -> int | None:
+    """Give the last time that the segment's time index knows: a hint that costs nothing."""
+    try:
+        with TimeIndex(Path(folder.path, segment.name).with_suffix(".timeindex")) as index:
+            return index.last_entry.timestamp if len(index) else None
+    except (KafkaLogError, OSError):
+        return None
+
+
+def _row(partition: dict[str, Any], segment: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        partition["topic"],
+        partition["partition"],
+        partition["state"],
+        segment["segment"],
+        segment["baseOffset"],
+        segment["endOffset"],
+        segment["size"],
+        _common.moment(segment["maxTimestamp"]),
+        _common.moment(segment["modified"]),
+    )

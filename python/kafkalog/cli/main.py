@@ -1,0 +1,127 @@
+"""``kafkalog``: finds the command, runs it, and turns what went wrong into one line and an exit code.
+
+Exit codes: 0 fine, 1 the data is damaged or the answer is no, 2 wrong usage, 3 input or output failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from kafkalog.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main", "run"]
+
+DAMAGED, USAGE, FAILED = 1, 2, 3
+
+COMMANDS = {
+    "ls": "topics, partitions and segments: offsets, times, sizes",
+    "dump": "what kafka-dump-log prints, with its flags",
+    "cat": "records to standard output, in kcat's words",
+    "offsets": "topic:partition:offset, as kafka-get-offsets prints them",
+    "stats": "counts, sizes, ranges, codecs and producers, from batch headers alone",
+    "export": "whole directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
+}
+
+
+def run() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    sys.exit(main())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files that are no UTF-8 are shown, not refused.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    try:
+        parsed = _parse(words)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else USAGE
+    try:
+        code: int = importlib.import_module(f"kafkalog.cli.{parsed.command}").run(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget(sys.stdout)
+        return 0
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:
+        if parsed.debug:
+            raise
+        return _report(error)
+    return code
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser = argparse.ArgumentParser(
+        prog="kafkalog",
+        description="Apache Kafka's on-disk logs, without a broker. Nothing is written where logs are read.",
+        epilog="Exit codes: 0 fine, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    called = next((word for word in words if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=_sentence(summary), parents=[common])
+        if name == called:
+            importlib.import_module(f"kafkalog.cli.{name}").configure(command)
+    return parser.parse_args(words)
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from kafkalog import __version__
+
+        print(f"kafkalog {__version__}")
+        parser.exit()
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def _report(error: Exception) -> int:
+    """Say on one line what happened, and give the exit code for it."""
+    if isinstance(error, KafkaLogError):
+        text, code = str(error), DAMAGED
+    elif isinstance(error, OSError):
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+        text = ": ".join([*names, error.strerror]) if names and error.strerror else str(error)
+        code = FAILED
+    elif isinstance(error, KeyError):
+        text, code = str(error.args[0]) if error.args else str(error), USAGE
+    elif isinstance(error, (ValueError, TypeError, LookupError)):
+        text, code = str(error), USAGE
+    elif isinstance(error, ImportError):
+        text, code = f"{error}; for Spark: pip install 'kafkalog[spark]'", FAILED
+    else:
+        text, code = f"{type(error).__name__}: {error} (--debug shows where)", FAILED
+    print("kafkalog:", " ".join(text.split()), file=sys.stderr)
+    return code
+
+
+def _forget(stream: TextIO) -> None:
+    """Let the flush at exit go nowhere: whoever was reading has left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,85 @@
+"""``kafkalog offsets``: what kafka-get-offsets asks a broker."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from kafkalog.cli import _common
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kafkalog.log import PartitionLog
+
+_WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_path(parser)
+    parser.add_argument("--topic", help="names or regular expressions, with commas between them")
+    parser.add_argument("--partitions", type=_numbers, help="numbers, with commas between them")
+    parser.add_argument(
+        "--time",
+        type=_time,
+        default=-1,
+        metavar="WHEN",
+        help="latest (-1, the default), earliest (-2), max-timestamp (-3), or milliseconds since the epoch",
+    )
+    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out topics named __...")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a line for each partition that has an answer."""
+    found = [folder for folder in _common.folders(arguments.path) if folder.state == "live"]
+    if arguments.topic:
+        patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
+        found = [f for f in found if any(pattern.fullmatch(f.topic) for pattern in patterns)]
+    if arguments.partitions:
+        found = [folder for folder in found if folder.partition in arguments.partitions]
+    if arguments.exclude_internal_topics:
+        found = [folder for folder in found if not folder.topic.startswith("__")]
+    if not found:
+        print("kafkalog: no topic-partition matches", file=sys.stderr)
+        return 1
+    for folder, log in _common.opened(found):
+        offset = _offset(log, arguments.time)
+        if offset is not None:
+            print(f"{folder.topic}:{folder.partition}:{offset}")
+    return 0
+
+
+def _offset(log: PartitionLog, time: int) -> int | None:
+    if time == _WORDS["latest"]:
+        return log.log_end_offset
+    if time == _WORDS["earliest"]:
+        return log.log_start_offset
+    found = log.offset_of_max_timestamp() if time == _WORDS["max-timestamp"] else log.offset_for_timestamp(time)
+    return None if found is None else found.offset
+
+
+def _time(text: str) -> int:
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        time = int(text)
+    except ValueError:
+        time = -4
+    if time < min(_WORDS.values()):
+        import argparse
+
+        raise argparse.ArgumentTypeError(f"expected {', '.join(_WORDS)} or milliseconds, found {text!r}")
+    return time
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(number) for number in text.split(",")}
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text.strip())
+    except re.error as error:
+        raise ValueError(f"--topic {text!r} is no regular expression: {error}") from None
