@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafkalog import _arguments, _core
 from kafkalog.reader import scan, scan_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from kafkalog.reader import RecordReader
@@ -199,10 +198,7 @@ class LogDir:
     @property
     def folders(self) -> list[PartitionFolder]:
         """Every partition's folder, also those being deleted, moved in or left behind."""
-        return [
-            PartitionFolder(os.path.join(self._path, folder), topic, partition, state)  # noqa: PTH118 - text in, text out
-            for folder, topic, partition, state in self._core.folders()
-        ]
+        return [PartitionFolder(*folder) for folder in self._core.folders()]
 
     @property
     def meta(self) -> dict[str, str] | None:
@@ -420,12 +416,57 @@ class PartitionLog:
         found = self._core.offset_of_max_timestamp()
         return None if found is None else OffsetAndTimestamp(*found)
 
-    def statistics(self) -> list[dict[str, Any]]:
+    def statistics(self) -> dict[str, Any]:
         """Count what is there, from the batches' headers alone.
 
         Returns
         -------
-        list of dict
-            One for each segment: counts, sizes, offset and time ranges, codecs, producers.
+        dict
+            ``topic``, ``partition``, ``log_start_offset``, ``log_end_offset``; then sums over the segments: ``size``,
+            ``valid_bytes`` (without a torn or zero tail), ``batches``, ``records`` (control records among them; batches
+            of v0 and v1 do not say how many they hold and count in ``legacy_batches`` only), ``control_batches``,
+            ``transactional_batches``, ``empty_batches``; the ranges ``first_offset``, ``last_offset``,
+            ``min_timestamp``, ``max_timestamp``; ``codecs`` and ``magics`` with batches and bytes of each; the ids of
+            ``producers``; ``leader_epochs``; and the same for each of ``segments``.
         """
-        return self._core.statistics()
+        segments = self._core.statistics()
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "log_start_offset": self.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            **{name: sum(segment[name] for segment in segments) for name in _SUMS},
+            **{name: _extreme(segments, name, choose) for name, choose in _EXTREMES.items()},
+            **{name: _tallies(segments, name) for name in ("codecs", "magics")},
+            **{name: sorted({n for segment in segments for n in segment[name]}) for name in _SETS},
+            "segments": segments,
+        }
+
+
+_SUMS = (
+    "size",
+    "valid_bytes",
+    "batches",
+    "records",
+    "legacy_batches",
+    "control_batches",
+    "transactional_batches",
+    "empty_batches",
+)
+_EXTREMES = {"first_offset": min, "last_offset": max, "min_timestamp": min, "max_timestamp": max}
+_SETS = ("producers", "leader_epochs")
+
+
+def _extreme(segments: list[dict[str, Any]], name: str, choose: Callable[[list[int]], int]) -> int | None:
+    known = [segment[name] for segment in segments if segment[name] is not None]
+    return choose(known) if known else None
+
+
+def _tallies(segments: list[dict[str, Any]], name: str) -> dict[Any, dict[str, int]]:
+    sums: dict[Any, dict[str, int]] = {}
+    for segment in segments:
+        for kind, tally in segment[name].items():
+            total = sums.setdefault(kind, dict.fromkeys(tally, 0))
+            for unit, number in tally.items():
+                total[unit] += number
+    return dict(sorted(sums.items()))

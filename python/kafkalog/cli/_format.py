@@ -33,12 +33,12 @@ ENVELOPE_COLUMNS = ("topic", "partition", "offset", "timestampType", "timestamp"
 
 
 class Format:
-    """A format string.
+    r"""A format string.
 
     Parameters
     ----------
     text : str
-        Tokens as in ``%s`` and escapes as in ``\\n``.
+        Tokens as in ``%s`` and escapes as in ``\n``.
     null : bytes
         What stands for a null key, value or header value.
 
@@ -51,15 +51,15 @@ class Format:
     def __init__(self, text: str, null: bytes = b"") -> None:
         columns: dict[str, int] = {}
         self._cells: list[Cell] = []
-        for literal, token in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
-            if literal or token == "%":
+        for literal, letter in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
+            if literal or letter == "%":
                 self._cells.append(_constant(_unescaped(literal) if literal else b"%"))
-            elif token in _TOKENS:
-                at = columns.setdefault(_TOKENS[token], len(columns))
-                self._cells.append(_cell(token, at, null))
+            elif letter in _TOKENS:
+                at = columns.setdefault(_TOKENS[letter], len(columns))
+                self._cells.append(_cell(letter, at, null))
             else:
                 known = " ".join(f"%{each}" for each in (*_TOKENS, "%"))
-                raise ValueError(f"unknown token %{token} in the format; there are {known}")
+                raise ValueError(f"unknown token %{letter} in the format; there are {known}")
         self.columns = tuple(columns)
 
     def line(self, row: tuple[Any, ...]) -> bytes:
@@ -71,12 +71,12 @@ def _constant(data: bytes) -> Cell:
     return lambda _row: data
 
 
-def _cell(token: str, at: int, null: bytes) -> Cell:
-    if token in "sk":
+def _cell(letter: str, at: int, null: bytes) -> Cell:
+    if letter in "sk":
         return lambda row: null if row[at] is None else row[at]
-    if token == "R":
+    if letter == "R":
         return lambda row: row[at].to_bytes(4, "big", signed=True)
-    if token == "h":
+    if letter == "h":
         return lambda row: b",".join(
             header["key"].encode() + b"=" + (b"NULL" if header["value"] is None else header["value"])
             for header in row[at] or ()

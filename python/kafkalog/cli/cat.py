@@ -1,4 +1,4 @@
-"""``kafkalog cat``: records to standard output, in kcat's words (``-f``, ``-J``, ``-o``, ``-c``, ``-D``, ``-K``, ``-Z``)."""
+"""``kafkalog cat``: records to standard output, in kcat's words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
-from kafkalog.cli._format import Format, envelope, ENVELOPE_COLUMNS
+from kafkalog.cli._format import ENVELOPE_COLUMNS, Format, envelope
 from kafkalog.reader import scan
 
 if TYPE_CHECKING:

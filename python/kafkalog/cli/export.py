@@ -1,0 +1,202 @@
+"""``kafkalog export``: whole directories as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _core
+from kafkalog.cli._write import SUFFIXES, Files
+from kafkalog.reader import RecordReader, plan_ranges
+from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+_EPILOG = """\
+OUT is one file when it ends in .parquet, .arrow, .jsonl or .csv, and otherwise a folder with a file for each
+partition. A file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with
+--text they are text, and only what is no UTF-8 is base64 behind "base64:"."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="log dirs, partitions' folders or .log files")
+    parser.add_argument("out", metavar="OUT", help="a folder, or one file")
+    parser.add_argument("--format", choices=list(SUFFIXES), help="default: as OUT ends, or parquet")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl and csv")
+    parser.add_argument("-t", "--topic", action="append", help="a topic; may be repeated")
+    parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
+    parser.add_argument("-p", "--partition", type=int, action="append", help="a partition; may be repeated")
+    parser.add_argument("--columns", type=_names, help="names with commas between them; default: Spark's and headers")
+    parser.add_argument("--from", dest="start", type=_moment, metavar="WHEN", help="ms, or ISO 8601 with a time zone")
+    parser.add_argument("--until", dest="end", type=_moment, metavar="WHEN", help="exclusive; as --from")
+    parser.add_argument("--include-control", action="store_true", help="control records too")
+    parser.add_argument("--threads", type=int, default=1, help="segments decoded at a time; default 1")
+    parser.add_argument("--spark", metavar="MASTER", help="do it on Spark, for instance 'local[*]'")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export, and say what was written on stderr."""
+    out = Path(arguments.out)
+    suffix = {suffix: name for name, suffix in SUFFIXES.items()}.get(out.suffix)
+    form = arguments.format or suffix or "parquet"
+    _keep_out(arguments.paths, out)
+    if arguments.spark is not None:
+        return _on_spark(arguments, form)
+    ranges = plan_ranges(
+        arguments.paths,
+        topics=arguments.topic,
+        topic_pattern=arguments.topic_pattern,
+        partitions=arguments.partition,
+        starting_timestamp=arguments.start,
+        ending_timestamp=arguments.end,
+    )
+    columns = arguments.columns or list(DEFAULT_COLUMNS)
+    files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
+    progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, _ in each[5]))
+    written = 0
+    for target, some in _targets(out, ranges, SUFFIXES[form], single=suffix is not None):
+        reader = RecordReader(
+            _core.scan_ranges(
+                some, columns=columns, include_control=arguments.include_control, threads=arguments.threads
+            )
+        )
+        with reader:
+            written += files.write(target, reader, progress.watched(reader))
+        progress.finished(reader)
+    progress.end()
+    print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
+    return 0
+
+
+def _targets(
+    out: Path, ranges: list[_core._Range], suffix: str, *, single: bool
+) -> Iterator[tuple[Path, list[_core._Range]]]:
+    """Give each file and what goes into it."""
+    if single:
+        yield out, ranges
+        return
+    by_name: dict[str, list[_core._Range]] = {}
+    for each in ranges:
+        by_name.setdefault(f"{each[1]}-{each[2]}{suffix}", []).append(each)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, some in by_name.items():
+        yield out / name, some
+
+
+def _keep_out(paths: Sequence[str], out: Path) -> None:
+    """Refuse to write where logs are read."""
+    target = out.resolve()
+    for path in paths:
+        source = Path(path).resolve()
+        if target == source or source in target.parents:
+            raise ValueError(f"{out} lies within {path}, which is only read")
+
+
+def _on_spark(arguments: argparse.Namespace, form: str) -> int:
+    from kafkalog.spark import export
+
+    if arguments.overwrite:
+        raise ValueError("--overwrite is for local exports; Spark writes to a folder that does not exist yet")
+    if arguments.text:
+        raise ValueError("--text is for local exports; on Spark keys and values are base64 in jsonl and csv")
+    partitions = arguments.partition
+    if partitions and not arguments.topic:
+        raise ValueError("on Spark, --partition needs --topic")
+    selection: dict[str, Any] = {
+        "columns": arguments.columns,
+        "startingTimestamp": arguments.start,
+        "endingTimestamp": arguments.end,
+        "includeControl": arguments.include_control or None,
+        "subscribePattern": arguments.topic_pattern,
+    }
+    if arguments.topic and partitions:
+        selection["assign"] = dict.fromkeys(arguments.topic, partitions)
+    elif arguments.topic:
+        selection["subscribe"] = arguments.topic
+    given = {name: value for name, value in selection.items() if value is not None}
+    done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
+    print(f"kafkalog: {done['rows']} records in {done['files']} {form} file(s) in {arguments.out}", file=sys.stderr)
+    return 0
+
+
+class Progress:
+    """A bar on stderr while it is a terminal, and nothing otherwise.
+
+    Parameters
+    ----------
+    total : int
+        Bytes to read.
+    stream : text file, optional
+        Default: stderr.
+    """
+
+    _WIDTH = 30
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._total, self._before = max(total, 1), 0
+        self._shown = self._stream.isatty()
+        self._begun = self._last = time.monotonic()
+
+    def watched(self, reader: RecordReader) -> Iterator[Any]:
+        """Give the reader's batches, showing how far it is."""
+        for batch in reader:
+            yield batch
+            self._show(self._before + reader.metrics.get("bytes", 0))
+
+    def finished(self, reader: RecordReader) -> None:
+        """Count what a reader has read."""
+        self._before += reader.metrics.get("bytes", 0)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _show(self, done: int) -> None:
+        now = time.monotonic()
+        if not self._shown or now - self._last < 0.1:  # noqa: PLR2004 - ten times a second is enough for an eye
+            return
+        self._last = now
+        part = min(done / self._total, 1.0)
+        bar = ("#" * int(part * self._WIDTH)).ljust(self._WIDTH, ".")
+        rate = done / 1e6 / max(now - self._begun, 1e-9)
+        self._stream.write(
+            f"\r[{bar}] {part:4.0%} {done / 1e6:.0f} of {self._total / 1e6:.0f} MB, {rate:.0f} MB/s\x1b[K"
+        )
+        self._stream.flush()
+
+
+def _names(text: str) -> list[str]:
+    from kafkalog import _arguments
+
+    try:
+        found = _arguments.column_names(
+            [name.strip() for name in text.split(",") if name.strip()], [column.name for column in RECORD_COLUMNS]
+        )
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return list(found or ())
+
+
+def _moment(text: str) -> int:
+    from datetime import datetime
+
+    from kafkalog import _arguments
+
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        # Python 3.10 does not know Z.
+        return _arguments.timestamp("the time", datetime.fromisoformat(text.replace("Z", "+00:00")))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

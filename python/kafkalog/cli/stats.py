@@ -1,0 +1,92 @@
+"""``kafkalog stats``: what the headers of the batches add up to."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli import _common
+from kafkalog.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    import argparse
+
+_HEAD = (
+    "topic",
+    "partition",
+    "segments",
+    "bytes",
+    "batches",
+    "records",
+    "start",
+    "end",
+    "earliest",
+    "latest",
+    "codecs",
+    "producers",
+)
+_NUMBERS = ("partition", "segments", "bytes", "batches", "records", "start", "end", "producers")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_path(parser)
+    parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition, with segments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a row for each live partition; a damaged one is named, and the others are counted."""
+    found = [folder for folder in _common.folders(arguments.path) if folder.state == "live"]
+    if arguments.topic:
+        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
+        if missing:
+            raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
+        found = [folder for folder in found if folder.topic in arguments.topic]
+    code, rows = 0, []
+    for _, log in _common.opened(found):
+        try:
+            sums = log.statistics()
+        except KafkaLogError as error:
+            print("kafkalog:", error, file=sys.stderr)
+            code = 1
+            continue
+        if arguments.json:
+            _common.json_line(_camel(sums))
+        else:
+            rows.append(_row(sums))
+    if not arguments.json:
+        _common.table(_HEAD, rows, right=_NUMBERS)
+    return code
+
+
+def _row(sums: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        sums["topic"],
+        sums["partition"],
+        len(sums["segments"]),
+        sums["size"],
+        sums["batches"],
+        # Batches of v0 and v1 do not say how many records they hold.
+        f"{sums['records']}+" if sums["legacy_batches"] else sums["records"],
+        sums["log_start_offset"],
+        sums["log_end_offset"],
+        _common.moment(sums["min_timestamp"]),
+        _common.moment(sums["max_timestamp"]),
+        ",".join(sums["codecs"]) or None,
+        len(sums["producers"]),
+    )
+
+
+def _camel(value: Any) -> Any:
+    """Spell the keys as columns are spelled."""
+    if isinstance(value, list):
+        return [_camel(each) for each in value]
+    if isinstance(value, dict):
+        return {_camel_word(str(name)): _camel(each) for name, each in value.items()}
+    return value
+
+
+def _camel_word(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
