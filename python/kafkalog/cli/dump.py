@@ -76,21 +76,10 @@ def _files(text: str) -> list[str]:
     return text.rstrip(",").split(",")
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Register the command.
-
-    Parameters
-    ----------
-    subparsers : argparse._SubParsersAction
-        Of the program's own parser.
-    """
-    parser = subparsers.add_parser(
-        "dump",
-        help="what kafka-dump-log prints, same flags, same fields",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("--files", required=True, type=_files, metavar="FILE,...", help="the files to be dumped, in this order")
     add("--deep-iteration", action="store_true", help="print each record; otherwise batches only")
@@ -117,7 +106,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         )
     for flag, topic in _TOPIC_DECODERS.items():
         add(flag, action="store_true", help=f"records of {topic}: not supported")
-    parser.set_defaults(handler=run)
 
 
 def run(args: argparse.Namespace) -> int:
