@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
 # Said by PySpark 4.3 about the pandas beside it; we use none.
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 NEEDS_SESSION = {"spark"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = corpus.RECORD_COLUMNS
-OPTIONS = {"startingOffsets": "oldest", "includeControl": "true", "splitBytes": "256k"}
+OPTIONS: dict[str, Any] = {"startingOffsets": "oldest", "includeControl": "true", "splitBytes": "256k"}
 
 
 def groups() -> list[list[corpus.Partition]]:
@@ -47,14 +47,14 @@ def test_every_record_of_every_partition(spark: SparkSession, way: Any, number: 
     group = groups()[number]
     table = way(spark, [str(each.folder) for each in group]).toArrow()
     assert table.column_names == list(COLUMNS)
-    columns = {name: table.column(name).to_pylist() for name in COLUMNS if name != "timestamp"}
+    columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS if name != "timestamp"}
     micros = table.column("timestamp").cast("int64").to_pylist()
     assert all(each % 1000 == 0 for each in micros)
     columns["timestamp"] = [each // 1000 for each in micros]
 
     places: dict[tuple[str, int], list[int]] = {}
-    for row, name in enumerate(zip(columns["topic"], columns["partition"], strict=True)):
-        places.setdefault(name, []).append(row)
+    for row, place in enumerate(zip(columns["topic"], columns["partition"], strict=True)):
+        places.setdefault(place, []).append(row)
     assert set(places) <= {(each.topic, each.partition) for each in group}
     wrong = []
     for each in group:

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ways import both_ways
 
 import corpus
+from spark.ways import both_ways
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ways import both_ways, by_data_source
 
 import corpus
 import kafkalog.spark
+from spark.ways import both_ways, by_data_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

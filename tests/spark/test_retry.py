@@ -54,6 +54,7 @@ def main(path: str) -> None:  # noqa: C901 - classes that cloudpickle takes by v
     def killing(name: str, batches: Iterator[Any]) -> Iterator[Any]:
         """Die behind the second batch of the task in the middle, at its first attempt."""
         context = TaskContext.get()
+        assert context is not None
         for number, batch in enumerate(batches):
             if number == 2 and context.partitionId() == 1 and context.attemptNumber() == 0:
                 (Path(marks) / name).write_text("killed")

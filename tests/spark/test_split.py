@@ -85,7 +85,7 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
 
 def test_a_split_survives_pickling_and_json() -> None:
     folder = "/logs/caf\udce9 \u00e9\n-0"
-    ranges = (partition(0, 5, 7), (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50)]))
+    ranges: tuple[_Range, ...] = (partition(0, 5, 7), (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50)]))
     split = Split(ranges, ScanOptions(("value", "offset"), check_crcs=False, batch_rows=7))
     assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
     text = split.to_json()
