@@ -44,7 +44,7 @@ def test_damage_is_an_error_that_says_where(
 ) -> None:
     file = folder(case) / case["file"]
     with pytest.raises(STOPS[case["stop"]]) as caught:
-        list(kafkalog.scan(folder(case), layout=layout, threads=threads, batch_rows=1))
+        list(kafkalog.scan(folder(case), layout=layout, threads=threads, batch_rows=1, include_control=True))
     error = caught.value
     assert isinstance(error, kafkalog.KafkaLogError)
     assert Path(str(error.path)) == file
