@@ -259,8 +259,12 @@ impl<'a> SegmentLookup<'a> {
         if !recovered && !self.segment.has_time_index {
             return Ok(NO_TIMESTAMP);
         }
-        let index = self.segment.time_index().filter(|i| i.entries() > 0);
-        if let Some(index) = index {
+        let index = self.segment.time_index();
+        // 0.10.1 put an empty index beside the segments of 0.10.0: Kafka believes it.
+        if !recovered && index.as_ref().is_some_and(|i| i.entries() == 0) {
+            return Ok(NO_TIMESTAMP);
+        }
+        if let Some(index) = index.filter(|i| i.entries() > 0) {
             let last = index.last_entry();
             if let Some((cursor, _, header)) = self.find(last.offset)? {
                 if agrees(last, &header) {

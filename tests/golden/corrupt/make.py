@@ -343,6 +343,7 @@ def records() -> None:
         "control-key-short",
         "a control batch whose key has two bytes instead of four",
         lambda _: batch(2, record(0, sized(b"\0\0") + sized(bytes(6)) + varint(0)), 1, attributes=0x30, last=0),
+        EITHER,
     )
 
 
