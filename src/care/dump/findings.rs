@@ -13,39 +13,46 @@ type Pair = (i64, i64);
 
 /// Findings of one kind, by file in the order of their first.
 #[derive(Debug)]
-struct ByFile<T>(Vec<(String, T)>);
+struct ByFile<T> {
+    files: Vec<(String, T)>,
+    /// As many as `java.util.HashMap` would have.
+    buckets: usize,
+}
 
 impl<T> Default for ByFile<T> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self {
+            files: Vec::new(),
+            buckets: 16,
+        }
     }
 }
 
 impl<T: Default> ByFile<T> {
     fn add(&mut self, file: &str, add: impl FnOnce(&mut T)) {
+        // `HashMap.computeIfAbsent` grows a table that is too full when it is next called.
+        if self.files.len() > self.buckets.saturating_mul(3) / 4 {
+            self.buckets = self.buckets.saturating_mul(2);
+        }
         // The file at hand is the last one, unless it was named twice.
-        let at = match self.0.last() {
-            Some((name, _)) if name == file => self.0.len().checked_sub(1),
-            _ => self.0.iter().position(|(name, _)| name == file),
+        let at = match self.files.last() {
+            Some((name, _)) if name == file => self.files.len().checked_sub(1),
+            _ => self.files.iter().position(|(name, _)| name == file),
         };
-        if let Some((_, found)) = at.and_then(|at| self.0.get_mut(at)) {
+        if let Some((_, found)) = at.and_then(|at| self.files.get_mut(at)) {
             add(found);
         } else {
             let mut found = T::default();
             add(&mut found);
-            self.0.push((file.to_owned(), found));
+            self.files.push((file.to_owned(), found));
         }
     }
 
-    /// In the order in which a `java.util.HashMap` would go through the names.
+    /// In the order in which a `java.util.HashMap` goes through the names.
     fn in_javas_order(&self) -> Vec<&(String, T)> {
-        // HashMap: 16 buckets, doubled while more than three quarters full; a bucket keeps the order of insertion.
-        let mut buckets = 16usize;
-        while self.0.len() > buckets.saturating_mul(3) / 4 {
-            buckets = buckets.saturating_mul(2);
-        }
-        let mask = u32::try_from(buckets.saturating_sub(1)).unwrap_or(u32::MAX);
-        let mut files: Vec<&(String, T)> = self.0.iter().collect();
+        let mask = u32::try_from(self.buckets.saturating_sub(1)).unwrap_or(u32::MAX);
+        // `computeIfAbsent` puts what is new at the head of its bucket.
+        let mut files: Vec<&(String, T)> = self.files.iter().rev().collect();
         files.sort_by_key(|(name, _)| bucket_hash(name) & mask);
         files
     }
@@ -214,6 +221,36 @@ mod tests {
             "Mismatches in :/a\n  Index offset: 7, log offset: 2\n  Index offset: 5, log offset: 3\n\
              Non-consecutive offsets in /b\n  -1 is followed by 6\n  9 is followed by 3\n"
         );
+    }
+
+    /// What OpenJDK 17's `HashMap.forEach` says of these names: 16, 32 and 64 buckets.
+    #[test]
+    fn files_come_in_javas_order() {
+        for (count, times, expected) in [
+            (5, 1, "1 0 4 3 2"),
+            // Thirteen are too many for 16 buckets, which shows at the next call only.
+            (13, 1, "6 1 10 0 7 9 8 4 3 2 12 11 5"),
+            (13, 2, "6 7 8 4 2 11 5 1 10 0 9 3 12"),
+            (14, 1, "6 7 8 4 2 11 5 1 10 0 13 9 3 12"),
+            (
+                30,
+                2,
+                "2 11 1 10 0 27 23 20 18 13 9 3 12 28 25 22 6 15 16 26 21 19 7 29 24 8 17 4 14 5",
+            ),
+        ] {
+            let mut findings = ByFile::<()>::default();
+            for n in 0..count {
+                for _ in 0..times {
+                    findings.add(&format!("/data/t-{}/{:020}.log", n % 3, n * 1000), |()| ());
+                }
+            }
+            let order: Vec<String> = findings
+                .in_javas_order()
+                .iter()
+                .map(|(name, ())| name[10..27].parse::<u64>().unwrap().to_string())
+                .collect();
+            assert_eq!(order.join(" "), expected);
+        }
     }
 
     #[test]

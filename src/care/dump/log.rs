@@ -106,7 +106,8 @@ pub(super) fn largest_timestamp(
 /// What the file's name says.
 fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
     if target.suffix() == Some(".log") {
-        put!(text, "Log starting offset: ", target.base_offset()?);
+        let base_offset = target.base_offset()?;
+        put!(text, "Log starting offset: ", base_offset);
     } else if target.name == BOOTSTRAP {
         put!(text, "KRaft bootstrap snapshot");
     } else {

@@ -1,0 +1,218 @@
+"""``kafkalog dump`` prints what kafka-dump-log printed for the same files (``tests/golden/dump``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog import _core
+from kafkalog.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES: list[dict[str, Any]] = [
+    json.loads(line) for line in (corpus.GOLDEN / "dump" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+]
+SEGMENT = "index-shapes/data-0/index-full-0/00000000000000000291.log"
+TWO_BATCHES = "corrupt/index-good/t-0/00000000000000000000.log"
+
+# Kafka decompresses without bound, or until memory ends; here a block ends at 256 MiB.
+BOMBS = re.compile(r"corrupt/(v0-)?bomb")
+
+
+def named(case: dict[str, Any]) -> str:
+    files, *flags = case["args"][1:]
+    short = files if "," not in files else f"{files.count(',') + 1} files"
+    return " ".join([short, *flags]).replace("00000000000000000", "").replace("org.apache.kafka.tools.api.", "")
+
+
+def findings(text: str) -> list[str]:
+    """Split at what begins with a file; their order in Java follows a hash of the folder's name."""
+    return sorted(re.split(r"\n(?! |Indexed offset)", text.rstrip("\n")))
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_equals_the_real_tool(
+    case: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(corpus.GOLDEN)
+    code = main(["dump", *case["args"]])
+    out, err = capfd.readouterr()
+    if "died" not in case and BOMBS.search(case["args"][1]) and code == 1 and err.startswith("kafkalog:"):
+        assert case["out"].startswith(out)
+        return
+    assert out == case["out"]
+    if "died" in case:
+        last = err.splitlines()[-1]
+        assert code == 1
+        assert re.match(r"kafkalog: .*: byte \d+:.*: expected .*, found ", last), last
+    else:
+        assert findings(err.replace(str(corpus.GOLDEN), "{root}")) == findings(case["err"])
+        damage = r"isvalid: false|isValid: false|invalid bytes at the end"
+        told = r"Mismatches in|timestamp mismatch|out of order|not found in"
+        if re.search(damage, out) or re.search(told, err):
+            assert code == 1
+        elif "is followed by" not in err:
+            assert code == 0
+
+
+def test_gaps_are_told_but_are_no_damage(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(corpus.GOLDEN)
+    assert main(["dump", "--files", SEGMENT, "--deep-iteration"]) == 0
+    assert f"Non-consecutive offsets in {corpus.GOLDEN / SEGMENT}\n  -1 is followed by " in capfd.readouterr().err
+
+
+def test_offsets_that_step_back_are_damage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    data = (corpus.GOLDEN / SEGMENT).read_bytes()
+    twice = tmp_path / "00000000000000000291.log"
+    twice.write_bytes(data + data)
+    assert main(["dump", "--files", str(twice), "--deep-iteration"]) == 1
+    assert "is followed by" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--offsets-decoder"],
+        ["--transaction-log-decoder"],
+        ["--share-group-state-decoder"],
+        ["--cluster-metadata-decoder"],
+        ["--remote-log-metadata-decoder"],
+        ["--key-decoder-class", "com.example.MyDecoder"],
+        ["--value-decoder-class", "com.example.MyDecoder"],
+    ],
+    ids=lambda flags: flags[0],
+)
+def test_what_is_not_supported_is_refused_in_one_line(flags: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", "--files", str(corpus.GOLDEN / SEGMENT), *flags]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert flags[-1] in err
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--files"], ["--files", SEGMENT, "--max-bytes", "-1"], ["--files", SEGMENT, "--max-bytes", "x"]]
+)
+def test_wrong_usage(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", *words]) == 2
+    assert "--files" in capfd.readouterr().err
+
+
+def test_names_without_numbers_are_wrong_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("foo.log", "short.checkpoint", "x.index", "x.timeindex", "x.txnindex"):
+        (tmp_path / name).write_bytes(b"")
+        assert main(["dump", "--files", str(tmp_path / name)]) == 2
+        out, err = capfd.readouterr()
+        assert out == f"Dumping {tmp_path / name}\n"
+        assert "file name: expected" in err
+
+
+def test_files_that_are_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    stem = "00000000000000000005"
+    for suffix in ("log", "index", "timeindex", "txnindex", "snapshot"):
+        path = tmp_path / f"{stem}.{suffix}"
+        assert main(["dump", "--files", str(path)]) == 3
+        out, err = capfd.readouterr()
+        assert out.startswith(f"Dumping {path}\n")
+        assert "No such file or directory" in err
+    (tmp_path / f"{stem}.log").mkdir()
+    assert main(["dump", "--files", str(tmp_path / f"{stem}.log")]) == 3
+    assert list(tmp_path.iterdir()) == [tmp_path / f"{stem}.log"]
+
+
+def test_a_corrupt_snapshot_is_told_and_the_next_file_dumped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = corpus.GOLDEN / "live-copy/data-1/ledger-0/00000000000000000441.snapshot"
+    bad = tmp_path / "00000000000000000441.snapshot"
+    bad.write_bytes(good.read_bytes()[:-1])
+    assert main(["dump", "--files", f"{bad},{good}"]) == 1
+    out, err = capfd.readouterr()
+    assert out.startswith(f"Dumping {bad}\nDumping {good}\nproducerId: ")
+    assert err.startswith(f"{bad}: byte ")
+
+
+def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
+    segment = corpus.GOLDEN / "crash-0.9.0.1-killed/data-0/compact-none-0/00000000000000000182.log"
+    column = kafkalog.read_table(segment, columns=["value"])["value"].to_pylist()
+    values = [value for value in column if isinstance(value, bytes)]
+    assert any(not is_text(value) for value in values)
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        _core.dump([str(segment)], out.fileno(), err.fileno(), print_data_log=True, value_decoder="bytes")
+    text = (tmp_path / "out").read_bytes()
+    for value in values:
+        assert b" payload: " + value + b"\n" in text
+
+
+def is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    segment.write_bytes((corpus.GOLDEN / TWO_BATCHES).read_bytes() * 20_000)
+    tool = subprocess.Popen(
+        [sys.executable, "-m", "kafkalog", "dump", "--files", str(segment)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert tool.stdout is not None
+    assert tool.stderr is not None
+    assert tool.stdout.readline() == f"Dumping {segment}\n".encode()
+    tool.stdout.close()
+    assert tool.stderr.read() == b""
+    tool.stderr.close()
+    assert tool.wait() == 0
+
+
+def test_output_that_fails_is_an_io_error(capfd: pytest.CaptureFixture[str]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY) if os.path.exists("/dev/full") else None  # noqa: PTH110
+    if full is None:
+        pytest.skip("no /dev/full here")
+    with pytest.raises(OSError, match="No space left"):
+        _core.dump([str(corpus.GOLDEN / SEGMENT)], full, 2)
+    os.close(full)
+
+
+def test_nothing_is_made_or_changed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "t-0"
+    shutil.copytree(corpus.GOLDEN / "index-shapes/data-0/index-full-0", folder)
+    stem = "00000000000000000291"
+    (folder / f"{stem}.index").unlink()
+    # kafka-dump-log makes an empty .index here, and cuts the odd bytes off the other one.
+    (folder / "00000000000000000999.log").write_bytes(b"")
+    (folder / "00000000000000000999.index").write_bytes(b"12345678901")
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    main(["dump", "--files", str(folder / f"{stem}.timeindex")])
+    main(["dump", "--files", str(folder / "00000000000000000999.index")])
+    after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+    assert after == before
+
+
+def test_a_length_beyond_the_file_takes_no_memory(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    data = bytearray((corpus.GOLDEN / SEGMENT).read_bytes())
+    data[8:12] = (2**31 - 1).to_bytes(4, "big")
+    segment.write_bytes(data)
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); "
+        "from kafkalog.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "dump", "--files", str(segment)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"Found {len(data)} invalid bytes at the end of {segment.name}" in done.stdout
