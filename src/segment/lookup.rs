@@ -256,15 +256,15 @@ impl<'a> SegmentLookup<'a> {
     }
 
     fn find_max_timestamp(&mut self, recovered: bool) -> Result<TimestampMs> {
-        if !recovered && !self.segment.has_time_index {
-            return Ok(NO_TIMESTAMP);
-        }
         let index = self.segment.time_index();
-        // 0.10.1 put an empty index beside the segments of 0.10.0: Kafka believes it.
-        if !recovered && index.as_ref().is_some_and(|i| i.entries() == 0) {
+        // 0.10.1 put an empty index beside the segments of 0.10.0: Kafka believes it. (A full-length one of zeros is what a
+        // crash leaves.)
+        let is_empty = index.as_ref().is_some_and(|index| index.max_entries() == 0);
+        if !recovered && (is_empty || !self.segment.has_time_index) {
             return Ok(NO_TIMESTAMP);
         }
-        if let Some(index) = index.filter(|i| i.entries() > 0) {
+        let index = index.filter(|index| index.entries() > 0);
+        if let Some(index) = index {
             let last = index.last_entry();
             if let Some((cursor, _, header)) = self.find(last.offset)? {
                 if agrees(last, &header) {
