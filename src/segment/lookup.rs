@@ -271,12 +271,32 @@ impl<'a> SegmentLookup<'a> {
                     return self.max_from(cursor, last.timestamp);
                 }
                 // 0.10.2 and 1.1 wrote entries for records that were then stored without their timestamps.
-                if header.magic == 0 && !recovered && is_sound(&index) {
+                if header.magic == 0 && !recovered && self.is_believable(&index)? {
                     return Ok(last.timestamp);
                 }
             }
         }
         self.max_from(BatchCursor::new(self.segment.bounds(), 0), NO_TIMESTAMP)
+    }
+
+    /// Whether an index whose last entry the log can no longer confirm fits it in every other way.
+    fn is_believable(&mut self, index: &TimeIndex) -> Result<bool> {
+        let mut pairs = index.iter().zip(index.iter().skip(1));
+        let rises = pairs.all(|(a, b)| a.timestamp < b.timestamp && a.offset <= b.offset);
+        if !rises || index.sanity_check().is_err() {
+            return Ok(false);
+        }
+        for entry in index.iter() {
+            let fits = match self.find(entry.offset)? {
+                Some((_, _, header)) if header.magic == 0 => header.base_offset == entry.offset,
+                Some((_, _, header)) => agrees(entry, &header),
+                None => false,
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn max_from(&mut self, mut cursor: BatchCursor, so_far: TimestampMs) -> Result<TimestampMs> {
@@ -316,12 +336,4 @@ impl<'a> SegmentLookup<'a> {
 fn agrees(entry: TimestampOffset, header: &BatchHeader) -> bool {
     let holds_it = header.is_legacy() || header.base_offset <= entry.offset;
     header.magic > 0 && holds_it && header.max_timestamp == entry.timestamp
-}
-
-/// Whether an index whose entries the log can no longer confirm at least looks like one.
-fn is_sound(index: &TimeIndex) -> bool {
-    let mut pairs = index.iter().zip(index.iter().skip(1));
-    index.sanity_check().is_ok()
-        && index.entry(0).is_some_and(|e| e.timestamp >= 0)
-        && pairs.all(|(a, b)| a.timestamp < b.timestamp && a.offset <= b.offset)
 }

@@ -5,6 +5,8 @@
 //! | [`layers`] | imports point down only |
 //! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
+//! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
+//! | [`plans`] | from topics and bounds to files and positions |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -23,3 +25,5 @@ mod checks;
 mod common;
 mod corruption;
 mod layers;
+mod lookups;
+mod plans;

@@ -1,0 +1,1 @@
+//! From topics and bounds to files and positions.
