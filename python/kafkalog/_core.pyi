@@ -33,8 +33,8 @@ def plan(
     topics: list[str] | None = None,
     topic_pattern: str | None = None,
     partitions: _Partitions = None,
-    starting_offsets: _Starting = "earliest",
-    ending_offsets: _Ending = "latest",
+    starting_offsets: _Starting | None = None,  # earliest
+    ending_offsets: _Ending | None = None,  # latest
     starting_timestamp: int | dict[str, dict[int, int]] | None = None,
     ending_timestamp: int | dict[str, dict[int, int]] | None = None,
     include_inactive: bool = False,

@@ -26,6 +26,16 @@ __all__ = ["RecordReader", "read_table", "scan", "scan_batches"]
 _RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
 
 
+class _Schema:
+    """Lets pyarrow read an ``arrow_schema`` capsule."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_schema__(self) -> object:
+        return self._capsule
+
+
 class RecordReader:
     """One pass over records, or over batches, as Arrow.
 
@@ -93,10 +103,21 @@ class RecordReader:
             When it was given before, or the reader is closed.
         """
         self._require_open()
-        if self._batches is not None:
-            capsule: object = self._batches.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
-            return capsule
-        return self._stream.__arrow_c_stream__(requested_schema)
+        if requested_schema is None:
+            source = self._stream if self._batches is None else self._batches
+            untouched: object = source.__arrow_c_stream__()
+            return untouched
+        import pyarrow as pa
+
+        wanted = pa.schema(_Schema(requested_schema))  # type: ignore[arg-type]
+        batches = self._batches
+        if batches is None:
+            batches = pa.RecordBatchReader.from_stream(self._stream, wanted)
+        # Layout and time unit are read as they were asked for; what then still differs is cast.
+        if batches.schema != wanted and batches.schema.names == wanted.names:
+            batches = batches.cast(wanted)
+        capsule: object = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
+        return capsule
 
     @property
     def schema(self) -> pa.Schema:

@@ -279,7 +279,7 @@ impl RecordStream {
 /// Columns of the records in `ranges`, as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
-                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2 << 20, threads=1))]
+                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1))]
 #[expect(
     clippy::too_many_arguments,
     reason = "keyword arguments of one Python function"

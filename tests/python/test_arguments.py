@@ -1,0 +1,105 @@
+"""What callers may give, and what they are told when they may not."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog import _arguments
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+
+
+def refused(match: str, kind: type[Exception] = ValueError, **options: Any) -> None:
+    with pytest.raises(kind, match=match):
+        kafkalog.scan(DATA, **options)
+
+
+def test_near_names_are_suggested() -> None:
+    refused(r"unknown column 'offsets', did you mean 'offset'\?; there are key, value", columns=["offsets"])
+    refused(r"did you mean 'timestampType'", columns="timestamptype")
+    refused(r"unknown starting_offsets 'earlyest', did you mean 'earliest'", starting_offsets="earlyest")
+    refused(r"unknown ending_offsets 'latst', did you mean 'latest'", ending_offsets="latst")
+    refused(r"unknown layout 'views', did you mean 'view'", layout="views")
+    refused(r"unknown timestamp_unit 'ns'; there are 'ms', 'us'|did you mean", timestamp_unit="ns")
+
+
+def test_columns() -> None:
+    refused("named twice", columns=["key", "key"])
+    refused("no columns", columns=[])
+    refused("takes names", TypeError, columns=[1])
+    one = kafkalog.read_table(DATA, topics="orders", columns="offset")
+    assert one.column_names == ["offset"]
+
+
+def test_later_versions_options_say_what_is_supported() -> None:
+    refused("not supported in this version; it has 'read_uncommitted'", isolation_level="read_committed")
+    refused("not supported in this version; it has 'raise'", on_corrupt="skip")
+    refused("unknown isolation_level 'serializable'", isolation_level="serializable")
+    refused("unknown on_corrupt 'ignore'", on_corrupt="ignore")
+
+
+def test_numbers() -> None:
+    refused("batch_rows is 0", batch_rows=0)
+    refused("batch_bytes is -1", batch_bytes=-1)
+    refused("threads is 0", threads=0)
+    refused("whole number", TypeError, threads=1.5)
+    refused("number", TypeError, starting_offsets=True)
+    refused("not within", starting_offsets=1 << 63)
+    refused("below zero there is only -2", starting_offsets=-1)
+    refused("below zero there is only -1", ending_offsets=-2)
+    refused("not within", partitions=[-1])
+    refused("takes numbers", TypeError, partitions="0")
+
+
+def test_offsets_by_partition_are_checked() -> None:
+    refused("partition", TypeError, starting_offsets={"orders": 5})
+    refused("whole number", TypeError, starting_offsets={"orders": {0: "5"}})
+    refused("as a topic", TypeError, ending_offsets={1: {0: 5}})
+    refused("nope", starting_offsets={"nope": {0: 5}})
+
+
+def test_a_topic_that_is_not_there_lists_those_that_are() -> None:
+    refused("orders", topics="ordres")
+
+
+def test_datetimes() -> None:
+    moment = datetime(2023, 11, 15, 6, 39, 50, tzinfo=timezone.utc)
+    assert _arguments.timestamp("t", moment) == 1_700_030_390_000
+    plus_two = timezone(timedelta(hours=2))
+    assert _arguments.timestamp("t", moment.astimezone(plus_two)) == 1_700_030_390_000
+    # "at or after" half a millisecond later is the next one
+    assert _arguments.timestamp("t", moment + timedelta(microseconds=1)) == 1_700_030_390_001
+    assert _arguments.timestamp("t", moment + timedelta(microseconds=999)) == 1_700_030_390_001
+    refused("no time zone", starting_timestamp=datetime(2023, 11, 15))  # noqa: DTZ001 - the mistake itself
+    refused("whole number", TypeError, starting_timestamp="2023-11-15")
+
+
+def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA)
+    want = kafkalog.read_table(DATA, topics="orders")
+    assert kafkalog.read_table(str(DATA), topics="orders") == want
+    assert kafkalog.read_table(".", topics="orders") == want
+    assert kafkalog.read_table([DATA], topics="orders") == want
+    assert kafkalog.read_table("orders-0") == want
+    assert kafkalog.read_table(DATA / "orders-0" / "00000000000000000000.log", columns=["segment"])[
+        "segment"
+    ].unique().to_pylist() == ["00000000000000000000.log"]
+    for wrong in ([], [b"x"], b"x", 5, None):
+        with pytest.raises((TypeError, ValueError), match="path"):
+            kafkalog.scan(wrong)  # type: ignore[arg-type]
+
+
+def test_two_log_dirs_that_hold_the_same_partition_are_named(tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    with pytest.raises((ValueError, kafkalog.KafkaLogError)) as caught:
+        kafkalog.scan([DATA, tmp_path])
+    assert str(tmp_path) in str(caught.value)
+    assert str(DATA) in str(caught.value)
