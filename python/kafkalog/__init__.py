@@ -62,10 +62,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import ``kafkalog.spark`` when it is first asked for."""
-    if name == "spark":
-        import importlib
+if not TYPE_CHECKING:  # or every misspelt name would pass for an attribute
 
-        return importlib.import_module("kafkalog.spark")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Import ``kafkalog.spark`` when it is first asked for."""
+        if name == "spark":
+            import importlib
+
+            return importlib.import_module("kafkalog.spark")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

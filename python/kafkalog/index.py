@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _arguments, _core
 
@@ -136,7 +136,7 @@ class OffsetIndex:
         """
         return OffsetPosition(*self._core.lookup(_arguments.integer("target", target)))
 
-    def lookup_many(self, targets: Iterable[int]) -> pa.RecordBatch:
+    def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
         """Look up many offsets.
 
         Parameters
@@ -252,7 +252,7 @@ class TimeIndex:
         """
         return TimestampOffset(*self._core.lookup(_arguments.integer("target", target)))
 
-    def lookup_many(self, targets: Iterable[int]) -> pa.RecordBatch:
+    def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
         """Look up many times.
 
         Parameters
@@ -297,10 +297,10 @@ def _entry(n: int, entries: int) -> int:
     return number
 
 
-def _values(targets: Iterable[int]) -> Iterable[int]:
+def _values(targets: Iterable[Any]) -> Iterable[int]:
     """Give Python's numbers; Arrow arrays iterate as scalars of their own."""
     to_pylist = getattr(targets, "to_pylist", None)
-    return targets if to_pylist is None else to_pylist()
+    return targets if to_pylist is None else list(to_pylist())
 
 
 def _arrow(names: tuple[str, ...], rows: list[OffsetPosition] | list[TimestampOffset]) -> pa.RecordBatch:

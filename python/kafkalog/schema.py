@@ -88,8 +88,8 @@ BATCH_COLUMNS = (
     Column("isTransactional", "bool", "BOOLEAN", "part of a transaction"),
     Column("isControl", "bool", "BOOLEAN", "written by the broker, not by a producer"),
     Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may go; null when not set"),
-    Column("baseTimestamp", "int64", "BIGINT", "from which the records' timestamps are counted"),
-    Column("maxTimestamp", "int64", "BIGINT", "the largest of them"),
+    Column("baseTimestamp", "timestamp", "TIMESTAMP", "from which the records' timestamps are counted"),
+    Column("maxTimestamp", "timestamp", "TIMESTAMP", "the largest of them"),
     Column("timestampType", "int32", "INT", "0 CreateTime, 1 LogAppendTime, -1 none"),
     Column("size", "int32", "INT", "bytes on disk, header included"),
     Column("magic", "int8", "TINYINT", "record format: 0, 1 or 2"),
@@ -111,8 +111,8 @@ def _arrow_type(column: Column, layout: Layout, unit: TimestampUnit) -> pa.DataT
         value = pa.binary_view() if layout == "view" else pa.binary()
         key = pa.string_view() if layout == "view" else pa.string()
         return pa.list_(pa.struct([pa.field("key", key), pa.field("value", value)]))
-    if column.arrow == "binary" and layout == "view":
-        return pa.binary_view()
+    if column.arrow in {"binary", "string"} and layout == "view":
+        return pa.binary_view() if column.arrow == "binary" else pa.string_view()
     plain: pa.DataType = getattr(pa, f"{column.arrow}_" if column.arrow == "bool" else column.arrow)()
     return plain
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
 import kafkalog
 from kafkalog import _arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
+
+from kafkalog.cli.main import COMMANDS
+from kafkalog.schema import RECORD_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,3 +33,45 @@ def test_the_first_command_is_the_main_job() -> None:
     first = commands(blocks()[0])
     assert first == ["python3 tests/main_job.py"]
     assert (ROOT / first[0].split()[1]).is_file()
+
+
+def examples(*, spark: bool) -> list[str]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return [code for code in found if ("pyspark" in code) == spark]
+
+
+@pytest.mark.parametrize("code", examples(spark=False), ids=lambda code: code.splitlines()[2])
+def test_examples_run(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - the examples themselves
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("code", examples(spark=True), ids=["spark"])
+def test_spark_examples_run(code: str) -> None:
+    """In a process of its own: a session is made, and it ends with the process."""
+    check = "print(fast.count(), same.count(), fast.columns)\nspark.stop()\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + check],
+        cwd=ROOT,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[0] == "880 880 ['value', 'offset']"
+
+
+def test_columns_are_those_of_the_table() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("| column | type |") :].split("\n\n")[0]
+    named = [name.strip() for line in table.splitlines()[2:] for name in line.split("|")[1].split(",")]
+    assert named == [column.name for column in RECORD_COLUMNS]
+
+
+def test_commands_are_those_there_are() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `kafkalog (\w+)", text, flags=re.MULTILINE) == list(COMMANDS)

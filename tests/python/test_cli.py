@@ -1,0 +1,394 @@
+"""The command line, as a user runs it: output, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog.cli._format import Format
+from kafkalog.cli._text import text_of
+from kafkalog.cli.main import COMMANDS, main
+
+CASE = corpus.GOLDEN / "clean-restarts"
+DATA = CASE / "data-1"
+CORRUPT = corpus.GOLDEN / "corrupt"
+
+
+def kafkalog_(*words: str | Path) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "kafkalog", *map(str, words)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120)
+
+
+def out(*words: str | Path) -> str:
+    done = kafkalog_(*words)
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr
+    return done.stdout.decode()
+
+
+def fails(code: int, *words: str | Path) -> str:
+    """Run what fails; give the one line."""
+    done = kafkalog_(*words)
+    said = done.stderr.decode()
+    assert done.returncode == code, said
+    assert "Traceback" not in said
+    assert said.startswith("kafkalog: ")
+    assert said.count("\n") == 1, said
+    return said
+
+
+def orders() -> corpus.Columns:
+    answers = CASE / "expected" / "orders-0"
+    return corpus.expected_records(corpus.Partition(DATA / "orders-0", answers, "orders", 0, "live"))
+
+
+# Exit codes and errors
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    assert "usage: kafkalog" in out(command, "--help")
+
+
+def test_version_and_list_of_commands() -> None:
+    assert out("--version").startswith("kafkalog ")
+    listed = out("--help")
+    assert all(f"  {command} " in listed for command in COMMANDS)
+
+
+def test_wrong_usage_is_2() -> None:
+    for words in ([], ["nope"], ["ls"], ["cat", DATA, "--nope"], ["offsets", DATA, "--time", "soon"]):
+        done = kafkalog_(*words)
+        assert done.returncode == 2, words
+        assert b"Traceback" not in done.stderr
+    assert "events, ledger, orders" in fails(2, "cat", DATA, "-t", "nope")
+    assert "%q" in fails(2, "cat", DATA, "-t", "orders", "-f", "%q")
+    assert "-t" in fails(2, "cat", DATA)
+
+
+def test_damage_is_1() -> None:
+    said = fails(1, "cat", CORRUPT / "flipped-bit" / "t-0")
+    assert "00000000000000000000.log: byte " in said
+    assert "expected" in said
+
+
+def test_a_wrong_path_is_3(tmp_path: Path) -> None:
+    for command in ("ls", "stats", "offsets", "cat"):
+        words = [command, tmp_path / "nothing", *(["-t", "x"] if command == "cat" else [])]
+        assert "nothing: No such file or directory" in fails(3, *words)
+    assert "nothing" in fails(3, "export", tmp_path / "nothing", tmp_path / "out")
+
+
+def test_debug_shows_where() -> None:
+    done = kafkalog_("cat", CORRUPT / "flipped-bit" / "t-0", "--debug")
+    assert done.returncode == 1
+    assert b"Traceback" in done.stderr
+    assert b"CorruptRecordError" in done.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    for words in (
+        f"cat {DATA} -t orders -J",
+        f"cat {DATA} -t orders",
+        f"dump --files {DATA}/orders-0/00000000000000000000.log --print-data-log",
+    ):
+        command = f"'{sys.executable}' -m kafkalog {words} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, timeout=120)
+        assert (done.stdout, done.stderr) == (b"0\n", b""), words
+
+
+def test_a_full_disk_is_3() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "kafkalog", "offsets", str(DATA)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=120)
+    assert done.returncode == 3
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_main_can_be_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["offsets", str(DATA), "--topic", "orders"]) == 0
+    assert capsys.readouterr().out == "orders:0:880\n"
+    assert main(["offsets", str(DATA), "--topic", "nope"]) == 1
+    assert main(["--nope"]) == 2
+
+
+# ls, stats, offsets
+
+
+def test_ls() -> None:
+    lines = out("ls", CASE / "data-0").splitlines()
+    assert lines[0].split()[:4] == ["topic", "partition", "state", "segment"]
+    events = [line.split() for line in lines if line.startswith("events ") and line.split()[1] == "0"]
+    assert [(row[3], row[4], row[5]) for row in events] == [
+        ("00000000000000000000.log", "0", "364"),
+        ("00000000000000000364.log", "364", "586"),
+        ("00000000000000000586.log", "586", "808"),
+        ("00000000000000000808.log", "808", "880"),
+    ]
+    assert events[0][7] == "2023-11-15T06:39:17.658Z"
+
+
+def test_ls_json() -> None:
+    parts = [json.loads(line) for line in out("ls", DATA, "-J", "-t", "orders").splitlines()]
+    assert [(part["topic"], part["partition"], part["logStartOffset"], part["logEndOffset"]) for part in parts] == [
+        ("orders", 0, 0, 880)
+    ]
+    assert sum(segment["size"] for segment in parts[0]["segments"]) == parts[0]["size"]
+    assert [segment["active"] for segment in parts[0]["segments"]] == [False] * 5 + [True]
+
+
+def test_stats() -> None:
+    lines = out("stats", DATA).splitlines()
+    assert [line.split()[:8] for line in lines[1:]][-1] == ["orders", "0", "6", "82184", "38", "880", "0", "880"]
+    part = json.loads(out("stats", DATA, "-J", "-t", "ledger"))
+    assert (part["batches"], part["records"], part["controlBatches"]) == (207, 954, 47)
+    assert len(part["segments"]) == 14
+
+
+def test_stats_goes_on_behind_a_damaged_partition() -> None:
+    done = kafkalog_("stats", CORRUPT / "huge-length")
+    assert done.returncode == 1
+    assert b"huge-length" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_offsets() -> None:
+    assert out("offsets", DATA) == "__transaction_state:1:95\nevents:1:880\nledger:0:954\norders:0:880\n"
+    assert (
+        out("offsets", DATA, "--exclude-internal-topics", "--time", "earliest")
+        == "events:1:0\nledger:0:0\norders:0:0\n"
+    )
+    assert out("offsets", DATA, "--topic", "ord.*,led.+") == "ledger:0:954\norders:0:880\n"
+    assert out("offsets", DATA, "--topic", "orders", "--time", "-2") == "orders:0:0\n"
+    found = kafkalog.PartitionLog(DATA / "orders-0").offset_for_timestamp(1_700_030_390_000)
+    assert found is not None
+    assert out("offsets", DATA, "--topic", "orders", "--time", "1700030390000") == f"orders:0:{found.offset}\n"
+    assert out("offsets", DATA, "--topic", "orders", "--time", "99999999999999") == ""
+    assert out("offsets", DATA / "orders-0") == "orders:0:880\n"
+    assert "no topic-partition" in fails(1, "offsets", DATA, "--topic", "nope")
+    assert "no topic-partition" in fails(1, "offsets", DATA, "--partitions", "9")
+
+
+def test_offsets_of_max_timestamp_as_kafka_answers() -> None:
+    with gzip.open(CASE / "expected" / "orders-0" / "lookup-time.jsonl.gz", "rt") as lines:
+        special = next(line for line in map(json.loads, lines) if line.get("special") == "max_timestamp")
+    assert out("offsets", DATA, "--topic", "orders", "--time", "max-timestamp") == f"orders:0:{special['offset']}\n"
+
+
+# cat
+
+
+def test_cat_format() -> None:
+    want = orders()
+    text = kafkalog_("cat", DATA, "-t", "orders", "-f", r"%t\t%p\t%o\t%T\t%K\t%S\x7c%%\n").stdout.decode().splitlines()
+    assert text == [
+        f"orders\t0\t{offset}\t{timestamp}\t{key}\t{value}|%"
+        for offset, timestamp, key, value in zip(
+            want["offset"], want["timestamp"], want["keySize"], want["valueSize"], strict=True
+        )
+    ]
+
+
+def test_cat_gives_bytes_as_they_are() -> None:
+    want = orders()
+    assert kafkalog_("cat", DATA, "-t", "orders", "-D", "").stdout == b"".join(v or b"" for v in want["value"])
+    keyed = kafkalog_("cat", DATA, "-t", "orders", "-K", ":", "-Z", "-c", "50").stdout
+    assert keyed == b"".join(
+        (b"NULL" if k is None else k) + b":" + (b"NULL" if v is None else v) + b"\n"
+        for k, v in zip(want["key"][:50], want["value"][:50], strict=True)
+    )
+    sizes = kafkalog_("cat", DATA, "-t", "orders", "-f", "%R").stdout
+    assert sizes == b"".join(n.to_bytes(4, "big", signed=True) for n in want["valueSize"])
+
+
+def test_cat_json_is_kcats_envelope() -> None:
+    want = orders()
+    rows = [json.loads(line) for line in out("cat", DATA, "-t", "orders", "-J").splitlines()]
+    assert [row["offset"] for row in rows] == want["offset"]
+    for n, row in enumerate(rows):
+        assert {"topic", "partition", "offset", "tstype", "ts", "broker", "key", "payload"} <= set(row)
+        assert row["ts"] == want["timestamp"][n]
+        assert row["tstype"] == "create"
+        assert row["payload"] == text_of(want["value"][n])
+        assert row.get("headers") == (
+            [each for h in want["headers"][n] for each in (h["key"], text_of(h["value"]))]
+            if want["headers"][n]
+            else None
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (["-o", "877"], [877, 878, 879]),
+        (["-o", "-2"], [878, 879]),
+        (["-o", "-5", "-c", "2"], [875, 876]),
+        (["-o", "-5000", "-c", "1"], [0]),
+        (["-o", "beginning", "-c", "1"], [0]),
+        (["-o", "end"], []),
+        (["-o", "880"], []),
+        (["-c", "0"], []),
+        (["-p", "0", "-c", "1"], [0]),
+    ],
+)
+def test_cat_offsets(options: list[str], offsets: list[int]) -> None:
+    assert out("cat", DATA, "-t", "orders", "-f", r"%o\n", *options).split() == [str(n) for n in offsets]
+
+
+def test_cat_from_and_until_a_time() -> None:
+    log = kafkalog.PartitionLog(DATA / "orders-0")
+    start, end = 1_700_030_385_000, 1_700_030_390_000
+    first, last = log.offset_for_timestamp(start), log.offset_for_timestamp(end)
+    assert first is not None
+    assert last is not None
+    got = out("cat", DATA, "-t", "orders", "-f", r"%o\n", "-o", f"s@{start}", "-o", f"e@{end}").split()
+    assert got == [str(n) for n in range(first.offset, last.offset)]
+
+
+def test_cat_of_a_partitions_folder_needs_no_topic() -> None:
+    assert out("cat", DATA / "orders-0", "-c", "1", "-f", "%t") == "orders"
+
+
+def test_format_escapes() -> None:
+    assert Format(r"a\tb\\c\x41\101\q").line(()) == b"a\tb\\cAAq"
+    assert Format("%h").line(([{"key": "a", "value": b"1"}, {"key": "a", "value": None}],)) == b"a=1,a=NULL"
+    assert Format("%h").line((None,)) == b""
+    assert Format("%s%o%s").columns == ("value", "offset")
+    for wrong in ("%", "%x"):
+        with pytest.raises(ValueError, match="unknown token"):
+            Format(wrong)
+
+
+def test_text_is_without_loss() -> None:
+    assert [text_of(data) for data in (None, b"", b"a", b"\xff", b"base64:")] == [
+        None,
+        "",
+        "a",
+        "base64:/w==",
+        "base64:YmFzZTY0Og==",
+    ]
+
+
+# export
+
+
+def exported(tmp_path: Path, form: str, *words: str) -> dict[str, Path]:
+    target = tmp_path / form
+    done = kafkalog_("export", CASE / "data-0", DATA, target, "--format", form, *words)
+    assert done.returncode == 0, done.stderr
+    assert b"3667 records in 6" in done.stderr, "no bar, one line"
+    assert done.stderr.count(b"\n") == 1
+    found = {file.stem: file for file in target.iterdir()}
+    assert set(found) == {"events-0", "events-1", "events-2", "ledger-0", "orders-0", "state-0"}
+    return found
+
+
+def read(path: Path, form: str) -> pa.Table:
+    if form == "parquet":
+        return pq.ParquetFile(path).read()
+    with pa.OSFile(str(path), "rb") as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_export_tables(tmp_path: Path, form: str) -> None:
+    for name, file in exported(tmp_path, form).items():
+        topic, partition = name.split("-")
+        folder = next(d for d in (CASE / "data-0" / name, DATA / name) if d.is_dir())
+        want = kafkalog.read_table(folder)
+        got = read(file, form)
+        assert got.column_names == want.column_names
+        assert got.to_pylist() == want.to_pylist(), f"{topic}-{partition}"
+
+
+def _undone(row: dict[str, Any]) -> tuple[Any, ...]:
+    def data(text: str | None) -> bytes | None:
+        return None if text is None else base64.b64decode(text)
+
+    headers = row["headers"] and [{"key": h["key"], "value": data(h["value"])} for h in row["headers"]]
+    return data(row["key"]), data(row["value"]), row["offset"], row["timestampType"], headers
+
+
+def test_export_json_lines(tmp_path: Path) -> None:
+    want = orders()
+    rows = [json.loads(line) for line in exported(tmp_path, "jsonl")["orders-0"].read_text().splitlines()]
+    assert [_undone(row) for row in rows] == list(
+        zip(*(want[n] for n in ("key", "value", "offset", "timestampType", "headers")), strict=True)
+    )
+    assert rows[0]["timestamp"] == "2023-11-15T06:39:04.941Z"
+
+
+def test_export_csv(tmp_path: Path) -> None:
+    want = orders()
+    with exported(tmp_path, "csv", "--text")["orders-0"].open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["value"] for row in rows] == [text_of(value) or "" for value in want["value"]]
+    assert [int(row["offset"]) for row in rows] == want["offset"]
+    first = next(n for n, headers in enumerate(want["headers"]) if headers)
+    assert [h["key"] for h in json.loads(rows[first]["headers"])] == [h["key"] for h in want["headers"][first]]
+
+
+def test_export_one_file_and_a_selection(tmp_path: Path) -> None:
+    file = tmp_path / "some.parquet"
+    done = kafkalog_(
+        "export", DATA, file, "-t", "orders", "--columns", "offset,value", "--from", "2023-11-15T06:39:50Z"
+    )
+    assert done.returncode == 0, done.stderr
+    want = kafkalog.read_table(DATA, topics="orders", columns=["offset", "value"], starting_timestamp=1_700_030_390_000)
+    assert pq.ParquetFile(file).read().to_pylist() == want.to_pylist()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["some.parquet"]
+
+
+def test_export_replaces_nothing_unless_told(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_text("mine")
+    assert "File exists" in fails(3, "export", DATA, file, "-t", "orders")
+    assert file.read_text() == "mine"
+    assert kafkalog_("export", DATA, file, "-t", "orders", "--overwrite").returncode == 0
+    assert file.read_text().startswith("key,value,")
+
+
+def test_export_of_damage_leaves_no_half_file(tmp_path: Path) -> None:
+    fails(1, "export", CORRUPT / "flipped-bit" / "t-0", tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_export_keeps_out_of_what_it_reads(tmp_path: Path) -> None:
+    assert "only read" in fails(2, "export", DATA, DATA / "out")
+    assert not (DATA / "out").exists()
+
+
+def test_export_shows_a_bar_on_a_terminal_only(tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "kafkalog", "export", str(DATA), str(tmp_path / "out")]
+    with subprocess.Popen(command, stderr=terminal, env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(terminal)
+        said = b""
+        while True:
+            try:
+                piece = os.read(controller, 65_536)
+            except OSError:
+                break
+            if not piece:
+                break
+            said += piece
+        assert running.wait(60) == 0
+    os.close(controller)
+    assert b"\x1b[K" in said
+    assert b"2667 records" in said

@@ -1,0 +1,127 @@
+"""``LogDir`` and ``PartitionLog`` beyond what the corpus walk shows."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import corpus
+import kafkalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASE = corpus.GOLDEN / "clean-restarts"
+DATA = CASE / "data-1"
+
+
+def test_log_dir() -> None:
+    dirs = kafkalog.LogDir(DATA)
+    assert dirs.topics == ["__transaction_state", "events", "ledger", "orders"]
+    assert [(log.topic, log.partition) for log in dirs] == [
+        ("__transaction_state", 1),
+        ("events", 1),
+        ("ledger", 0),
+        ("orders", 0),
+    ]
+    assert [log.partition for log in dirs.partitions("orders")] == [0]
+    assert dirs.partitions("nope") == []
+    assert len(dirs) == 4
+    assert ("orders", 0) in dirs
+    assert ("orders", 1) not in dirs
+    assert dirs["orders", 0].log_end_offset == 880
+    assert dirs.meta is not None
+    assert dirs.meta["node.id"] == "1"
+    assert ("orders", 0, 880) in dirs.checkpoints["recovery-point-offset-checkpoint"]
+    assert repr(dirs) == f"kafkalog.LogDir({str(DATA)!r})"
+    assert dirs.path == str(DATA)
+
+
+def test_what_is_not_there_lists_what_is() -> None:
+    dirs = kafkalog.LogDir(DATA)
+    with pytest.raises(KeyError, match="there are __transaction_state, events, ledger, orders"):
+        dirs["nope", 0]
+    with pytest.raises(KeyError, match="no partition 5 of topic 'orders' here; there are 0"):
+        dirs["orders", 5]
+
+
+def test_inactive_folders_are_listed_and_read_only_when_asked_for(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    tag = "0123456789abcdef0123456789abcdef"
+    for state, partition in (("delete", 1), ("future", 2), ("stray", 3)):
+        shutil.copytree(DATA / "orders-0", tmp_path / f"orders-{partition}.{tag}-{state}")
+    dirs = kafkalog.LogDir(tmp_path)
+    states = [(folder.partition, folder.state) for folder in dirs.folders]
+    assert sorted(states) == [(0, "live"), (1, "delete"), (2, "future"), (3, "stray")]
+    assert len(dirs) == 1
+    assert kafkalog.read_table(tmp_path, columns="offset").num_rows == 880
+    assert kafkalog.read_table(tmp_path, columns="offset", include_inactive=True).num_rows == 4 * 880
+    named = kafkalog.read_table(tmp_path / f"orders-1.{tag}-delete", columns=["topic", "partition"])
+    assert named.num_rows == 880
+    assert named["topic"].unique().to_pylist() == ["orders"]
+    assert named["partition"].unique().to_pylist() == [1]
+
+
+def test_partition() -> None:
+    log = kafkalog.PartitionLog(DATA / "orders-0")
+    assert log.path == str(DATA / "orders-0")
+    assert [segment.base_offset for segment in log.segments] == [0, 145, 331, 476, 588, 818]
+    assert [segment.is_active for segment in log.segments] == [False] * 5 + [True]
+    assert log.size == sum(file.stat().st_size for file in (DATA / "orders-0").glob("*.log"))
+    assert log.other_files["leader-epoch-checkpoint"] > 0
+    assert log.leader_epochs[0].start_offset == 0
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 880, 880)
+    found = log.lookup(500)
+    assert found is not None
+    assert (found.segment_base_offset, found.offset) == (476, 500)
+    assert log.lookup(880) is None
+    with pytest.raises(kafkalog.OffsetOutOfRangeError):
+        log.lookup(881)
+    with pytest.raises(TypeError):
+        log.lookup("5")  # type: ignore[arg-type]
+
+
+def test_times_may_be_datetimes() -> None:
+    log = kafkalog.PartitionLog(DATA / "orders-0")
+    moment = datetime(2023, 11, 15, 6, 39, 50, tzinfo=timezone.utc)
+    assert log.offset_for_timestamp(moment) == log.offset_for_timestamp(1_700_030_390_000) is not None
+    with pytest.raises(ValueError, match="no time zone"):
+        log.offset_for_timestamp(moment.replace(tzinfo=None))
+
+
+def test_exact_times_agree_with_the_index_where_time_goes_forward() -> None:
+    log = kafkalog.PartitionLog(DATA / "orders-0")
+    stamps: list[Any] = log.scan(columns="timestamp").read_all()["timestamp"].cast(pa.int64()).to_pylist()
+    for offset in range(0, 880, 97):
+        exact = log.offset_for_timestamp(stamps[offset], exact=True)
+        want = next((n, t) for n, t in enumerate(stamps) if t >= stamps[offset])
+        assert exact is not None
+        assert (exact.offset, exact.timestamp) == want
+
+
+def test_statistics_add_up() -> None:
+    for folder in (CASE / "data-0" / "state-0", DATA / "ledger-0", DATA / "orders-0"):
+        log = kafkalog.PartitionLog(folder)
+        sums = log.statistics()
+        batches = log.batches(starting_offsets="oldest").read_all()
+        columns: dict[str, list[Any]] = {name: batches[name].to_pylist() for name in batches.column_names}
+        assert sums["batches"] == batches.num_rows == sum(part["batches"] for part in sums["segments"])
+        assert sums["records"] == sum(columns["count"])
+        assert sums["size"] == log.size
+        assert sums["control_batches"] == sum(columns["isControl"])
+        assert sums["max_timestamp"] == pc.max(batches["maxTimestamp"].cast(pa.int64())).as_py()
+        codecs = Counter(columns["compression"])
+        assert {name: tally["batches"] for name, tally in sums["codecs"].items()} == codecs
+        assert sums["producers"] == sorted(set(columns["producerId"]) - {-1})
+        assert sums["log_end_offset"] == log.log_end_offset
+
+
+def test_statistics_of_nothing() -> None:
+    sums = kafkalog.PartitionLog(CASE / "data-0" / "events-2").statistics()
+    assert (sums["batches"], sums["first_offset"], sums["max_timestamp"], sums["codecs"]) == (0, None, None, {})

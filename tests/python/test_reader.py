@@ -1,0 +1,305 @@
+"""``RecordReader`` and the functions that give one."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog.schema import BATCH_COLUMNS, DEFAULT_COLUMNS, RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from kafkalog.typing import Layout
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+LAYOUTS = pytest.mark.parametrize("layout", ["binary", "view"])
+RECORDS = {"events": 880, "ledger": 907, "orders": 880}
+
+
+@pytest.fixture(scope="module")
+def orders() -> corpus.Columns:
+    """What Kafka read in one partition without control records."""
+    folder = DATA / "orders-0"
+    answers = corpus.GOLDEN / "clean-restarts" / "expected" / "orders-0"
+    return corpus.expected_records(corpus.Partition(folder, answers, "orders", 0, "live"))
+
+
+def scan(**options: Any) -> kafkalog.RecordReader:
+    return kafkalog.scan(DATA, **options)
+
+
+def queried(query: str, reader: kafkalog.RecordReader) -> list[Any]:
+    """Ask DuckDB, which finds ``reader`` by its name here."""
+    assert reader is not None
+    relation: Any = duckdb.sql(query)
+    rows: list[Any] = relation.fetchall()
+    return rows
+
+
+def test_default_columns_and_rows(orders: corpus.Columns) -> None:
+    table = kafkalog.read_table(DATA, topics="orders")
+    assert tuple(table.column_names) == DEFAULT_COLUMNS
+    assert table["offset"].to_pylist() == orders["offset"]
+    assert table["value"].to_pylist() == orders["value"]
+    assert table["timestamp"].cast(pa.int64()).to_pylist() == orders["timestamp"]
+    assert table["headers"].to_pylist() == orders["headers"]
+
+
+def test_rows_come_by_topic_partition_offset() -> None:
+    table = kafkalog.read_table(
+        [DATA, DATA.parent / "data-0"], columns=["topic", "partition", "offset"], threads=3, batch_rows=100
+    )
+    keys = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    assert keys == sorted(keys)
+    assert {topic for topic, _, _ in keys} == {"events", "ledger", "orders", "state"}, "internal topics are left out"
+
+
+def test_internal_topics_are_read_when_named_matched_or_given_by_path() -> None:
+    named = kafkalog.read_table(DATA, topics="__transaction_state").num_rows
+    matched = kafkalog.read_table(DATA, topic_pattern="__trans.*").num_rows
+    by_path = kafkalog.read_table(DATA / "__transaction_state-1").num_rows
+    assert named == matched == by_path == 95
+
+
+@LAYOUTS
+def test_every_column_in_any_order(layout: Layout) -> None:
+    names = [column.name for column in RECORD_COLUMNS]
+    whole = scan(columns=names, layout=layout).read_all()
+    whole.validate(full=True)
+    backwards = scan(columns=names[::-1], layout=layout).read_all()
+    assert backwards.select(names) == whole
+    for name in names:
+        assert scan(columns=name, layout=layout).read_all()[name].equals(whole[name]), name
+
+
+@LAYOUTS
+def test_taken_by_others_through_the_protocol(layout: Layout, orders: corpus.Columns) -> None:
+    want = list(zip(orders["offset"], orders["key"], orders["value"], strict=True))
+    options: dict[str, Any] = {"topics": "orders", "columns": ["offset", "key", "value"], "layout": layout}
+
+    table = pa.table(scan(**options))
+    table.validate(full=True)
+    assert list(zip(*(c.to_pylist() for c in table.columns), strict=True)) == want
+    assert pl.DataFrame(scan(**options)).rows() == want
+    reader = scan(**options)
+    assert queried('select "offset", key, value from reader order by "offset"', reader) == want
+    if hasattr(pd.DataFrame, "from_arrow"):
+        frame = pd.DataFrame.from_arrow(scan(**options))
+        assert list(frame["offset"]) == orders["offset"]
+        assert list(frame["value"].dropna()) == [value for value in orders["value"] if value is not None]
+
+
+def test_duckdb_may_ask_for_some_columns_and_rows() -> None:
+    reader = scan()
+    counted = queried("select topic, count(*) from reader group by topic order by topic", reader)
+    assert counted == sorted(RECORDS.items())
+    reader = scan()
+    assert queried("select partition from reader limit 3", reader) == [(1,)] * 3
+
+
+def test_iterates_once() -> None:
+    reader = scan(topics="orders", batch_rows=100)
+    batches = list(reader)
+    assert [batch.num_rows for batch in batches] == [100] * 8 + [80]
+    assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+    assert list(reader) == []
+
+
+def test_the_rest_of_an_iteration_is_a_stream() -> None:
+    reader = scan(topics="orders", batch_rows=100, columns="offset")
+    first = next(reader)
+    rest = pa.table(reader)
+    assert first["offset"].to_pylist() + rest["offset"].to_pylist() == list(range(880))
+
+
+def test_taking_the_stream_twice_is_an_error() -> None:
+    reader = scan()
+    pa.table(reader)
+    with pytest.raises(ValueError, match="already"):
+        pa.table(reader)
+    with pytest.raises(ValueError, match="already"):
+        next(reader)
+
+
+def test_closed() -> None:
+    with scan(batch_rows=10) as reader:
+        kept = next(reader)
+    for use in (reader.read_all, lambda: next(reader), reader.__arrow_c_stream__):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    reader.close()
+    assert reader.schema.names == list(DEFAULT_COLUMNS)
+    assert "closed" in repr(reader)
+    kept.validate(full=True)
+
+
+def test_views_outlive_the_reader_and_the_file(tmp_path: Any) -> None:
+    import shutil
+
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    with kafkalog.scan(tmp_path, layout="view", columns=["value"]) as reader:
+        table = reader.read_all()
+    shutil.rmtree(tmp_path / "orders-0")
+    del reader
+    gc.collect()
+    table.validate(full=True)
+    assert table["value"].cast(pa.binary()) == kafkalog.read_table(DATA, topics="orders", columns="value")["value"]
+
+
+@LAYOUTS
+def test_buffers_are_aligned(layout: Layout) -> None:
+    columns = ["offset", "timestamp", "key", "value", "partition"]
+    for batch in scan(layout=layout, batch_rows=999, columns=columns):
+        for column in batch.columns:
+            # Views may point anywhere into the file; what is fixed in width may not.
+            fixed = column.buffers()[:2]
+            assert all(buffer is None or buffer.address % 64 == 0 for buffer in fixed)
+
+
+def test_requested_schema() -> None:
+    def taken(*fields: tuple[str, pa.DataType], **options: Any) -> pa.Table:
+        reader = scan(topics="orders", columns=[name for name, _ in fields], **options)
+        return pa.RecordBatchReader.from_stream(reader, schema=pa.schema(list(fields))).read_all()
+
+    plain = kafkalog.read_table(DATA, topics="orders", columns=["offset", "timestamp", "value"])
+    for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        table = taken(("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("value", kind))
+        assert table.schema.types == [pa.int64(), pa.timestamp("us", "UTC"), kind]
+        assert table["value"].cast(pa.binary()) == plain["value"]
+        assert table["timestamp"] == plain["timestamp"].cast(pa.timestamp("us", "UTC"))
+    assert taken(("offset", pa.int32())).schema.types == [pa.int32()]
+
+
+def test_schema_is_told_before_and_without_reading() -> None:
+    reader = scan()
+    assert pa.schema(reader) == reader.schema
+    assert reader.metrics["bytes"] == 0
+    assert reader.read_all().schema == reader.schema
+
+
+def test_metrics() -> None:
+    reader = scan(topics="orders", threads=2)
+    table = reader.read_all()
+    assert reader.metrics["records"] == table.num_rows == 880
+    assert reader.metrics["batches"] == 38
+    size = sum(file.stat().st_size for file in (DATA / "orders-0").glob("*.log"))
+    assert reader.metrics["bytes"] == size
+
+
+def test_lost_is_empty_and_has_its_columns() -> None:
+    lost = scan().lost
+    assert lost.num_rows == 0
+    assert lost.column_names == [
+        "topic",
+        "partition",
+        "segment",
+        "position",
+        "endPosition",
+        "firstOffset",
+        "lastOffset",
+        "reason",
+    ]
+
+
+def test_offsets_are_inclusive_and_exclusive() -> None:
+    def offsets(**options: Any) -> list[int]:
+        table = kafkalog.read_table(DATA, topics="orders", columns="offset", **options)
+        found: list[Any] = table["offset"].to_pylist()
+        return found
+
+    assert offsets(starting_offsets=870) == list(range(870, 880))
+    assert offsets(ending_offsets=3) == [0, 1, 2]
+    assert offsets(starting_offsets={"orders": {0: 877}}, ending_offsets={"orders": {0: 879}}) == [877, 878]
+    assert offsets(starting_offsets={"orders": {0: -2}}, ending_offsets={"orders": {0: -1}}) == list(range(880))
+    assert offsets(starting_offsets=-2, ending_offsets=-1) == list(range(880))
+    assert offsets(starting_offsets="oldest", ending_offsets="high_watermark") == list(range(880))
+
+
+def test_times_follow_list_offsets(orders: corpus.Columns) -> None:
+    log = kafkalog.PartitionLog(DATA / "orders-0")
+    start, end = orders["timestamp"][400], orders["timestamp"][700]
+    first, last = log.offset_for_timestamp(start), log.offset_for_timestamp(end)
+    assert first is not None
+    assert last is not None
+    table = log.scan(columns="offset", starting_timestamp=start, ending_timestamp=end).read_all()
+    assert table["offset"].to_pylist() == list(range(first.offset, last.offset))
+
+
+def test_control_records() -> None:
+    without = kafkalog.read_table(DATA, topics="ledger", columns=["offset"])
+    all_of_them = kafkalog.read_table(DATA, topics="ledger", columns=["isControl", "controlType"], include_control=True)
+    assert without.num_rows == 907
+    assert all_of_them.num_rows == 954
+    kinds = all_of_them.filter(all_of_them["isControl"])["controlType"]
+    assert set(kinds.to_pylist()) <= {"COMMIT", "ABORT"}
+    assert len(kinds) == 47
+
+
+def test_microseconds() -> None:
+    ms = kafkalog.read_table(DATA, columns="timestamp")["timestamp"]
+    us = kafkalog.read_table(DATA, columns="timestamp", timestamp_unit="us")["timestamp"]
+    assert us.type == pa.timestamp("us", "UTC")
+    assert us == ms.cast(us.type)
+
+
+def test_unchecked_reads_over_a_flipped_bit() -> None:
+    folder = corpus.GOLDEN / "corrupt" / "flipped-crc" / "t-0"
+    with pytest.raises(kafkalog.CorruptRecordError):
+        kafkalog.read_table(folder)
+    assert kafkalog.read_table(folder, check_crcs=False).num_rows == 10
+
+
+def test_batches_in_dump_log_words() -> None:
+    table = kafkalog.scan_batches(DATA, topics=["orders", "events"]).read_all()
+    assert table.column_names == [column.name for column in BATCH_COLUMNS]
+    assert table.num_rows == 33 + 38
+    assert table["isValid"].to_pylist() == [True] * 71
+    assert kafkalog.scan_batches(DATA, check_crcs=False).read_all()["isValid"].null_count == 33 + 38 + 207
+
+
+def test_the_interpreter_is_free_while_decoding() -> None:
+    """Two threads read at once, and the stop of one is heard by the other: nothing is held across a batch."""
+    tables: list[pa.Table] = []
+
+    def read() -> None:
+        tables.append(kafkalog.read_table(DATA, layout="view"))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tables) == 4
+    assert all(table == tables[0] for table in tables)
+
+
+def test_a_source_is_left_as_it_was(tmp_path: Any) -> None:
+    import hashlib
+    import shutil
+
+    def state() -> dict[str, tuple[int, str]]:
+        return {
+            str(file): (
+                file.stat().st_mtime_ns,
+                hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "",
+            )
+            for file in sorted(tmp_path.rglob("*"))
+        }
+
+    shutil.copytree(DATA, tmp_path / "data-1")
+    before = state()
+    kafkalog.read_table(tmp_path / "data-1", layout="view", threads=2)
+    kafkalog.scan_batches(tmp_path / "data-1").read_all()
+    for log in kafkalog.LogDir(tmp_path / "data-1"):
+        log.statistics()
+        log.lookup(log.log_start_offset)
+        log.offset_of_max_timestamp()
+    assert state() == before

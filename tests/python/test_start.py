@@ -1,0 +1,74 @@
+"""Importing costs little: nothing heavy comes in before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import corpus
+import kafkalog
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+
+
+def loaded_after(code: str) -> set[str]:
+    """Give the modules that a fresh interpreter has loaded after some code."""
+    program = f"import sys\n{code}\nprint('\\n'.join(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import kafkalog",
+        "import kafkalog; kafkalog.spark",
+        "import kafkalog.schema, kafkalog.typing, kafkalog.errors",
+        "from kafkalog.cli.main import main; main(['--help'])",
+        f"from kafkalog.cli.main import main; main(['ls', {str(DATA)!r}])",
+        f"from kafkalog.cli.main import main; main(['stats', {str(DATA)!r}, '-J'])",
+        f"from kafkalog.cli.main import main; main(['offsets', {str(DATA)!r}])",
+        f"import kafkalog; kafkalog.scan({str(DATA)!r}).__arrow_c_schema__()",
+        f"import kafkalog; kafkalog.PartitionLog({str(DATA / 'orders-0')!r}).lookup(5)",
+    ],
+)
+def test_no_pyarrow_and_no_pyspark(code: str) -> None:
+    assert not loaded_after(code) & {"pyarrow", "pyspark", "numpy", "pandas"}
+
+
+def test_polars_takes_a_reader_without_pyarrow() -> None:
+    modules = loaded_after(f"import kafkalog, polars; assert polars.DataFrame(kafkalog.scan({str(DATA)!r})).height")
+    assert "pyarrow" not in modules
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    for name in kafkalog.__all__:
+        assert hasattr(kafkalog, name)
+        if not name.startswith("__") and name != "build_profile":
+            assert (getattr(kafkalog, name).__doc__ or "").strip(), name
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = kafkalog.nope  # type: ignore[attr-defined]
+
+
+def test_public_methods_are_documented() -> None:
+    for name in kafkalog.__all__:
+        member = getattr(kafkalog, name)
+        if not isinstance(member, type):
+            continue
+        for method, value in vars(member).items():
+            if not method.startswith("_"):
+                assert (getattr(value, "__doc__", "") or "").strip(), f"{name}.{method}"
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    from importlib import metadata
+
+    try:
+        version = metadata.version("kafkalog")
+    except metadata.PackageNotFoundError:
+        pytest.skip("not installed, only on the path")
+    assert kafkalog.__version__ == version
+    assert kafkalog.build_profile in {"release", "debug"}
