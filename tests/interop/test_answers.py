@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import corpus
@@ -128,7 +129,7 @@ def test_records_and_offsets_equal_the_brokers(broker: Broker, tmp_path: Path) -
             folder = broker.folder(topic, partition)
             columns = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
             table = kafkalog.read_table(folder, columns=columns)
-            stamps = table["timestamp"].cast("int64")
+            stamps = table["timestamp"].cast(pa.int64())
             table = table.set_column(3, "timestamp", stamps)
             assert [as_consumed(row) for row in table.to_pylist()] == rows[topic, partition]
             log = kafkalog.PartitionLog(folder)

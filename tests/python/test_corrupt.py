@@ -90,7 +90,7 @@ def test_what_kafka_reads_over_is_read_or_refused(
     except STOPS["either"]:
         return
     table.validate(full=True)
-    counts = kafkalog.scan_batches(folder(case)).read_all()["count"].to_pylist()
+    counts: list[Any] = kafkalog.scan_batches(folder(case)).read_all()["count"].to_pylist()
     assert sum(counts) == table.num_rows
 
 

@@ -180,7 +180,7 @@ def test_requested_schema() -> None:
 
 def test_schema_is_told_before_and_without_reading() -> None:
     reader = scan()
-    assert pa.schema(reader) == reader.schema
+    assert pa.schema(reader) == reader.schema  # type: ignore[arg-type]
     assert reader.metrics["bytes"] == 0
     assert reader.read_all().schema == reader.schema
 
