@@ -27,12 +27,12 @@ use serde_json::Value;
 
 /// The year 2100, which the `late` answers assume.
 const LATE: Duration = Duration::from_secs(4_102_444_800);
-const EARLY: Duration = Duration::ZERO;
+pub const EARLY: Duration = Duration::ZERO;
 
 /// One partition folder and what was expected of it.
-struct Case {
-    folder: PathBuf,
-    expected: PathBuf,
+pub struct Case {
+    pub folder: PathBuf,
+    pub expected: PathBuf,
 }
 
 fn roots() -> Vec<PathBuf> {
@@ -78,7 +78,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut found = Vec::new();
     for case in case_dirs() {
         for dir in log_dirs(&case) {
@@ -99,7 +99,7 @@ fn cases() -> Vec<Case> {
     found
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+pub fn lines(path: &Path) -> Vec<Value> {
     let mut text = String::new();
     let file = File::open(path).unwrap();
     flate2::read::MultiGzDecoder::new(file)
@@ -141,13 +141,13 @@ impl Differences {
 }
 
 /// A copy of a partition folder below a copy of its log dir's own files; `.log` files as old as `modified` says.
-struct Copy {
+pub struct Copy {
     _root: tempfile::TempDir,
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Copy {
-    fn of(folder: &Path, modified: Duration) -> Self {
+    pub fn of(folder: &Path, modified: Duration) -> Self {
         let root = tempfile::tempdir().unwrap();
         let dir = folder.parent().unwrap();
         let copy_files = |from: &Path, to: &Path| {
