@@ -371,6 +371,19 @@ impl Views {
     }
 }
 
+/// Keeps the first bytes of sixteen: as many as the place in the table.
+const MASKS: [u128; 16] = {
+    let mut masks = [0; 16];
+    let mut rest: &mut [u128] = &mut masks;
+    let mut mask = 0u128;
+    while let Some((first, others)) = rest.split_first_mut() {
+        *first = mask;
+        mask = mask << 8 | 0xff;
+        rest = others;
+    }
+    masks
+};
+
 /// The 16 bytes for `len` bytes at `start`. `None`: out of bounds.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
@@ -381,8 +394,7 @@ impl Views {
 fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Option<u128> {
     if len <= INLINE {
         if let Some(bytes) = source.get(start..).and_then(<[u8]>::first_chunk::<16>) {
-            let mask = u128::MAX.wrapping_shr(128u32.wrapping_sub(len.wrapping_mul(8)).min(127))
-                >> u32::from(len == 0);
+            let mask = MASKS.get(len as usize & 15).copied().unwrap_or_default();
             return Some((u128::from_le_bytes(*bytes) & mask) << 32 | u128::from(len));
         }
         let bytes = source.get(start..start.checked_add(len as usize)?)?;

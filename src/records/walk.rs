@@ -18,7 +18,7 @@
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::varint::{get_varint, get_varlong};
+use crate::format::varint::{get_varint, get_varlong, zigzag32};
 use crate::types::{Offset, TimestampMs};
 
 /// Where a batch's records are being decoded; stops and resumes at any record.
@@ -65,7 +65,10 @@ impl Walk {
     /// `InvalidRecord` as Kafka's `DefaultRecord.readFrom` and `DefaultRecordBatch.iterator` have it; positions are
     /// relative to `source`.
     pub fn step(&mut self, source: &[u8], out: &mut [RecordSlot]) -> Result<usize> {
-        let Some(records) = source.get(..self.end) else {
+        let Some(records) = source
+            .get(..self.end)
+            .filter(|_| self.end <= u32::MAX as usize)
+        else {
             return Err(Error::invalid(
                 "records",
                 self.at as u64,
@@ -103,41 +106,47 @@ impl Walk {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "the record loop is this")]
     fn common(&self, source: &[u8], start: usize, slot: &mut RecordSlot) -> Option<usize> {
-        // length, attributes, timestamp delta
-        let (length, n) = short_varint(word(source, start)?)?;
+        // length, attributes (a byte), timestamp delta: seven bytes at most
+        let first = word(source, start)?;
+        let (length, n) = short_varint(first)?;
         let body = start.wrapping_add(n);
-        let end = body.wrapping_add(usize::try_from(length).ok()?);
-        if end > self.end {
+        let end = body.wrapping_add(halved(length));
+        if length & 1 != 0 || end > self.end {
             return None;
         }
-        let (timestamp_delta, n) = short_varint(word(source, body.wrapping_add(1))?)?;
-        let at = body.wrapping_add(n).wrapping_add(1);
-        // offset delta, key length
-        let rest = word(source, at)?;
-        let (offset_delta, n) = short_varint(rest)?;
-        let (key_len, m) = short_varint(rest >> n.wrapping_mul(8))?;
+        let (timestamp_delta, m) = short_varint(first >> (n.wrapping_mul(8).wrapping_add(8)))?;
+        let at = body.wrapping_add(m).wrapping_add(1);
+        // offset delta, key length: six bytes at most
+        let second = word(source, at)?;
+        let (offset_delta, n) = short_varint(second)?;
+        let (key_len, m) = short_varint(second >> n.wrapping_mul(8))?;
         let key = at.wrapping_add(n).wrapping_add(m);
-        let at = key.wrapping_add(usize::try_from(key_len.max(0)).ok()?);
-        if at > end {
+        let (key_bytes, key_len) = nullable_length(key_len);
+        let at = key.wrapping_add(key_bytes);
+        if at >= end {
             return None;
         }
         let (value_len, n) = short_varint(word(source, at)?)?;
         let value = at.wrapping_add(n);
-        let at = value.wrapping_add(usize::try_from(value_len.max(0)).ok()?);
+        let (value_bytes, value_len) = nullable_length(value_len);
+        let last = value.wrapping_add(value_bytes);
         // No headers: one zero byte, and it is the record's last.
-        if at.wrapping_add(1) != end || *source.get(at)? != 0 {
+        if last.wrapping_add(1) != end || *source.get(last)? != 0 {
             return None;
         }
+        let timestamp = self
+            .base_timestamp
+            .wrapping_add(i64::from(zigzag32(timestamp_delta)));
         *slot = RecordSlot {
-            offset: self.base_offset.wrapping_add(i64::from(offset_delta)),
-            timestamp: self
-                .append_timestamp
-                .unwrap_or(self.base_timestamp.wrapping_add(i64::from(timestamp_delta))),
-            key_start: u32::try_from(key).ok()?,
-            key_len: key_len.max(-1),
-            value_start: u32::try_from(value).ok()?,
-            value_len: value_len.max(-1),
-            headers_start: u32::try_from(end).ok()?,
+            offset: self
+                .base_offset
+                .wrapping_add(i64::from(zigzag32(offset_delta))),
+            timestamp: self.append_timestamp.unwrap_or(timestamp),
+            key_start: narrow(key),
+            key_len,
+            value_start: narrow(value),
+            value_len,
+            headers_start: narrow(end),
             headers_count: 0,
         };
         Some(end)
@@ -215,21 +224,16 @@ impl Walk {
                 format_args!("{found} by its fields"),
             ));
         }
-        let narrow = |position: usize| {
-            u32::try_from(position).map_err(|_| {
-                Error::invalid("record", start as u64, "a position of 32 bits", position)
-            })
-        };
         *slot = RecordSlot {
             offset: self.base_offset.wrapping_add(i64::from(offset_delta)),
             timestamp: self
                 .append_timestamp
                 .unwrap_or(self.base_timestamp.wrapping_add(timestamp_delta)),
-            key_start: narrow(key_start)?,
+            key_start: narrow(key_start),
             key_len,
-            value_start: narrow(value_start)?,
+            value_start: narrow(value_start),
             value_len,
-            headers_start: narrow(headers_start)?,
+            headers_start: narrow(headers_start),
             headers_count,
         };
         Ok(end)
@@ -260,7 +264,7 @@ fn word(source: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*source.get(at..)?.first_chunk::<8>()?))
 }
 
-/// The varint in the low bytes of a word, if it takes three bytes or fewer, and how many.
+/// The varint in the low bytes of a word, zig-zag still, if it takes three bytes or fewer; and how many.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
@@ -270,16 +274,43 @@ fn word(source: &[u8], at: usize) -> Option<u64> {
     clippy::cast_possible_truncation,
     reason = "the bits above are masked off"
 )]
-fn short_varint(word: u64) -> Option<(i32, usize)> {
+const fn short_varint(word: u64) -> Option<(u32, usize)> {
     let low = word as u32;
-    let (raw, n) = if low & 0x80 == 0 {
-        (low & 0x7f, 1)
+    if low & 0x80 == 0 {
+        Some((low & 0x7f, 1))
     } else if low & 0x8000 == 0 {
-        (low & 0x7f | (low & 0x7f00) >> 1, 2)
+        Some((low & 0x7f | (low & 0x7f00) >> 1, 2))
     } else if low & 0x80_0000 == 0 {
-        (low & 0x7f | (low & 0x7f00) >> 1 | (low & 0x7f_0000) >> 2, 3)
+        Some((low & 0x7f | (low & 0x7f00) >> 1 | (low & 0x7f_0000) >> 2, 3))
     } else {
-        return None;
-    };
-    Some((crate::format::varint::zigzag32(raw), n))
+        None
+    }
+}
+
+/// Half of a zig-zag number: its magnitude, if it is not negative.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one instruction")]
+const fn halved(zigzag: u32) -> usize {
+    (zigzag >> 1) as usize
+}
+
+/// A zig-zag length as bytes to pass over and as length: any negative one is null.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a few instructions without a branch")]
+#[expect(clippy::cast_possible_wrap, reason = "the number has 21 bits")]
+const fn nullable_length(zigzag: u32) -> (usize, i32) {
+    let null = (zigzag & 1).wrapping_neg();
+    let len = zigzag >> 1;
+    ((len & !null) as usize, (len | null) as i32)
+}
+
+/// A position in a source, which [`Walk::step`] has seen to be no longer than 32 bits can say.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "no instruction at all")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked once for the whole source"
+)]
+const fn narrow(position: usize) -> u32 {
+    position as u32
 }
