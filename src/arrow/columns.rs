@@ -170,27 +170,33 @@ impl Columns {
         self.rows
     }
 
-    /// How many of these records fit; at least one into an empty batch.
+    /// How many of these records fit, at least one into an empty batch, and the bytes they add.
+    ///
+    /// `encoded` is at least what their keys and values come to, as a first guess that spares looking at each.
     #[must_use]
-    pub fn fits(&self, slots: &[RecordSlot], source: &[u8]) -> usize {
-        let free_rows = self
-            .options
-            .batch_rows
-            .saturating_sub(self.rows)
-            .min(slots.len());
+    pub fn fits(&self, slots: &[RecordSlot], source: &[u8], encoded: usize) -> (usize, usize) {
+        let free_rows = self.options.batch_rows.saturating_sub(self.rows);
         let free_bytes = self.options.batch_bytes.saturating_sub(self.bytes);
-        let slots = slots.get(..free_rows).unwrap_or_default();
-        if self.size(slots, source) <= free_bytes {
-            return free_rows;
+        if slots.len() <= free_rows && self.wants.key && self.wants.value {
+            let bytes = encoded.saturating_add(self.fixed_row_bytes.saturating_mul(slots.len()));
+            if bytes <= free_bytes {
+                return (slots.len(), bytes);
+            }
+        }
+        let slots = slots.get(..free_rows).unwrap_or(slots);
+        let all = self.size(slots, source);
+        if all <= free_bytes {
+            return (slots.len(), all);
         }
         let mut bytes = 0usize;
         for (row, slot) in slots.iter().enumerate() {
-            bytes = bytes.saturating_add(self.size(std::slice::from_ref(slot), source));
-            if bytes > free_bytes {
-                return if self.rows == 0 { row.max(1) } else { row };
+            let more = self.size(std::slice::from_ref(slot), source);
+            if bytes.saturating_add(more) > free_bytes && (row > 0 || self.rows > 0) {
+                return (row, bytes);
             }
+            bytes = bytes.saturating_add(more);
         }
-        free_rows
+        (slots.len(), bytes)
     }
 
     /// Bytes that these records add to a batch.
@@ -214,14 +220,12 @@ impl Columns {
         total
     }
 
-    /// Appends records of one chunk.
+    /// Appends records of one chunk, and `bytes` to what the batch comes to ([`Columns::fits`]).
     ///
     /// # Errors
     /// `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
-    pub fn append(&mut self, rows: &Rows<'_>) -> Result<()> {
-        self.bytes = self
-            .bytes
-            .saturating_add(self.size(rows.slots, rows.source));
+    pub fn append(&mut self, rows: &Rows<'_>, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
         let at = self.rows;
         for (column, builder) in &mut self.builders {
             match builder {
@@ -378,11 +382,8 @@ fn each_slot<T: Pod>(
     slots: &[RecordSlot],
     value: impl Fn(&RecordSlot) -> T,
 ) {
-    builder.block.grow(
-        at.saturating_add(slots.len())
-            .saturating_mul(size_of::<T>()),
-    );
-    for (place, slot) in builder.block.values::<T>().iter_mut().skip(at).zip(slots) {
+    let places = builder_values::<T>(builder, at, slots.len());
+    for (place, slot) in places.iter_mut().zip(slots) {
         *place = value(slot);
     }
 }

@@ -17,6 +17,7 @@ use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBu
 use super::pool::{Block, Pool};
 use super::trusted;
 use crate::error::{Error, Result};
+use crate::io::words::Words;
 use crate::records::RecordSlot;
 
 /// Longest string that a view holds itself.
@@ -298,26 +299,52 @@ impl Views {
         buffer: u32,
         part: Part,
     ) -> Result<()> {
+        match part {
+            Part::Key => {
+                self.append_by(slots, source, buffer, |slot| (slot.key_start, slot.key_len))
+            }
+            Part::Value => self.append_by(slots, source, buffer, |slot| {
+                (slot.value_start, slot.value_len)
+            }),
+        }
+    }
+
+    #[inline]
+    fn append_by(
+        &mut self,
+        slots: &[RecordSlot],
+        source: &[u8],
+        buffer: u32,
+        part: impl Fn(&RecordSlot) -> (u32, i32),
+    ) -> Result<()> {
         self.words
             .grow(self.rows.saturating_add(slots.len()).saturating_mul(16));
-        let views = self
+        let places = self
             .words
-            .values::<u128>()
+            .values::<[u64; 2]>()
             .get_mut(self.rows..)
             .unwrap_or_default();
-        let mut any_null = false;
-        for (slot, place) in slots.iter().zip(views) {
-            let (start, len) = part.of(slot);
-            any_null |= len < 0;
+        let words = Words::new(source);
+        let mut any = 0i32;
+        for (slot, place) in slots.iter().zip(places) {
+            let (start, len) = part(slot);
+            any |= len;
             let len = len.max(0).unsigned_abs();
-            *place = view(source, start, len, buffer).ok_or_else(|| {
-                Error::invalid("payload", start as u64, "bytes within the batch", len)
-            })?;
+            *place = match words.sixteen(start as usize) {
+                Some(bytes) if len <= INLINE => inline_view(bytes, len),
+                Some((first, _)) if (start as usize).wrapping_add(len as usize) <= source.len() => {
+                    [
+                        u64::from(len) | first << 32,
+                        u64::from(buffer) | u64::from(start) << 32,
+                    ]
+                }
+                _ => view(source, start as usize, len, buffer)?,
+            };
         }
         self.rows = self.rows.wrapping_add(slots.len());
-        if any_null {
+        if any < 0 {
             for slot in slots {
-                self.nulls.append(part.of(slot).1 >= 0);
+                self.nulls.append(part(slot).1 >= 0);
             }
         } else {
             self.nulls.append_n_non_nulls(slots.len());
@@ -337,14 +364,12 @@ impl Views {
         times: usize,
     ) -> Result<()> {
         let (start, len) = at.unwrap_or_default();
-        let value = view(source, start, len, buffer).ok_or_else(|| {
-            Error::invalid("payload", start as u64, "bytes within the batch", len)
-        })?;
+        let value = view(source, start, len, buffer)?;
         self.words
             .grow(self.rows.saturating_add(times).saturating_mul(16));
         for place in self
             .words
-            .values::<u128>()
+            .values::<[u64; 2]>()
             .iter_mut()
             .skip(self.rows)
             .take(times)
@@ -372,47 +397,53 @@ impl Views {
 }
 
 /// Keeps the first bytes of sixteen: as many as the place in the table.
-const MASKS: [u128; 16] = {
-    let mut masks = [0; 16];
-    let mut rest: &mut [u128] = &mut masks;
-    let mut mask = 0u128;
+const MASKS: [[u64; 2]; 16] = {
+    let mut masks = [[0; 2]; 16];
+    let mut rest: &mut [[u64; 2]] = &mut masks;
+    let mut mask = [0u64, 0];
     while let Some((first, others)) = rest.split_first_mut() {
         *first = mask;
-        mask = mask << 8 | 0xff;
+        mask = [mask[0] << 8 | 0xff, mask[1] << 8 | mask[0] >> 56];
         rest = others;
     }
     masks
 };
 
-/// The 16 bytes for `len` bytes at `start`. `None`: out of bounds.
+/// The view of the first `len` of these bytes.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
-#[expect(
-    clippy::little_endian_bytes,
-    reason = "a view is laid out by its bytes; Arrow's C interface is native-endian"
-)]
-fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Option<u128> {
+fn inline_view((first, second): (u64, u64), len: u32) -> [u64; 2] {
+    let [keep_first, keep_second] = MASKS.get(len as usize & 15).copied().unwrap_or_default();
+    let (first, second) = (first & keep_first, second & keep_second);
+    [u64::from(len) | first << 32, first >> 32 | second << 32]
+}
+
+/// The view of `len` bytes at `start`, also where fewer than sixteen are left.
+#[cold]
+#[inline(never)]
+fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Result<[u64; 2]> {
+    let bytes = start
+        .checked_add(len as usize)
+        .and_then(|end| source.get(start..end));
+    let bytes = bytes
+        .ok_or_else(|| Error::invalid("payload", start as u64, "bytes within the batch", len))?;
+    let mut padded = [0u8; 16];
+    padded
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
+    let Some(words) = Words::new(&padded).sixteen(0) else {
+        return Ok([0; 2]);
+    };
     if len <= INLINE {
-        if let Some(bytes) = source.get(start..).and_then(<[u8]>::first_chunk::<16>) {
-            let mask = MASKS.get(len as usize & 15).copied().unwrap_or_default();
-            return Some((u128::from_le_bytes(*bytes) & mask) << 32 | u128::from(len));
-        }
-        let bytes = source.get(start..start.checked_add(len as usize)?)?;
-        let inline = bytes
-            .iter()
-            .rev()
-            .fold(0u128, |word, &b| word << 8 | u128::from(b));
-        return Some(inline << 32 | u128::from(len));
+        return Ok(inline_view(words, len));
     }
-    let end = start.checked_add(len as usize)?;
-    let prefix = u32::from_le_bytes(*source.get(start..end)?.first_chunk::<4>()?);
-    let at = u32::try_from(start).ok()?;
-    Some(
-        u128::from(len)
-            | u128::from(prefix) << 32
-            | u128::from(buffer) << 64
-            | u128::from(at) << 96,
-    )
+    let at = u32::try_from(start)
+        .map_err(|_| Error::invalid("payload", start as u64, "a place of 32 bits", start))?;
+    Ok([
+        u64::from(len) | words.0 << 32,
+        u64::from(buffer) | u64::from(at) << 32,
+    ])
 }
 
 #[cfg(test)]

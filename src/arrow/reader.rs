@@ -118,7 +118,7 @@ impl RecordReader {
             None => return Ok(false),
         };
         let slots = work.chunk.slots();
-        let fits = self.columns.fits(slots, source);
+        let (fits, bytes) = self.columns.fits(slots, source, work.chunk.encoded());
         let full = fits < slots.len();
         if fits > 0 {
             let slots = slots.get(..fits).unwrap_or_default();
@@ -129,7 +129,7 @@ impl RecordReader {
                 buffer,
                 context: self.log.context(),
             };
-            self.columns.append(&rows)?;
+            self.columns.append(&rows, bytes)?;
         }
         self.rows = self.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);

@@ -52,6 +52,12 @@ impl Region {
         std::ptr::eq(self.as_slice(), other.as_slice())
     }
 
+    /// True for a heap block that nothing else points into.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        matches!(&self.0, Owner::Heap(bytes) if Arc::strong_count(bytes) == 1)
+    }
+
     /// Gives the heap block back for reuse, if nothing else points into it.
     #[must_use]
     pub fn into_unique_vec(self) -> Option<Vec<u8>> {

@@ -78,6 +78,7 @@ pub struct Chunk {
     end: usize,
     runs: Vec<Run>,
     source: Option<Source>,
+    encoded: usize,
 }
 
 impl Default for Chunk {
@@ -89,6 +90,7 @@ impl Default for Chunk {
             end: 0,
             runs: Vec::new(),
             source: None,
+            encoded: 0,
         }
     }
 }
@@ -115,6 +117,12 @@ impl Chunk {
         self.source.as_ref()
     }
 
+    /// At least the bytes that all keys and values come to: what the records take in their encoding.
+    #[must_use]
+    pub const fn encoded(&self) -> usize {
+        self.encoded
+    }
+
     /// No records left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -133,6 +141,7 @@ impl Chunk {
         self.end = 0;
         self.runs.clear();
         self.source = None;
+        self.encoded = 0;
     }
 
     /// Says where the records to come lie.
@@ -182,7 +191,11 @@ impl Chunk {
         let Some(free) = self.slots.get_mut(self.end..) else {
             return Ok(());
         };
+        let before = walk.position();
         let mut rows = walk.step(source, free)?;
+        self.encoded = self
+            .encoded
+            .saturating_add(walk.position().saturating_sub(before));
         if header.base_offset < from || header.last_offset() >= to {
             rows = keep(free, rows, from, to);
         }
@@ -207,6 +220,13 @@ impl Chunk {
             *slot = *decoded;
         }
         let rows = keep(free, taken, from, to);
+        for slot in free.get(..rows).unwrap_or_default() {
+            let len =
+                i64::from(slot.key_len.max(0)).saturating_add(i64::from(slot.value_len.max(0)));
+            self.encoded = self
+                .encoded
+                .saturating_add(usize::try_from(len).unwrap_or_default());
+        }
         self.add_run(header, position, rows);
         taken
     }

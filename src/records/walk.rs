@@ -11,14 +11,15 @@
 //! | headers | varint count, then key length, key, value length, value of each | |
 //!
 //! A record is bound by a chain of loads (its length says where the next one is), so the common shape is taken on
-//! one path: varints of one to three bytes told apart by branches that predict well, two 8-byte loads for the numbers.
-//! Whatever does not fit goes to [`careful`], which is also the only place that finds fault. `records::plain` is the
-//! oracle that both are held against.
+//! loops of their own: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation
+//! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
+//! ([`Walk::careful`]), which is also the only place that finds fault. `records::plain` is the oracle for both.
 
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::varint::{get_varint, get_varlong, zigzag32};
+use crate::io::words::Words;
 use crate::types::{Offset, TimestampMs};
 
 /// Where a batch's records are being decoded; stops and resumes at any record.
@@ -58,6 +59,13 @@ impl Walk {
         self.remaining
     }
 
+    /// Where the next record begins in the source.
+    #[inline]
+    #[must_use]
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
     /// Decodes records into `out` until it is full or the batch is done; returns how many. Bytes of `source` behind
     /// the records may be looked at, never used.
     ///
@@ -76,16 +84,34 @@ impl Walk {
                 source.len(),
             ));
         };
+        let words = Words::new(source);
         let wanted = usize::try_from(self.remaining)
             .unwrap_or(usize::MAX)
             .min(out.len());
         let mut done = 0usize;
-        for slot in out.iter_mut().take(wanted) {
-            self.at = match self.common(source, self.at, slot) {
-                Some(next) => next,
-                None => self.careful(records, slot)?,
+        while let Some(slots) = out.get_mut(done..wanted)
+            && !slots.is_empty()
+        {
+            // Deltas grow, so a batch goes through few shapes; each has its own loop.
+            let n = match words.eight(self.at).map_or(Shape::Other, Shape::of) {
+                Shape::L1T1O1 => self.run::<1, 1, 1>(words, slots),
+                Shape::L1T1O2 => self.run::<1, 1, 2>(words, slots),
+                Shape::L1T2O1 => self.run::<1, 2, 1>(words, slots),
+                Shape::L1T2O2 => self.run::<1, 2, 2>(words, slots),
+                Shape::L1T3O2 => self.run::<1, 3, 2>(words, slots),
+                Shape::L2T1O1 => self.run::<2, 1, 1>(words, slots),
+                Shape::L2T1O2 => self.run::<2, 1, 2>(words, slots),
+                Shape::L2T2O1 => self.run::<2, 2, 1>(words, slots),
+                Shape::L2T2O2 => self.run::<2, 2, 2>(words, slots),
+                Shape::Other => 0,
             };
-            done = done.wrapping_add(1);
+            done = done.wrapping_add(n);
+            if n == 0
+                && let Some(slot) = slots.first_mut()
+            {
+                self.at = self.careful(records, slot)?;
+                done = done.wrapping_add(1);
+            }
         }
         self.remaining = self
             .remaining
@@ -102,54 +128,62 @@ impl Walk {
         Ok(done)
     }
 
-    /// One record of the common shape, or `None`: then [`Walk::careful`] decides.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the record loop is this")]
-    fn common(&self, source: &[u8], start: usize, slot: &mut RecordSlot) -> Option<usize> {
-        // length, attributes (a byte), timestamp delta: seven bytes at most
-        let first = word(source, start)?;
-        let (length, n) = short_varint(first)?;
-        let body = start.wrapping_add(n);
-        let end = body.wrapping_add(halved(length));
-        if length & 1 != 0 || end > self.end {
-            return None;
-        }
-        let (timestamp_delta, m) = short_varint(first >> (n.wrapping_mul(8).wrapping_add(8)))?;
-        let at = body.wrapping_add(m).wrapping_add(1);
-        // offset delta, key length: six bytes at most
-        let second = word(source, at)?;
-        let (offset_delta, n) = short_varint(second)?;
-        let (key_len, m) = short_varint(second >> n.wrapping_mul(8))?;
-        let key = at.wrapping_add(n).wrapping_add(m);
-        let (key_bytes, key_len) = nullable_length(key_len);
-        let at = key.wrapping_add(key_bytes);
-        if at >= end {
-            return None;
-        }
-        let (value_len, n) = short_varint(word(source, at)?)?;
-        let value = at.wrapping_add(n);
-        let (value_bytes, value_len) = nullable_length(value_len);
-        let last = value.wrapping_add(value_bytes);
-        // No headers: one zero byte, and it is the record's last.
-        if last.wrapping_add(1) != end || *source.get(last)? != 0 {
-            return None;
-        }
-        let timestamp = self
-            .base_timestamp
-            .wrapping_add(i64::from(zigzag32(timestamp_delta)));
-        *slot = RecordSlot {
-            offset: self
-                .base_offset
-                .wrapping_add(i64::from(zigzag32(offset_delta))),
-            timestamp: self.append_timestamp.unwrap_or(timestamp),
-            key_start: narrow(key),
-            key_len,
-            value_start: narrow(value),
-            value_len,
-            headers_start: narrow(end),
-            headers_count: 0,
+    /// Records whose length, timestamp delta and offset delta take `L`, `T` and `O` bytes, the key length one, and that
+    /// have no headers; stops before the first one that is not so.
+    #[inline]
+    fn run<const L: usize, const T: usize, const O: usize>(
+        &mut self,
+        words: Words<'_>,
+        slots: &mut [RecordSlot],
+    ) -> usize {
+        let (mask, expected) = const { (stop_bits(L, T, O).0, stop_bits(L, T, O).1) };
+        let (mut at, end) = (self.at, self.end);
+        // Under LogAppendTime the deltas do not count.
+        let (base_timestamp, counts) = match self.append_timestamp {
+            Some(timestamp) => (timestamp, 0),
+            None => (self.base_timestamp, -1),
         };
-        Some(end)
+        let mut done = 0usize;
+        for slot in slots {
+            let Some(head) = words.eight(at).filter(|head| head & mask == expected) else {
+                break;
+            };
+            let length = group::<L>(head);
+            let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
+            let offset_delta = zigzag32(group::<O>(head >> (8 * (L + 1 + T))));
+            let (key_bytes, key_len) = nullable_length(group::<1>(head >> (8 * (L + 1 + T + O))));
+            let key = at.wrapping_add(L + 1 + T + O + 1);
+            let record_end = at.wrapping_add(L).wrapping_add(halved(length));
+            let at_value = key.wrapping_add(key_bytes);
+            let Some((value_len, n)) = words.eight(at_value).and_then(short_varint) else {
+                break;
+            };
+            let value = at_value.wrapping_add(n);
+            let (value_bytes, value_len) = nullable_length(value_len);
+            let last = value.wrapping_add(value_bytes);
+            // No headers: one zero byte, and it is the record's last.
+            if last.wrapping_add(1) != record_end
+                || record_end > end
+                || length & 1 != 0
+                || words.byte(last) != Some(0)
+            {
+                break;
+            }
+            *slot = RecordSlot {
+                offset: self.base_offset.wrapping_add(i64::from(offset_delta)),
+                timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta & counts)),
+                key_start: narrow(key),
+                key_len,
+                value_start: narrow(value),
+                value_len,
+                headers_start: narrow(record_end),
+                headers_count: 0,
+            };
+            done = done.wrapping_add(1);
+            at = record_end;
+        }
+        self.at = at;
+        done
     }
 
     /// One record of any shape, every field checked; `records` ends where the batch's records do.
@@ -250,18 +284,96 @@ fn nullable(records: &[u8], at: &mut usize) -> Option<(usize, i32)> {
     Some((start, len.max(-1)))
 }
 
-/// Eight bytes, the first one lowest.
+/// How many bytes length, timestamp delta and offset delta of a record take.
+#[derive(Clone, Copy)]
+enum Shape {
+    L1T1O1,
+    L1T1O2,
+    L1T2O1,
+    L1T2O2,
+    L1T3O2,
+    L2T1O1,
+    L2T1O2,
+    L2T2O1,
+    L2T2O2,
+    Other,
+}
+
+impl Shape {
+    /// Of the record that begins with these eight bytes.
+    #[inline]
+    const fn of(head: u64) -> Self {
+        let (l, head) = if head & 0x80 == 0 {
+            (1, head >> 16)
+        } else {
+            (2, head >> 24)
+        };
+        let (t, head) = if head & 0x80 == 0 {
+            (1, head >> 8)
+        } else if head & 0x8000 == 0 {
+            (2, head >> 16)
+        } else {
+            (3, head >> 24)
+        };
+        let o = if head & 0x80 == 0 { 1 } else { 2 };
+        // A wrong guess ends its loop at once, and the record is looked at field by field.
+        match (l, t, o) {
+            (1, 1, 1) => Self::L1T1O1,
+            (1, 1, _) => Self::L1T1O2,
+            (1, 2, 1) => Self::L1T2O1,
+            (1, 2, _) => Self::L1T2O2,
+            (1, _, 2) => Self::L1T3O2,
+            (2, 1, 1) => Self::L2T1O1,
+            (2, 1, _) => Self::L2T1O2,
+            (2, 2, 1) => Self::L2T2O1,
+            (2, 2, _) => Self::L2T2O2,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Which continuation bits a shape is about, and which of them it has set.
+const fn stop_bits(l: usize, t: usize, o: usize) -> (u64, u64) {
+    /// `n` bytes that begin at byte `at`: all but the last continue.
+    const fn varint(at: usize, n: usize) -> (u64, u64) {
+        let (mut mask, mut set) = (0, 0);
+        let mut i = 0;
+        while i < n {
+            let bit = 0x80 << (8 * (at + i));
+            mask |= bit;
+            if i + 1 < n {
+                set |= bit;
+            }
+            i += 1;
+        }
+        (mask, set)
+    }
+    assert!(l + 1 + t + o + 1 <= 8, "a head is read as one word");
+    let (length, time, offset) = (varint(0, l), varint(l + 1, t), varint(l + 1 + t, o));
+    let key = varint(l + 1 + t + o, 1);
+    (
+        length.0 | time.0 | offset.0 | key.0,
+        length.1 | time.1 | offset.1 | key.1,
+    )
+}
+
+/// The varint of exactly `N` bytes in the low bytes of a word, zig-zag still.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
     reason = "the record loop is this and a few shifts"
 )]
 #[expect(
-    clippy::little_endian_bytes,
-    reason = "varints are least significant group first"
+    clippy::cast_possible_truncation,
+    reason = "the bits above are masked off"
 )]
-fn word(source: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*source.get(at..)?.first_chunk::<8>()?))
+const fn group<const N: usize>(word: u64) -> u32 {
+    let word = word as u32;
+    match N {
+        1 => word & 0x7f,
+        2 => word & 0x7f | word >> 1 & 0x3f80,
+        _ => word & 0x7f | word >> 1 & 0x3f80 | word >> 2 & 0x1f_c000,
+    }
 }
 
 /// The varint in the low bytes of a word, zig-zag still, if it takes three bytes or fewer; and how many.

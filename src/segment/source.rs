@@ -36,6 +36,9 @@ pub enum Access {
     Headers,
 }
 
+/// Windows that are remembered because something still points into them.
+const RETIRED: usize = 2;
+
 /// How much of a map's page table is filled at once.
 const POPULATE: usize = 2048 << 10;
 
@@ -69,6 +72,8 @@ enum Bytes {
         access: Access,
         window: Region,
         start: Position,
+        /// Former windows that something pointed into when they were replaced; their memory may be free by now.
+        retired: Vec<Region>,
     },
 }
 
@@ -92,6 +97,7 @@ impl SegmentSource {
                     access,
                     window,
                     start: 0,
+                    retired: Vec::new(),
                 },
             )
         } else {
@@ -196,13 +202,20 @@ impl SegmentSource {
             access,
             window,
             start,
+            retired,
         } = &mut self.bytes
         else {
             return Ok(());
         };
-        // Arrays may still point into the old window; if none does, its memory serves again.
         let old = std::mem::replace(window, Region::heap(Vec::new()));
-        let mut buffer = old.into_unique_vec().unwrap_or_default();
+        retired.push(old);
+        let free = retired.iter().position(Region::is_unique);
+        let mut buffer = free
+            .and_then(|at| retired.swap_remove(at).into_unique_vec())
+            .unwrap_or_default();
+        if retired.len() > RETIRED {
+            retired.remove(0);
+        }
         buffer.resize(wanted.max(access.window()).min(left), 0);
         let read = read_at(file, &mut buffer, position).map_err(Error::io(&self.path))?;
         if read < buffer.len() {
