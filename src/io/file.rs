@@ -1,7 +1,24 @@
-//! Positional reads, which leave the file's cursor alone and so need no exclusive access.
+//! Reads of a stretch of a file.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends; its memory is not zeroed first.
+///
+/// # Errors
+/// What the operating system reports, interruptions aside.
+pub fn read_into(
+    mut file: &File,
+    buffer: &mut Vec<u8>,
+    position: u64,
+    len: usize,
+) -> io::Result<()> {
+    buffer.clear();
+    buffer.reserve_exact(len);
+    file.seek(SeekFrom::Start(position))?;
+    file.take(len as u64).read_to_end(buffer)?;
+    Ok(())
+}
 
 /// Reads at `position` until `buffer` is full or the file ends; returns the bytes read.
 ///

@@ -42,7 +42,7 @@ impl<'a> Words<'a> {
             return None;
         }
         // SAFETY: `at` is below len - 7, so eight bytes from it are inside the slice; a byte array needs no alignment.
-        let word = unsafe { *self.bytes.as_ptr().add(at).cast::<[u8; 8]>() };
+        let word = unsafe { *self.bytes.as_ptr().wrapping_add(at).cast::<[u8; 8]>() };
         Some(u64::from_le_bytes(word))
     }
 
@@ -58,7 +58,8 @@ impl<'a> Words<'a> {
             return None;
         }
         // SAFETY: `at` is below len - 15, so sixteen bytes from it are inside the slice; byte arrays need no alignment.
-        let [first, second] = unsafe { *self.bytes.as_ptr().add(at).cast::<[[u8; 8]; 2]>() };
+        let [first, second] =
+            unsafe { *self.bytes.as_ptr().wrapping_add(at).cast::<[[u8; 8]; 2]>() };
         Some((u64::from_le_bytes(first), u64::from_le_bytes(second)))
     }
 
@@ -70,7 +71,7 @@ impl<'a> Words<'a> {
             return None;
         }
         // SAFETY: `at` is below the slice's length.
-        Some(unsafe { *self.bytes.as_ptr().add(at) })
+        Some(unsafe { *self.bytes.as_ptr().wrapping_add(at) })
     }
 
     /// All of them.

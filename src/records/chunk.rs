@@ -144,6 +144,19 @@ impl Chunk {
         self.encoded = 0;
     }
 
+    /// Whether records of `region` can be added to those that are here; if there are none, they can from now on.
+    #[inline]
+    pub fn accepts(&mut self, region: &Region) -> bool {
+        match &self.source {
+            Some(Source::Region(own)) => own.same(region),
+            Some(Source::Arena) => false,
+            None => {
+                self.source = Some(Source::Region(region.clone()));
+                true
+            }
+        }
+    }
+
     /// Says where the records to come lie.
     pub fn set_source(&mut self, source: Source) {
         self.source = Some(source);

@@ -75,7 +75,7 @@ impl Walk {
     pub fn step(&mut self, source: &[u8], out: &mut [RecordSlot]) -> Result<usize> {
         let Some(records) = source
             .get(..self.end)
-            .filter(|_| self.end <= u32::MAX as usize)
+            .filter(|_| u32::try_from(self.end).is_ok())
         else {
             return Err(Error::invalid(
                 "records",
@@ -131,6 +131,10 @@ impl Walk {
     /// Records whose length, timestamp delta and offset delta take `L`, `T` and `O` bytes, the key length one, and that
     /// have no headers; stops before the first one that is not so.
     #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "sums of the shape's constants, at most 8"
+    )]
     fn run<const L: usize, const T: usize, const O: usize>(
         &mut self,
         words: Words<'_>,
@@ -333,6 +337,7 @@ impl Shape {
 }
 
 /// Which continuation bits a shape is about, and which of them it has set.
+#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
 const fn stop_bits(l: usize, t: usize, o: usize) -> (u64, u64) {
     /// `n` bytes that begin at byte `at`: all but the last continue.
     const fn varint(at: usize, n: usize) -> (u64, u64) {
@@ -348,7 +353,10 @@ const fn stop_bits(l: usize, t: usize, o: usize) -> (u64, u64) {
         }
         (mask, set)
     }
-    assert!(l + 1 + t + o + 1 <= 8, "a head is read as one word");
+    assert!(
+        l + 1 + t + o < 8,
+        "a head is read as one word, the key length its last byte"
+    );
     let (length, time, offset) = (varint(0, l), varint(l + 1, t), varint(l + 1 + t, o));
     let key = varint(l + 1 + t + o, 1);
     (

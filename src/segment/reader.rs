@@ -4,7 +4,7 @@
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
-use crate::format::batch::BatchHeader;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::region::Region;
 use crate::records::RecordSlot;
 use crate::records::block::{self, Payload};
@@ -161,7 +161,9 @@ impl SegmentReader {
     /// Every corruption, with path and position.
     pub fn fill(&mut self, work: &mut Workspace) -> Result<bool> {
         loop {
-            if self.current.is_none() && self.next_batch(work)? != Next::Ready {
+            if self.current.is_none()
+                && (work.chunk.is_full() || self.next_batch(work)? != Next::Ready)
+            {
                 break;
             }
             if !self.take(work)? {
@@ -239,16 +241,14 @@ impl SegmentReader {
         mut header: BatchHeader,
         codec: Compression,
     ) -> Result<bool> {
-        if self.options.check_crcs && header.size > STREAMED && self.is_active {
+        if self.options.check_crcs && header.size > STREAMED && self.source.is_copied() {
             self.check_in_pieces(position, &header)?;
         }
         let (region, at) = self.source.region(position, header.size)?;
-        let region = region.clone();
         let end = at.saturating_add(header.size);
         let Some(batch) = region.get(at..end) else {
-            // An active file that became shorter since its header was read.
-            self.ended = true;
-            return Ok(false);
+            // The file became shorter since its header was read.
+            return self.end().map(|()| false);
         };
         if self.options.check_crcs
             && let Err(error) = header.ensure_valid(batch)
@@ -264,9 +264,36 @@ impl SegmentReader {
             work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
             return Ok(true);
         }
+        let region_position = position.saturating_sub(at as u64);
+        if codec == Compression::None && !header.is_legacy() && work.chunk.accepts(region) {
+            // The common case, straight into the chunk.
+            work.metrics.batches = work.metrics.batches.saturating_add(1);
+            let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
+            if let Err(e) = work
+                .chunk
+                .walk(&mut walk, region, &header, position, self.wanted)
+            {
+                return Err(locate(e.shift(region_position), &self.source, &header));
+            }
+            if walk.remaining() > 0 {
+                let source = Source::Region(region.clone());
+                let rest = Rest::Walk(walk);
+                self.current = Some(InProgress {
+                    header,
+                    position,
+                    source,
+                    source_position: Some(region_position),
+                    rest,
+                });
+            }
+            return Ok(true);
+        }
+        let region = region.clone();
+        let Some(batch) = region.get(at..end) else {
+            return Ok(false);
+        };
         work.metrics.batches = work.metrics.batches.saturating_add(1);
         let before = work.arena.bytes().len();
-        let region_position = position.saturating_sub(at as u64);
         let limit = self.options.limit;
         let arena = work.arena.bytes_mut();
         let (payload, rest) = if header.is_legacy() {
@@ -296,9 +323,6 @@ impl SegmentReader {
             }
             (payload, Rest::Legacy(0))
         } else {
-            if header.records_count == Some(0) && codec == Compression::None {
-                return Ok(true);
-            }
             let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
                 .map_err(|e| locate(e.shift(position), &self.source, &header))?;
             let shift = if block.payload == Payload::Source {
@@ -330,6 +354,20 @@ impl SegmentReader {
             rest,
         });
         Ok(true)
+    }
+
+    /// The end of the segment: right, unless a closed file has become shorter than it was at planning.
+    fn end(&mut self) -> Result<()> {
+        let (planned, now) = (self.source.planned_len(), self.source.len());
+        if now < planned && !self.is_active && !self.ended {
+            let what = "segment size";
+            return Err(
+                Error::corrupt(what, now, format_args!("{planned} bytes as planned"), now)
+                    .at(self.source.path()),
+            );
+        }
+        self.ended = true;
+        Ok(())
     }
 
     /// Moves records of the batch in progress to the chunk; false when it takes no more now.

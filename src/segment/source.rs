@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::file::read_at;
+use crate::io::file::read_into;
 use crate::io::mapping::Mapping;
 use crate::io::region::Region;
 use crate::types::Position;
@@ -55,6 +55,7 @@ impl Access {
 #[derive(Debug)]
 pub struct SegmentSource {
     path: PathBuf,
+    planned: u64,
     len: u64,
     bytes: Bytes,
 }
@@ -124,6 +125,7 @@ impl SegmentSource {
         };
         Ok(Self {
             path: path.to_path_buf(),
+            planned: size,
             len,
             bytes,
         })
@@ -139,6 +141,18 @@ impl SegmentSource {
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
+    }
+
+    /// The size it was opened for.
+    #[must_use]
+    pub const fn planned_len(&self) -> u64 {
+        self.planned
+    }
+
+    /// Read by copy, so that every region asked for takes memory.
+    #[must_use]
+    pub const fn is_copied(&self) -> bool {
+        matches!(self.bytes, Bytes::Copied { .. })
     }
 
     /// No bytes at all.
@@ -216,11 +230,10 @@ impl SegmentSource {
         if retired.len() > RETIRED {
             retired.remove(0);
         }
-        buffer.resize(wanted.max(access.window()).min(left), 0);
-        let read = read_at(file, &mut buffer, position).map_err(Error::io(&self.path))?;
-        if read < buffer.len() {
-            buffer.truncate(read);
-            self.len = position.saturating_add(read as u64).min(self.len);
+        let len = wanted.max(access.window()).min(left);
+        read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
+        if buffer.len() < len {
+            self.len = position.saturating_add(buffer.len() as u64).min(self.len);
         }
         *window = Region::heap(buffer);
         *start = position;
