@@ -16,7 +16,14 @@ from kafkalog.errors import (
     OffsetOutOfRangeError,
     UnsupportedFormatError,
 )
-from kafkalog.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from kafkalog.index import (
+    AbortedTransaction,
+    OffsetIndex,
+    OffsetPosition,
+    TimeIndex,
+    TimestampOffset,
+    TransactionIndex,
+)
 from kafkalog.log import (
     LeaderEpoch,
     LogDir,
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from kafkalog import spark
 
 __all__ = [
+    "AbortedTransaction",
     "CorruptIndexError",
     "CorruptRecordError",
     "InvalidRecordError",
@@ -52,6 +60,7 @@ __all__ = [
     "SegmentInfo",
     "TimeIndex",
     "TimestampOffset",
+    "TransactionIndex",
     "UnsupportedFormatError",
     "__version__",
     "build_profile",

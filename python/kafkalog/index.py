@@ -1,4 +1,7 @@
-"""Offset and time indexes, read-only, with Kafka's lookup semantics (``OffsetIndex``, ``TimeIndex``)."""
+"""Offset, time and transaction indexes, read-only, with Kafka's lookup semantics.
+
+After ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` of Kafka's storage module.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog import _arguments, _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -15,7 +18,14 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import StrPath
 
-__all__ = ["OffsetIndex", "OffsetPosition", "TimeIndex", "TimestampOffset"]
+__all__ = [
+    "AbortedTransaction",
+    "OffsetIndex",
+    "OffsetPosition",
+    "TimeIndex",
+    "TimestampOffset",
+    "TransactionIndex",
+]
 
 
 class OffsetPosition(NamedTuple):
@@ -46,6 +56,30 @@ class TimestampOffset(NamedTuple):
 
     timestamp: int
     offset: int
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of a transaction index.
+
+    Attributes
+    ----------
+    version : int
+        Of the entry's format.
+    producer_id : int
+        Whose transaction it was.
+    first_offset : int
+        Its first record.
+    last_offset : int
+        Its abort marker.
+    last_stable_offset : int
+        Where the last stable offset was when the marker was written.
+    """
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
 
 
 class OffsetIndex:
@@ -286,6 +320,82 @@ class TimeIndex:
         self._core.close()
 
 
+class TransactionIndex:
+    """A segment's ``.txnindex`` file: the aborted transactions whose markers are in the segment.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    base_offset : int, optional
+        The segment's base offset. Default: from the file's name.
+    """
+
+    __slots__ = ("_core", "_path")
+
+    def __init__(self, path: StrPath, base_offset: int | None = None) -> None:
+        self._path = _arguments.path(path)
+        self._core = _core.TransactionIndex(self._path, _base_offset(base_offset))
+
+    def __repr__(self) -> str:
+        return f"kafkalog.TransactionIndex({self._path!r})"
+
+    def __len__(self) -> int:
+        return self._core.entries
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        return (self.entry(n) for n in range(len(self)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._path
+
+    @property
+    def base_offset(self) -> int:
+        """The segment's base offset."""
+        return self._core.base_offset
+
+    def entry(self, n: int) -> AbortedTransaction:
+        """Give the n-th entry.
+
+        Raises
+        ------
+        IndexError
+            When there is no such entry.
+        """
+        return AbortedTransaction(*self._core.entry(_entry(n, len(self))))
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Give all entries as columns, named as the fields of an entry."""
+        return _arrow(AbortedTransaction._fields, list(self))
+
+    def sanity_check(self) -> None:
+        """Check what Kafka checks when it opens an index.
+
+        Raises
+        ------
+        CorruptIndexError
+            When an entry is of an unknown version, or its marker lies below the base offset.
+        """
+        self._core.sanity_check()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._core.close()
+
+
 def _base_offset(given: int | None) -> int | None:
     return None if given is None else _arguments.integer("base_offset", given, 0)
 
@@ -303,7 +413,7 @@ def _values(targets: Iterable[Any]) -> Iterable[int]:
     return targets if to_pylist is None else list(to_pylist())
 
 
-def _arrow(names: tuple[str, ...], rows: list[OffsetPosition] | list[TimestampOffset]) -> pa.RecordBatch:
+def _arrow(names: tuple[str, ...], rows: Sequence[tuple[int, ...]]) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = list(zip(*rows, strict=True)) or [()] * len(names)

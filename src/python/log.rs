@@ -553,3 +553,60 @@ impl TimeIndex {
         self.index.close();
     }
 }
+
+/// An aborted transaction: version, producer id, first offset, last offset, last stable offset.
+type Aborted = (i16, i64, i64, i64, i64);
+
+/// A read-only transaction index.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct TransactionIndex {
+    index: Handle<index::txn::TransactionIndex>,
+}
+
+#[pymethods]
+impl TransactionIndex {
+    #[new]
+    #[pyo3(signature = (path, base_offset=None))]
+    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
+        let base = base_of(&path, base_offset);
+        // Small, and appended to while its segment is active: read by copy.
+        let open = |base| index::txn::TransactionIndex::open(&path, base, index::Access::Active);
+        let index = py
+            .detach(|| open(*base.as_ref().unwrap_or(&0)))
+            .map_err(into_py)?;
+        base?;
+        Ok(Self {
+            index: Handle::new(index),
+        })
+    }
+
+    #[getter]
+    fn base_offset(&self) -> PyResult<i64> {
+        Ok(self.index.get()?.base_offset())
+    }
+
+    #[getter]
+    fn entries(&self) -> PyResult<usize> {
+        Ok(self.index.get()?.entries())
+    }
+
+    fn entry(&self, n: usize) -> PyResult<Aborted> {
+        let index = self.index.get()?;
+        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
+        Ok((
+            entry.version,
+            entry.producer_id,
+            entry.first_offset,
+            entry.last_offset,
+            entry.last_stable_offset,
+        ))
+    }
+
+    fn sanity_check(&self) -> PyResult<()> {
+        self.index.get()?.sanity_check().map_err(into_py)
+    }
+
+    fn close(&self) {
+        self.index.close();
+    }
+}

@@ -16,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
-    use super::log::{LogDir, OffsetIndex, PartitionLog, TimeIndex, plan};
+    use super::log::{LogDir, OffsetIndex, PartitionLog, TimeIndex, TransactionIndex, plan};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
 

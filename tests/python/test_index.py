@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+import corpus
 import kafkalog
 
 if TYPE_CHECKING:
@@ -70,6 +71,30 @@ def test_time_index(times: Path) -> None:
             index.sanity_check()
     with pytest.raises(ValueError, match="closed"):
         index.lookup(5)
+
+
+@pytest.mark.parametrize("partition", corpus.partitions(), ids=lambda p: p.id)
+def test_transaction_index_is_what_kafka_reads(partition: corpus.Partition) -> None:
+    for file in sorted(partition.folder.glob("*.txnindex")):
+        head, *entries = partition.lines(f"index.{file.name}")
+        with kafkalog.TransactionIndex(file) as index:
+            assert index.base_offset == head["base_offset"]
+            assert len(index) == head["entries"]
+            assert [entry._asdict() for entry in index] == entries
+            assert index.to_arrow().to_pylist() == entries
+            if head["sanity"] == "ok":
+                index.sanity_check()
+
+
+def test_transaction_index_of_another_version(tmp_path: Path) -> None:
+    file = tmp_path / "00000000000000000005.txnindex"
+    file.write_bytes(struct.pack(">hqqqq", 0, 7, 5, 9, 5) + struct.pack(">hqqqq", 1, 7, 10, 12, 5) + b"torn")
+    with kafkalog.TransactionIndex(file) as index:
+        assert [entry.last_offset for entry in index] == [9, 12]
+        with pytest.raises(kafkalog.CorruptIndexError, match="byte 34"):
+            index.sanity_check()
+    with pytest.raises(ValueError, match="closed"):
+        len(index)
 
 
 def test_base_offset_may_be_given(offsets: Path) -> None:
