@@ -377,6 +377,10 @@ impl SegmentReader {
             return Ok(true);
         };
         let chunk = &mut work.chunk;
+        if chunk.is_empty() {
+            // Batches without records may have named their source already.
+            chunk.clear();
+        }
         let same = match (chunk.source(), &current.source) {
             (None, _) => {
                 chunk.set_source(current.source.clone());
