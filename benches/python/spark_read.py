@@ -6,7 +6,8 @@ and to the same number of rows. What is left to a reader is the ratio.
     python spark_read.py LOG_DIR --topics v100,v1k            # a table; ratios are what counts on a shared machine
     python spark_read.py LOG_DIR --serve map:v100:unix        # one leg; a pass for each line on standard input
 
-Legs: ``map`` and ``source`` read, ``map-ceiling`` and ``source-ceiling`` send what they have.
+Legs: ``map`` and ``source`` read, ``map-ceiling`` and ``source-ceiling`` send what they have; ``map@1m`` reads
+in batches of another size.
 """
 
 from __future__ import annotations
@@ -82,17 +83,21 @@ class Reads:
         """Make the frame of a leg."""
         from kafkalog.spark.columns import ddl
         from kafkalog.spark.map_in_arrow import read_splits
+        from kafkalog.spark.options import parse
         from kafkalog.spark.plan import frame_of
 
         ceiling = leg.endswith("-ceiling")
+        leg, _, batch_bytes = leg.partition("@")
+        splits = self.splits
+        if batch_bytes:
+            scan = replace(splits[0].scan, batch_bytes=parse({"path": "/", "batchBytes": batch_bytes}).batch_bytes)
+            splits = [replace(split, scan=scan) for split in splits]
         if leg.startswith("map"):
-            tasks = frame_of(self.spark, self.splits)
+            tasks = frame_of(self.spark, splits)
             function = source.ceiling_function(self.counts) if ceiling else read_splits
             return tasks.mapInArrow(function, ddl(self.columns))
-        tasks = [
-            [split.to_json(), rows if ceiling else None] for split, rows in zip(self.splits, self.counts, strict=True)
-        ]
-        return self.spark.read.format("kafkalog-bench").schema(ddl(self.columns)).load(json.dumps(tasks))
+        tasks = [[split.to_json(), rows if ceiling else None] for split, rows in zip(splits, self.counts, strict=True)]
+        return self.spark.read.format("kafkalog-bench").schema(ddl(self.columns)).load(json.dumps(given))
 
 
 def spent() -> float:

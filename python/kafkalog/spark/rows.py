@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import pyarrow as pa
 
@@ -32,8 +32,13 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
     pyarrow.RecordBatch
         Never an empty one.
     """
-    if not split.ranges:
-        return
+    if split.ranges:
+        from kafkalog.spark.ahead import ahead
+
+        yield from ahead(_decoded(split, schema))
+
+
+def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch, None, None]:
     import pyarrow as pa
 
     from kafkalog import _core
@@ -59,7 +64,6 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
         # What crosses the C stream is text; the stream remembers the exception with path and position.
         raise stream.error() or error from None
     finally:
-        # A query with a limit closes the generator before its end.
         stream.close()
 
 
