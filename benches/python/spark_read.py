@@ -96,7 +96,7 @@ class Reads:
             tasks = frame_of(self.spark, splits)
             function = source.ceiling_function(self.counts) if ceiling else read_splits
             return tasks.mapInArrow(function, ddl(self.columns))
-        tasks = [[split.to_json(), rows if ceiling else None] for split, rows in zip(splits, self.counts, strict=True)]
+        given = [[split.to_json(), rows if ceiling else None] for split, rows in zip(splits, self.counts, strict=True)]
         return self.spark.read.format("kafkalog-bench").schema(ddl(self.columns)).load(json.dumps(given))
 
 

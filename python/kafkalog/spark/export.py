@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
+import re
 import sys
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kafkalog import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +59,11 @@ def export(
         When ``out`` exists.
     ValueError
         For an unknown format or option.
+    KafkaLogError
+        When a task came upon damage; its message names the file and the byte.
     """
+    from pyspark.errors import PySparkException
+
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.map_in_arrow import read_splits
     from kafkalog.spark.options import parse
@@ -76,10 +84,13 @@ def export(
     with _session(spark_master) as spark:
         splits = plan_splits(options, slots(spark))
         tasks = frame_of(spark, splits)
-        if format == "arrow":
-            rows = _write_arrow(tasks, options.columns, target)
-        else:
-            rows = _write(tasks.mapInArrow(read_splits, ddl(options.columns)), target, format)
+        try:
+            if format == "arrow":
+                rows = _write_arrow(tasks, options.columns, target)
+            else:
+                rows = _write(tasks.mapInArrow(read_splits, ddl(options.columns)), target, format)
+        except PySparkException as error:
+            raise _of_core(error) from error
     files = [file for file in target.iterdir() if file.name.endswith(_SUFFIXES[format])]
     return {
         "out": str(target),
@@ -90,6 +101,17 @@ def export(
         "tasks": len(splits),
         "log_bytes": sum(split.bytes for split in splits),
     }
+
+
+def _of_core(error: Exception) -> Exception:
+    """Give the exception that a task died of, where Spark's text of it names one of ours or an I/O failure."""
+    found = re.findall(r"^(?:kafkalog\.errors\.)?(\w+Error): (.+)$", str(error), re.MULTILINE)
+    name, message = found[-1] if found else ("", "")
+    if name in errors.__all__:
+        raised: Exception = getattr(errors, name)(message)
+        return raised
+    kind = getattr(builtins, name, None)
+    return OSError(message) if isinstance(kind, type) and issubclass(kind, OSError) else error
 
 
 @contextmanager
@@ -107,8 +129,9 @@ def _session(master: str) -> Iterator[SparkSession]:
         # All slots are busy here, and then unix sockets carry up to half as much again as TCP.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        # What fails is raised.
+        "spark.log.level": "OFF",
     }
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -127,17 +150,28 @@ def _write(frame: DataFrame, target: Path, format: str) -> int:  # noqa: A002 - 
 
     counted = Observation("rows")
     frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
+    text = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "timeZone": "UTC"}
     if format == "csv":
         binary = {name for name, kind in frame.dtypes if kind == "binary"}
         frame = frame.select([F.base64(name).alias(name) if name in binary else F.col(name) for name in frame.columns])
-        frame.write.option("header", "true").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSX").csv(str(target))
+        frame.write.options(header="true", **text).csv(str(target))
     elif format == "jsonl":
-        frame.write.option("ignoreNullFields", "false").option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSX").json(
-            str(target)
-        )
+        frame.write.options(ignoreNullFields="false", **text).json(str(target))
     else:
-        frame.write.parquet(str(target))
+        with _conf(frame.sparkSession, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"):
+            frame.write.parquet(str(target))
     return int(counted.get["rows"])
+
+
+@contextmanager
+def _conf(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set what has no option; Spark's own default for Parquet is the deprecated INT96, which has no time zone."""
+    before = str(spark.conf.get(name))
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def _write_arrow(tasks: DataFrame, columns: tuple[str, ...], target: Path) -> int:

@@ -1,0 +1,104 @@
+"""``export`` through Spark: every format, and damage as the error it is."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import corpus
+import kafkalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+
+
+@pytest.fixture(scope="module")
+def expected() -> pa.Table:
+    return kafkalog.read_table(DATA, topics=["orders", "events"], timestamp_unit="us")
+
+
+def write(out: Path, form: str, **options: Any) -> dict[str, Any]:
+    return kafkalog.spark.export("local[2]", DATA, out, form, subscribe="orders,events", split_bytes="50k", **options)
+
+
+def order(table: pa.Table) -> pa.Table:
+    return table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]).combine_chunks()
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_columnar_files(
+    spark: SparkSession, tmp_path: Path, expected: pa.Table, form: Literal["parquet", "arrow"]
+) -> None:
+    done = write(tmp_path / "out", form)
+    assert done["rows"] == expected.num_rows
+    assert done["files"] == done["tasks"] > 1
+    assert done["bytes"] == sum(f.stat().st_size for f in (tmp_path / "out").glob(f"*.{form}"))
+    assert done["log_bytes"] == sum(
+        f.stat().st_size for t in ("orders-0", "events-1") for f in (DATA / t).glob("*.log")
+    )
+    table = ds.dataset(tmp_path / "out", format=form).to_table()
+    assert table.column_names == expected.column_names
+    found, wanted = order(table), order(expected)
+    for name in wanted.column_names:
+        assert found.column(name).to_pylist() == wanted.column(name).to_pylist(), name
+
+
+def test_json_lines(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
+    done = write(tmp_path / "out", "jsonl")
+    lines = [line for file in sorted((tmp_path / "out").glob("*.json")) for line in file.read_text().splitlines()]
+    rows = {(row["topic"], row["offset"]): row for row in map(json.loads, lines)}
+    assert len(rows) == done["rows"] == expected.num_rows
+    for wanted in expected.to_pylist():
+        row = rows[wanted["topic"], wanted["offset"]]
+        assert set(row) == set(expected.column_names)
+        for name in ("key", "value"):
+            assert row[name] == (None if wanted[name] is None else base64.b64encode(wanted[name]).decode())
+        assert row["timestamp"] == f"{wanted['timestamp']:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+
+
+def test_csv(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
+    done = write(tmp_path / "out", "csv")
+    rows = []
+    for file in (tmp_path / "out").glob("*.csv"):
+        with file.open(newline="") as text:
+            rows += list(csv.DictReader(text))
+    assert len(rows) == done["rows"] == expected.num_rows
+    assert "headers" not in rows[0]
+    values = {(row["topic"], int(row["offset"])): base64.b64decode(row["value"]) for row in rows}
+    for wanted in expected.to_pylist():
+        assert values[wanted["topic"], wanted["offset"]] == (wanted["value"] or b"")
+
+
+def test_a_target_that_exists_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FileExistsError) as caught:
+        write(tmp_path / "out", "parquet")
+    assert caught.value.filename == str(tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_arguments_are_checked_before_spark_starts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown format 'xml'"):
+        write(tmp_path / "out", "xml")
+    with pytest.raises(ValueError, match="did you mean 'columns'"):
+        write(tmp_path / "out", "parquet", colums="key")
+    with pytest.raises(ValueError, match="CSV has no place for headers"):
+        write(tmp_path / "out", "csv", columns="key,headers")
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_damage_is_the_cores_own_error(spark: SparkSession, tmp_path: Path, form: Literal["parquet", "arrow"]) -> None:
+    folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
+    with pytest.raises(kafkalog.CorruptRecordError, match=r"00000000000000000000\.log: byte \d+") as caught:
+        kafkalog.spark.export("local[2]", folder, tmp_path / "out", form)
+    assert "\n" not in str(caught.value)
