@@ -247,7 +247,10 @@ mod tests {
             let order: Vec<String> = findings
                 .in_javas_order()
                 .iter()
-                .map(|(name, ())| name[10..27].parse::<u64>().unwrap().to_string())
+                .map(|(name, ())| {
+                    let number = name.rsplit('/').next().unwrap().trim_end_matches(".log");
+                    (number.parse::<u64>().unwrap() / 1000).to_string()
+                })
                 .collect();
             assert_eq!(order.join(" "), expected);
         }
