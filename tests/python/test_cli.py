@@ -265,6 +265,24 @@ def test_cat_of_a_partitions_folder_needs_no_topic() -> None:
     assert out("cat", DATA / "orders-0", "-c", "1", "-f", "%t") == "orders"
 
 
+def test_cat_of_one_segment() -> None:
+    file = DATA / "orders-0" / "00000000000000000818.log"
+    assert out("cat", file, "-f", r"%o\n").split() == [str(n) for n in range(818, 880)]
+    assert out("cat", file, "-f", r"%o\n", "-o", "-1") == "879\n"
+
+
+@pytest.mark.parametrize("case", sorted(entry.name for entry in CORRUPT.iterdir() if entry.is_dir()))
+def test_damage_ends_every_command_with_an_exit_code(case: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for command in ("ls", "stats", "offsets"):
+        assert main([command, str(CORRUPT / case)]) in {0, 1}, command
+        assert main([command, str(CORRUPT / case), *(["-J"] if command != "offsets" else [])]) in {0, 1}, command
+    assert main(["cat", str(CORRUPT / case / "t-0"), "-J"]) in {0, 1}
+    assert main(["cat", str(CORRUPT / case / "t-0"), "-f", "%h%k", "-o", "-1"]) in {0, 1}
+    said = capfd.readouterr().err
+    assert "--debug shows where" not in said, "an error that has no name of its own"
+    assert all(line.startswith("kafkalog: ") for line in said.splitlines())
+
+
 def test_format_escapes() -> None:
     assert Format(r"a\tb\\c\x41\101\q").line(()) == b"a\tb\\cAAq"
     assert Format("%h").line(([{"key": "a", "value": b"1"}, {"key": "a", "value": None}],)) == b"a=1,a=NULL"

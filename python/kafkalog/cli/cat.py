@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    if arguments.topic is None and not _common.is_partition(arguments.path):
+    if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
         raise ValueError("which topic? name it with -t")
     if arguments.json:
         columns: tuple[str, ...] = ENVELOPE_COLUMNS
@@ -110,9 +111,10 @@ def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
     starts: dict[str, dict[int, int]] = {}
+    path = Path(arguments.path)
     wanted = [
         folder
-        for folder in _common.folders(arguments.path)
+        for folder in _common.folders(str(path.parent if path.is_file() else path))
         if folder.state == "live"
         and arguments.topic in {None, folder.topic}
         and arguments.partition in {None, folder.partition}
