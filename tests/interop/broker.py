@@ -103,7 +103,8 @@ class Driver:
             raise RuntimeError(msg)
         answer = json.loads(line)
         if "error" in answer:
-            msg = f"{do} {args}: {answer['error']}"
+            said = Path(self._errors.name).read_text(errors="replace")[-3000:]
+            msg = f"{do} {args}: {answer['error']}\n{said}"
             raise RuntimeError(msg)
         return answer["ok"]
 
@@ -149,6 +150,8 @@ class Broker:
             "group.initial.rebalance.delay.ms": "0",
             "log.cleaner.backoff.ms": "200",
             "log.cleaner.dedupe.buffer.size": "4194304",
+            "log.flush.offset.checkpoint.interval.ms": "300",
+            "log.flush.start.offset.checkpoint.interval.ms": "300",
             "log.index.size.max.bytes": "65536",
             "log.initial.task.delay.ms": "200",
             "log.retention.check.interval.ms": "300",

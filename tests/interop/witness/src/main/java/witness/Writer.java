@@ -50,7 +50,7 @@ final class Writer implements AutoCloseable {
     }
 
     private static byte[] bytes(Random random, int most) {
-        int size = random.nextInt(20) == 0 ? 0 : random.nextInt(40) == 0 ? most * 20 : random.nextInt(most);
+        int size = random.nextInt(20) == 0 ? 0 : random.nextInt(40) == 0 ? most * 8 : random.nextInt(most);
         byte[] text = new byte[size];
         for (int i = 0; i < size; i++) text[i] = (byte) ('a' + random.nextInt(random.nextInt(3) == 0 ? 26 : 3));
         return text;
@@ -68,7 +68,7 @@ final class Writer implements AutoCloseable {
 
     /** Sends one batch and waits until it is acknowledged. */
     private void batch(KafkaProducer<byte[], byte[]> producer, String topic, int partition, Random random, boolean keyed, long n) {
-        int count = random.nextInt(4) == 0 ? 1 : 1 + random.nextInt(60);
+        int count = random.nextInt(4) == 0 ? 1 : 1 + random.nextInt(40);
         for (int i = 0; i < count; i++) {
             long stamp = FIRST_TIME + n * 50 + random.nextInt(random.nextInt(5) == 0 ? 4000 : 40);
             producer.send(record(topic, partition, random, keyed, stamp), (metadata, e) -> {
