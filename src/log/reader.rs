@@ -1,14 +1,17 @@
 //! The records of planned ranges, chunk by chunk, across segments and partitions.
 //!
 //! # Files that go away
-//! A broker may roll, compact or delete while we read. A planned file that is gone by the time its turn comes is looked
-//! for under its `.deleted` name, then in the folder as it is now: compaction leaves its records in a segment that
-//! begins at or below it, retention leaves none. No record is given twice: a partition's offsets only rise.
+//! A broker may roll, compact or delete while we read. A planned file that is gone by the time its turn comes, or that
+//! has another length than the closed one that was planned, was exchanged. It is looked for under its `.deleted` name,
+//! then in the folder as it is now: compaction leaves its records in a segment that begins at or below it, retention
+//! leaves none. Of what stands in for a planned segment only the offsets of that segment are given, so that no record
+//! is given twice, here or by another thread or task that reads the segments behind.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::io::region::Region;
@@ -39,6 +42,8 @@ pub struct LogReader {
     context: Context,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,
+    /// The open segment gives nothing at or above this.
+    ceiling: Offset,
     /// Memory and counts; the chunk in it is what [`LogReader::fill`] filled.
     pub work: Workspace,
 }
@@ -59,6 +64,7 @@ impl LogReader {
                 segment: empty,
             },
             floor: Offset::MIN,
+            ceiling: Offset::MAX,
             work: Workspace::default(),
         }
     }
@@ -79,7 +85,8 @@ impl LogReader {
                 match reader.fill(&mut self.work) {
                     Ok(true) => return Ok(true),
                     Ok(false) => {
-                        self.floor = self.floor.max(reader.next_offset());
+                        let behind = reader.next_offset().min(self.ceiling);
+                        self.floor = self.floor.max(behind);
                         self.open = None;
                     }
                     Err(e) => {
@@ -120,17 +127,21 @@ impl LogReader {
             {
                 continue;
             }
-            let wanted = (self.floor, range.end_offset.unwrap_or(Offset::MAX));
-            let (segment, source) = match open(&range.folder, &segment, self.copying) {
-                Ok(source) => (segment, source),
-                Err(Error::Io { source: e, .. }) if e.kind() == ErrorKind::NotFound => {
-                    match replacement(&range.folder, &segment, self.floor, self.copying)? {
-                        Some(found) => found,
+            let end = range.end_offset.unwrap_or(Offset::MAX);
+            let (segment, source, ceiling) =
+                match open_planned(&range.folder, &segment, self.copying)? {
+                    Some(source) => (segment, source, Offset::MAX),
+                    None => match replacement(&range.folder, &segment, self.floor, self.copying)? {
+                        Some((found, source)) => {
+                            self.floor = self.floor.max(segment.base_offset);
+                            let ceiling = segment.next_base_offset.unwrap_or(Offset::MAX);
+                            (found, source, ceiling)
+                        }
                         None => continue,
-                    }
-                }
-                Err(e) => return Err(e),
-            };
+                    },
+                };
+            self.ceiling = ceiling;
+            let wanted = (self.floor, end.min(ceiling));
             self.context = Context {
                 topic: if *self.context.topic == *range.topic {
                     Arc::clone(&self.context.topic)
@@ -169,7 +180,33 @@ fn open(folder: &Path, segment: &SegmentRange, copying: Copying) -> Result<Segme
     )
 }
 
-/// What holds a vanished segment's records now; `None` where retention took them.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+/// The file that was planned; `None` where it is gone or another one has its name.
+fn open_planned(
+    folder: &Path,
+    segment: &SegmentRange,
+    copying: Copying,
+) -> Result<Option<SegmentSource>> {
+    let source = match open(folder, segment, copying) {
+        Ok(source) => source,
+        Err(e) if is_gone(&e) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    // Asked behind the opening: whatever was exchanged before it shows.
+    let same = segment.is_active
+        || std::fs::metadata(folder.join(&segment.file_name))
+            .is_ok_and(|now| now.len() == segment.size);
+    Ok(same.then_some(source))
+}
+
+/// How often a folder is listed again while the broker exchanges segments in it, and how long it is left alone before.
+const LISTINGS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What holds an exchanged segment's records now; `None` where retention took them.
 fn replacement(
     folder: &Path,
     segment: &SegmentRange,
@@ -186,25 +223,41 @@ fn replacement(
                 file_name: name.clone(),
                 ..segment.clone()
             };
-            match open(&folder, &renamed, copying) {
-                Ok(source) => return Ok(Some((segment.clone(), source))),
-                Err(Error::Io { source: e, .. }) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
+            if let Some(source) = open_planned(&folder, &renamed, copying)? {
+                return Ok(Some((segment.clone(), source)));
             }
         }
     }
-    let bases = segment_bases(folder)?;
     let wanted = segment.base_offset.max(floor);
-    let Some((base, name)) = bases.iter().rev().find(|(base, _)| *base <= wanted) else {
+    let mut now = Listing::read(folder)?;
+    for _ in 0..LISTINGS {
+        let found = stand_in(folder, &now.logs, wanted, copying);
+        // Opened between two equal listings, neither in the middle of an exchange: file and neighbours belong together.
+        let again = Listing::read(folder)?;
+        if again.is_settled() && again.agrees(&now) && !found.as_ref().is_err_and(is_gone) {
+            return found;
+        }
+        std::thread::sleep(PAUSE);
+        now = again;
+    }
+    stand_in(folder, &now.logs, wanted, copying)
+}
+
+/// The segment among `logs` that would hold `wanted`.
+fn stand_in(
+    folder: &Path,
+    logs: &[(Offset, String, u64)],
+    wanted: Offset,
+    copying: Copying,
+) -> Result<Option<(SegmentRange, SegmentSource)>> {
+    let Some((base, name, size)) = logs.iter().rev().find(|(base, ..)| *base <= wanted) else {
         return Ok(None);
     };
-    let path = folder.join(name);
-    let size = std::fs::metadata(&path).map_err(Error::io(&path))?.len();
-    let next_base_offset = bases.iter().map(|(base, _)| *base).find(|next| next > base);
+    let next_base_offset = logs.iter().map(|(base, ..)| *base).find(|next| next > base);
     let found = SegmentRange {
         base_offset: *base,
         file_name: name.clone(),
-        size,
+        size: *size,
         is_active: next_base_offset.is_none(),
         start_position: 0,
         next_base_offset,
@@ -229,19 +282,52 @@ fn deleted_folder(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// The segments of a folder as it is now, in order.
-fn segment_bases(folder: &Path) -> Result<Vec<(Offset, String)>> {
-    let mut bases = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-        let name = entry.map_err(Error::io(folder))?.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if let Some(base) = name
-            .strip_suffix(".log")
-            .and_then(|digits| digits.parse().ok())
-        {
-            bases.push((base, name.to_owned()));
+/// The segments of a folder as it is now.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Base offset, name and length, in order.
+    logs: Vec<(Offset, String, u64)>,
+    /// Whether a `.swap` waits for its last renaming.
+    exchanging: bool,
+}
+
+impl Listing {
+    fn read(folder: &Path) -> Result<Self> {
+        let mut found = Self::default();
+        for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {
+            let entry = entry.map_err(Error::io(folder))?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.ends_with(".log.swap") {
+                found.exchanging = true;
+            }
+            let Some(base) = name.strip_suffix(".log").and_then(|base| base.parse().ok()) else {
+                continue;
+            };
+            match entry.metadata() {
+                Ok(stat) => found.logs.push((base, name.to_owned(), stat.len())),
+                // Renamed or unlinked since.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(Error::io(entry.path())(e)),
+            }
         }
+        found.logs.sort_unstable();
+        Ok(found)
     }
-    bases.sort_unstable();
-    Ok(bases)
+
+    const fn is_settled(&self) -> bool {
+        !self.exchanging
+    }
+
+    /// Whether nothing was exchanged between two listings; the last segment may have grown.
+    fn agrees(&self, before: &Self) -> bool {
+        let closed = |l: &Self| l.logs.len().saturating_sub(1);
+        closed(self) == closed(before)
+            && self
+                .logs
+                .iter()
+                .take(closed(self))
+                .eq(before.logs.iter().take(closed(before)))
+            && self.logs.last().map(|l| l.0) == before.logs.last().map(|l| l.0)
+    }
 }

@@ -4,7 +4,8 @@ Usage: ``reader.py LOG_DIR... -- TOPIC compacted|complete``. One JSON line a rou
 something stands on standard input. It runs by itself so that a crash of it is seen as one.
 
 In every read offsets must rise, without a gap where nothing compacts; a record must be the one seen before at its
-offset; the end never moves back. What retention removed may be missing at the front.
+offset; the end never moves back. What retention removed may be missing at the front. Where compaction runs (without
+transactions, and with tombstones kept) the last value of every key must still be there, or a later one.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Watcher:
         self.compacted = compacted
         self.seen: dict[tuple[int, int], bytes] = {}
         self.ends: dict[int, int] = {}
+        self.latest: dict[tuple[int, bytes], int] = {}
         self.rounds = 0
 
     def read(self) -> dict[str, object]:
@@ -55,6 +57,7 @@ class Watcher:
         )
         last: dict[int, int] = {}
         first: dict[int, int] = {}
+        newest: dict[tuple[int, bytes], int] = {}
         rows = 0
         for batch in reader:
             names = batch.schema.names
@@ -69,7 +72,13 @@ class Watcher:
                 content = digest(*row[2:7])
                 known = self.seen.setdefault((partition, offset), content)
                 assert known == content, f"{partition}, {offset}: another record than before"
+                newest[partition, row[3] or b""] = offset
                 rows += 1
+        if self.compacted:
+            for (partition, key), offset in self.latest.items():
+                now = newest.get((partition, key), -1)
+                assert now >= offset, f"{partition}: key {key!r} at {offset} is lost, the last is at {now}"
+            self.latest = newest
         for partition, end in last.items():
             # Where nothing is compacted every record below the end was once there, so the end never moves back.
             assert self.compacted or end >= self.ends.get(partition, -1), f"{partition}: the end moved back to {end}"

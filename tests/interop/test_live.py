@@ -5,11 +5,13 @@ The reader is a process of its own, so that a crash of it is seen; the broker is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ import kafkalog
 from interop.broker import free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interop.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -56,26 +60,49 @@ print('rows', sum(len(b.to_pylist()) for b in kept))
 
 
 class Reader:
-    """The reading process."""
+    """The reading process; what it says is collected while it runs."""
 
     def __init__(self, broker: Broker, topic: str, kind: str) -> None:
-        self.errors = (broker.work / f"reader-{topic}.log").open("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, str(READER), *map(str, broker.log_dirs), "--", topic, kind],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-        )
+        self.errors = broker.work / f"reader-{topic}.log"
+        self.rounds: list[dict[str, Any]] = []
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, str(READER), *map(str, broker.log_dirs), "--", topic, kind],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.collector = threading.Thread(target=self._collect, daemon=True)
+        self.collector.start()
+
+    def _collect(self) -> None:
+        assert self.process.stdout is not None
+        self.rounds.extend(json.loads(line) for line in self.process.stdout)
+
+    def until(self, seen: Callable[[list[dict[str, Any]]], bool], least: int = 6, seconds: float = 120) -> None:
+        """Wait until it has made some rounds and seen what is asked for, or ended by itself."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None and not (len(self.rounds) >= least and seen(list(self.rounds))):
+            assert time.monotonic() < deadline, f"not seen in {seconds} s; the last rounds: {self.rounds[-3:]}"
+            time.sleep(0.1)
 
     def finish(self) -> list[dict[str, Any]]:
         """Let it end and give what it saw; a signal (SIGBUS is -7) or an exception fails here."""
-        output, _ = self.process.communicate("\n", timeout=60)
-        self.errors.seek(0)
-        said = self.errors.read()
-        self.errors.close()
-        assert self.process.returncode == 0, f"exit {self.process.returncode}\n{said[-5000:]}"
-        return [json.loads(line) for line in output.splitlines()]
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.close()
+        try:
+            code = self.process.wait(60)
+        finally:
+            self.process.kill()
+        self.collector.join(20)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        assert code == 0, f"exit {code}\n{self.errors.read_text()[-5000:]}"
+        assert all(r["held"] == [] for r in self.rounds)
+        return self.rounds
 
 
 def foreign(home: Path) -> list[str]:
@@ -83,54 +110,61 @@ def foreign(home: Path) -> list[str]:
     return [str(p) for d in ("data-0", "data-1") for p in (home / d).rglob("*") if not BROKERS_OWN.fullmatch(p.name)]
 
 
-def watch(broker: Broker, topic: str, kind: str, seconds: float, during: Any = None) -> list[dict[str, Any]]:
-    """Read ``topic`` for some seconds while the client writes."""
-    broker.driver.ask("start", topics=[topic], partitions=2, seed=7)
-    reader = Reader(broker, topic, kind)
-    time.sleep(seconds)
-    if during is not None:
-        during()
-        time.sleep(2)
-    broker.driver.ask("stop")
-    rounds = reader.finish()
-    assert len(rounds) >= 4, rounds
-    assert all(r["held"] == [] for r in rounds)
-    assert foreign(broker.home) == []
-    return rounds
+def firsts(rounds: list[dict[str, Any]]) -> list[int]:
+    return [int(r["first"].get("0", 0)) for r in rounds if "first" in r]
+
+
+def ends(rounds: list[dict[str, Any]]) -> list[int]:
+    return [int(r["last"].get("0", -1)) for r in rounds if "last" in r]
 
 
 def test_rolling_and_retention(broker: Broker) -> None:
     """Segments roll and are deleted at the front while they are read."""
     broker.create("t", 2, segment_bytes=15_000, index_interval_bytes=500, retention_bytes=90_000)
-    rounds = watch(broker, "t", "complete", 15)
-    firsts = [int(r["first"].get("0", 0)) for r in rounds if "first" in r]
-    ends = [int(r["last"].get("0", -1)) for r in rounds if "last" in r]
-    assert ends[-1] > ends[0] > -1, "nothing was written meanwhile"
-    assert firsts[-1] > 0, "nothing was deleted meanwhile"
+    broker.driver.ask("start", topics=["t"], partitions=2, seed=7)
+    reader = Reader(broker, "t", "complete")
+    reader.until(lambda rounds: len(set(firsts(rounds))) > 3 and len(set(ends(rounds))) > 3)
+    broker.driver.ask("stop")
+    rounds = reader.finish()
     assert sum(r.get("asked", 0) for r in rounds) > 0
+    assert foreign(broker.home) == []
     broker.stop()
-    table = kafkalog.read_table([str(d) for d in broker.log_dirs], topics="t", partitions=[0], include_control=True)
-    assert table["offset"][-1].as_py() >= ends[-1]
+    table = kafkalog.read_table(broker.log_dirs, topics="t", partitions=[0], include_control=True)
+    assert table["offset"][-1].as_py() >= ends(rounds)[-1]
 
 
 def test_compaction(broker: Broker) -> None:
-    """The cleaner swaps segments for shorter ones while they are read."""
+    """The cleaner swaps segments for shorter ones, merged from several, while they are read."""
     broker.create(
-        "c", 2, segment_bytes=15_000, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, delete_retention_ms=100
+        "c",
+        2,
+        segment_bytes=15_000,
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio=0.01,
+        delete_retention_ms=86_400_000,
     )
-    rounds = watch(broker, "c", "compacted", 20)
-    rows = [int(r["rows"]) for r in rounds]
-    ends = [int(r["last"].get("0", -1)) for r in rounds]
-    assert ends[-1] > ends[0]
-    assert rows[-1] < ends[-1], "nothing was compacted meanwhile"
+    broker.driver.ask("start", topics=["c"], partitions=2, seed=7, transactions=False)
+    reader = Reader(broker, "c", "compacted")
+    reader.until(lambda rounds: rounds[-1]["rows"] * 3 < ends(rounds)[-1], least=25)
+    broker.driver.ask("stop")
+    rounds = reader.finish()
+    assert len(set(ends(rounds))) > 3
+    assert foreign(broker.home) == []
 
 
 def test_topic_deleted_underneath(broker: Broker) -> None:
     """The folders are renamed and removed while they are read; after that the topic is missing."""
     broker.create("gone", 2, segment_bytes=30_000)
     broker.create("other", 1)
-    rounds = watch(broker, "gone", "complete", 6, lambda: broker.driver.ask("delete", topic="gone"))
+    broker.driver.ask("start", topics=["gone", "other"], partitions=1, seed=7)
+    reader = Reader(broker, "gone", "complete")
+    reader.until(lambda rounds: len(set(ends(rounds))) > 2)
+    broker.driver.ask("delete", topic="gone")
+    reader.until(lambda rounds: "gone" in rounds[-1])
+    broker.driver.ask("stop")
+    rounds = reader.finish()
     assert "gone" in rounds[-1], rounds[-3:]
+    assert foreign(broker.home) == []
 
 
 def test_killed_while_read(broker: Broker) -> None:
@@ -138,13 +172,14 @@ def test_killed_while_read(broker: Broker) -> None:
     broker.create("k", 2, segment_bytes=30_000)
     broker.driver.ask("start", topics=["k"], partitions=2, seed=3)
     reader = Reader(broker, "k", "complete")
-    time.sleep(4)
+    reader.until(lambda rounds: len(set(ends(rounds))) > 2)
     broker.kill()
-    time.sleep(1)
+    so_far = len(reader.rounds)
+    reader.until(lambda rounds: len(rounds) > so_far + 1)
     broker.start()
-    time.sleep(2)
-    rounds = reader.finish()
-    assert len(rounds) >= 4
+    so_far = len(reader.rounds)
+    reader.until(lambda rounds: len(rounds) > so_far + 1)
+    reader.finish()
     assert foreign(broker.home) == []
 
 

@@ -96,7 +96,8 @@ final class Drive implements AutoCloseable {
             case "start":
                 List<String> topics = new ArrayList<>();
                 ask.path("topics").forEach(t -> topics.add(t.asText()));
-                writer.start(topics, ask.path("partitions").asInt(1), ask.path("seed").asLong());
+                writer.start(topics, ask.path("partitions").asInt(1), ask.path("seed").asLong(),
+                    ask.path("transactions").asBoolean(true));
                 return null;
             case "stop":
                 return writer.stop();

@@ -79,9 +79,9 @@ final class Writer implements AutoCloseable {
         producer.flush();
     }
 
-    private void step(String topic, int partitions, Random random, boolean keyed, long n) {
+    private void step(String topic, int partitions, Random random, boolean keyed, boolean transactions, long n) {
         int partition = random.nextInt(partitions);
-        if (random.nextInt(4) != 0) {
+        if (!transactions || random.nextInt(4) != 0) {
             batch(producer(CODECS[random.nextInt(CODECS.length)]), topic, partition, random, keyed, n);
             return;
         }
@@ -100,7 +100,7 @@ final class Writer implements AutoCloseable {
     long write(String topic, int partitions, long seed, int batches, boolean keyed) throws Exception {
         Random random = new Random(seed);
         acknowledged.set(0);
-        for (int i = 0; i < batches; i++) step(topic, partitions, random, keyed, i);
+        for (int i = 0; i < batches; i++) step(topic, partitions, random, keyed, true, i);
         check();
         return acknowledged.get();
     }
@@ -115,7 +115,7 @@ final class Writer implements AutoCloseable {
     }
 
     /** Writes to all topics until told to stop or forget them. */
-    void start(List<String> topics, int partitions, long seed) {
+    void start(List<String> topics, int partitions, long seed, boolean transactions) {
         running = true;
         acknowledged.set(0);
         thread = new Thread(() -> {
@@ -124,7 +124,7 @@ final class Writer implements AutoCloseable {
                 String topic = topics.get(random.nextInt(topics.size()));
                 if (forgotten.contains(topic)) continue;
                 try {
-                    step(topic, partitions, random, true, n);
+                    step(topic, partitions, random, true, transactions, n);
                 } catch (KafkaException e) {
                     if (!forgotten.contains(topic)) {
                         failure = e;

@@ -1,0 +1,97 @@
+"""Planned files that a broker has exchanged by the time their turn comes: every record once, none twice."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pytest
+
+import corpus
+from kafkalog import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LEDGER = corpus.GOLDEN / "clean-restarts" / "data-1" / "ledger-0"
+COLUMNS = ["offset", "key", "value"]
+ways = pytest.mark.parametrize(("layout", "threads"), [("binary", 1), ("view", 1), ("binary", 4), ("view", 4)])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.glob("*.log"))
+
+
+def merge(folder: Path) -> None:
+    """As the cleaner does: several segments become one under the first one's name, the old ones go at once."""
+    logs = names(folder)
+    for first in range(0, len(logs) - 1, 3):
+        group = logs[first : min(first + 3, len(logs) - 1)]
+        joined = b"".join((folder / name).read_bytes() for name in group)
+        for name in group:
+            (folder / name).unlink()
+        (folder / group[0]).write_bytes(joined)
+
+
+def mark_deleted(folder: Path) -> None:
+    """As retention does: renamed, and unlinked a minute later."""
+    for name in names(folder)[:4]:
+        (folder / name).rename(folder / f"{name}.deleted")
+
+
+def unlink(folder: Path) -> None:
+    for name in names(folder)[:4]:
+        (folder / name).unlink()
+
+
+def delete_topic(folder: Path) -> None:
+    folder.rename(folder.with_name(f"{folder.name}.{'0123456789abcdef' * 2}-delete"))
+
+
+def read(ranges: Any, layout: Literal["binary", "view"], threads: int) -> pa.Table:
+    stream = _core.scan_ranges(ranges, columns=COLUMNS, include_control=True, layout=layout, threads=threads)
+    wanted = pa.schema([pa.field("offset", pa.int64()), pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    return pa.table(stream).cast(wanted)
+
+
+@ways
+@pytest.mark.parametrize("change", [merge, mark_deleted, delete_topic], ids=lambda c: c.__name__)
+def test_every_record_once(
+    tmp_path: Path, change: Callable[[Path], None], layout: Literal["binary", "view"], threads: int
+) -> None:
+    folder = tmp_path / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    ranges = _core.plan([str(folder)])
+    before = read(ranges, layout, threads)
+    change(folder)
+    assert read(ranges, layout, threads).equals(before)
+
+
+@ways
+def test_each_planned_segment_by_itself_after_a_merge(
+    tmp_path: Path, layout: Literal["binary", "view"], threads: int
+) -> None:
+    """Splits of one plan that different tasks read: together every record once."""
+    folder = tmp_path / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    ((path, topic, partition, start, end, segments),) = _core.plan([str(folder)])
+    before = read([(path, topic, partition, start, end, segments)], layout, threads)
+    merge(folder)
+    offsets = []
+    for segment in segments:
+        offsets += read([(path, topic, partition, start, end, [segment])], layout, threads)["offset"].to_pylist()
+    assert offsets == before["offset"].to_pylist()
+
+
+@ways
+def test_what_retention_unlinked_is_missing_at_the_front(
+    tmp_path: Path, layout: Literal["binary", "view"], threads: int
+) -> None:
+    folder = tmp_path / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    ranges = _core.plan([str(folder)])
+    unlink(folder)
+    first = int(names(folder)[0].split(".")[0])
+    assert read(ranges, layout, threads)["offset"].to_pylist() == list(range(first, 954))
