@@ -52,8 +52,12 @@ def delete_topic(folder: Path) -> None:
 
 def read(ranges: Any, layout: Literal["binary", "view"], threads: int) -> pa.Table:
     stream = _core.scan_ranges(ranges, columns=COLUMNS, include_control=True, layout=layout, threads=threads)
-    wanted = pa.schema([pa.field("offset", pa.int64()), pa.field("key", pa.binary()), pa.field("value", pa.binary())])
-    return pa.table(stream).cast(wanted)
+    fields: list[pa.Field[Any]] = [
+        pa.field("offset", pa.int64()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+    return pa.table(stream).cast(pa.schema(fields))
 
 
 @ways
