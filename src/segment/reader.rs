@@ -1,6 +1,7 @@
 //! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
 //!
-//! Batches that cannot matter (outside the offsets asked for, control batches) are passed over on their header alone.
+//! Batches outside the offsets asked for are passed over on their header alone; those at the edges are looked at, as a
+//! flipped bit may have put them there.
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::records::block::{self, Payload};
 use crate::records::chunk::{Arena, Chunk, Source};
 use crate::records::legacy;
 use crate::records::walk::Walk;
-use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
 use crate::segment::source::SegmentSource;
 use crate::types::{Compression, Offset, Position};
 
@@ -206,6 +207,7 @@ impl SegmentReader {
             if header.last_offset() >= to {
                 // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
                 self.ended = true;
+                self.check_end(position, &header)?;
                 if header.base_offset >= to
                     && (!header.is_legacy() || header.attributes.codec_id() == 0)
                 {
@@ -421,6 +423,26 @@ impl SegmentReader {
             self.current = None;
         }
         Ok(done)
+    }
+
+    /// Behind a gap, the base offset of the batch that ends the range may lie: then the next one contradicts it.
+    fn check_end(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
+        if header.base_offset == self.cursor.floor_before() {
+            return Ok(());
+        }
+        let behind = self
+            .source
+            .bytes(self.cursor.position(), RECORD_BATCH_OVERHEAD)?;
+        match BatchHeader::parse(behind) {
+            Ok(Some(next))
+                if next.magic <= CURRENT_MAGIC && next.base_offset <= header.last_offset() =>
+            {
+                let expected = format!("below {}, the next batch's", next.base_offset);
+                let error = Error::corrupt("base offset", position, expected, header.base_offset);
+                Err(self.located(error, header))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Compares the checksum of the last batch passed over: it ends right before the first one wanted, if its last
