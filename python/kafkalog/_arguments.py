@@ -191,6 +191,6 @@ def timestamp(option: str, given: Any) -> int:
     """
     if isinstance(given, datetime):
         if given.tzinfo is None or given.utcoffset() is None:
-            raise ValueError(f"{option} {given.isoformat()} has no time zone; give one, for instance datetime.UTC")
+            raise ValueError(f"{option} {given.isoformat()} has no time zone; give one, for instance timezone.utc")
         return -((_EPOCH - given) // timedelta(milliseconds=1))
     return integer(option, given)

@@ -21,6 +21,7 @@ import corpus
 import kafkalog
 from kafkalog.cli._format import Format
 from kafkalog.cli._text import text_of
+from kafkalog.cli._write import Files
 from kafkalog.cli.main import COMMANDS, main
 
 CASE = corpus.GOLDEN / "clean-restarts"
@@ -333,6 +334,14 @@ def test_export_tables(tmp_path: Path, form: str) -> None:
         got = read(file, form)
         assert got.column_names == want.column_names
         assert got.to_pylist() == want.to_pylist(), f"{topic}-{partition}"
+
+
+def test_export_makes_one_row_group_of_many_batches(tmp_path: Path) -> None:
+    file = tmp_path / "all.parquet"
+    reader = kafkalog.scan(DATA, batch_rows=100)
+    assert Files("parquet", overwrite=False, text=False).write(file, reader, reader) == 2667
+    assert pq.ParquetFile(file).num_row_groups == 1
+    assert pq.ParquetFile(file).read() == kafkalog.read_table(DATA)
 
 
 def _undone(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -97,11 +97,7 @@ class Files:
 
     def _open(self, path: Path, schema: pa.Schema) -> _Writer:
         if self._form == "parquet":
-            import pyarrow.parquet as pq
-
-            # Offsets and times grow, so deltas beat dictionaries; zstd is what Kafka users know.
-            writer: _Writer = pq.ParquetWriter(path, schema, compression="zstd")
-            return writer
+            return _Parquet(path, schema)
         if self._form == "arrow":
             import pyarrow as pa
 
@@ -110,6 +106,37 @@ class Files:
         if self._form == "jsonl":
             return _JsonLines(path, self._binary)
         return _Csv(path, schema, self._binary)
+
+
+class _Parquet:
+    """A Parquet file whose row groups are larger than a reader's batches: small ones make slow files."""
+
+    _GROUP_BYTES = 32 << 20
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= self._GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        if self._batches:
+            self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        import pyarrow as pa
+
+        rows = pa.Table.from_batches(self._batches)
+        self._batches, self._bytes = [], 0
+        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
 
 
 class _Ipc:
