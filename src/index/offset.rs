@@ -12,6 +12,8 @@ use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
 use crate::types::Offset;
 
 const POSITION_AT: usize = 4;
+/// How far from the corrected guess the answer is expected.
+const WINDOW: usize = 8;
 /// Bits behind the point of [`OffsetIndex::slots_per_offset`].
 const SCALE_BITS: u32 = 32;
 
@@ -207,27 +209,20 @@ impl OffsetIndex {
         } else {
             guess.saturating_sub(self.step(target, found))
         };
-        // [low, high): low at or below the target or 0, high above it or the end.
-        let (mut low, mut high) = (guess, guess);
-        let mut stride = 2usize;
-        if key(guess) <= target {
-            loop {
-                high = low.saturating_add(stride).min(end);
-                if high == end || key(high) > target {
-                    break;
-                }
-                low = high;
-                stride = stride.saturating_mul(4);
-            }
-        } else {
-            loop {
-                low = high.saturating_sub(stride);
-                if low == 0 || key(low) <= target {
-                    break;
-                }
-                high = low;
-                stride = stride.saturating_mul(4);
-            }
+        // The window around the guess, moved and widened until it holds the answer: its first entry at or below the
+        // target or the first of all, the entry behind it above the target or the end.
+        let mut low = guess.saturating_sub(WINDOW);
+        let mut high = guess.saturating_add(WINDOW).min(end);
+        let mut stride = WINDOW;
+        while low > 0 && key(low) > target {
+            stride = stride.saturating_mul(4);
+            high = low;
+            low = low.saturating_sub(stride);
+        }
+        while high < end && key(high) <= target {
+            stride = stride.saturating_mul(4);
+            low = high;
+            high = high.saturating_add(stride).min(end);
         }
         let window = slots.get(low..high)?;
         let above = window.partition_point(|&slot| relative_offset(slot) <= target);

@@ -34,6 +34,8 @@ use crate::types::{Offset, TimestampMs, TopicPartition};
 pub const EARLIEST: Offset = -2;
 /// Kafka's number for the log end (`ListOffsetsRequest.LATEST_TIMESTAMP`).
 pub const LATEST: Offset = -1;
+/// How often a folder is looked at while a broker exchanges files in it.
+const LISTINGS: usize = 4;
 /// How many names an error lists.
 const NAMES_LISTED: usize = 20;
 
@@ -136,8 +138,31 @@ pub fn plan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRan
     name_only_chosen(options, &chosen)?;
     chosen
         .into_iter()
-        .map(|candidate| range_of(&candidate.open()?, options))
+        .filter_map(|candidate| settled_range(candidate, options).transpose())
         .collect()
+}
+
+/// The range of a folder that may change while it is looked at: files that went away between listing and looking send us
+/// back to listing. `None` where the whole folder went away, unless it was named.
+fn settled_range(candidate: &Candidate, options: &PlanOptions) -> Result<Option<PartitionRange>> {
+    let mut tries = LISTINGS;
+    loop {
+        tries = tries.saturating_sub(1);
+        match candidate.open().and_then(|log| range_of(&log, options)) {
+            Err(Error::Io { source, .. }) if is_gone(&source) && !candidate.is_there() => {
+                if !candidate.is_named {
+                    return Ok(None);
+                }
+                return Err(Error::io(&candidate.folder.path)(source));
+            }
+            Err(Error::Io { source, .. }) if is_gone(&source) && tries > 0 => {}
+            result => return result.map(Some),
+        }
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
 }
 
 /// A partition folder that may be chosen, or some files of one.
@@ -159,6 +184,10 @@ impl Candidate {
         } else {
             PartitionLog::of_files(path, name.clone(), &self.files, &self.dir)
         }
+    }
+
+    fn is_there(&self) -> bool {
+        self.folder.path.is_dir()
     }
 
     const fn partition(&self) -> &TopicPartition {

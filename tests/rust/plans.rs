@@ -118,7 +118,7 @@ fn timestamps_become_kafkas_offsets() {
                 starting_timestamp: Some(Timestamp::At(target)),
                 ..PlanOptions::default()
             };
-            let ranges = plan(&[copy.folder.clone()], &options).unwrap();
+            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
             match kafkas {
                 Some(offset) => assert_eq!(ranges[0].start_offset, offset),
                 None => assert!(ranges[0].segments.is_empty()),
@@ -127,7 +127,7 @@ fn timestamps_become_kafkas_offsets() {
                 ending_timestamp: Some(Timestamp::At(target)),
                 ..PlanOptions::default()
             };
-            let ranges = plan(&[copy.folder.clone()], &options).unwrap();
+            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
             assert_eq!(ranges[0].end_offset, kafkas);
         }
     }
