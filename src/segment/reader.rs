@@ -312,16 +312,7 @@ impl SegmentReader {
             )
             .map_err(|e| locate(e.shift(position), &self.source, &header))?;
             if let (Payload::Arena, Some(first)) = (payload, work.legacy.first()) {
-                // Now the wrapper's first offset is known.
-                let (last, floor) = (header.last_offset(), self.cursor.floor_before());
-                if first.offset < floor {
-                    let expected = format!("at least {floor}, behind what comes before");
-                    let error = Error::corrupt("first offset", position, expected, first.offset);
-                    return Err(locate(error, &self.source, &header));
-                }
-                header.base_offset = first.offset;
-                header.last_offset_delta =
-                    i32::try_from(last.wrapping_sub(first.offset)).unwrap_or(i32::MAX);
+                self.set_first_offset(&mut header, first.offset, position)?;
             }
             (payload, Rest::Legacy(0))
         } else {
@@ -356,6 +347,26 @@ impl SegmentReader {
             rest,
         });
         Ok(true)
+    }
+
+    /// A wrapper's first offset, now that it is known; it may not lie in what comes before.
+    fn set_first_offset(
+        &self,
+        header: &mut BatchHeader,
+        first: Offset,
+        position: Position,
+    ) -> Result<()> {
+        let (last, floor) = (header.last_offset(), self.cursor.floor_before());
+        if first < floor {
+            let expected = format!("at least {floor}, behind what comes before");
+            return Err(self.located(
+                Error::corrupt("first offset", position, expected, first),
+                header,
+            ));
+        }
+        header.base_offset = first;
+        header.last_offset_delta = i32::try_from(last.wrapping_sub(first)).unwrap_or(i32::MAX);
+        Ok(())
     }
 
     /// The end of the segment: right, unless a closed file has become shorter than it was at planning.
