@@ -335,10 +335,8 @@ impl SegmentReader {
             Payload::Arena => (Source::Arena, None),
         };
         let decompressed = work.arena.bytes().len().saturating_sub(before);
-        work.metrics.bytes_decompressed = work
-            .metrics
-            .bytes_decompressed
-            .saturating_add(decompressed as u64);
+        let total = work.metrics.bytes_decompressed;
+        work.metrics.bytes_decompressed = total.saturating_add(decompressed as u64);
         self.current = Some(InProgress {
             header,
             position,
