@@ -62,7 +62,7 @@ class Reads:
 
     def __init__(self, spark: SparkSession, options: dict[str, Any], times: int) -> None:
         from kafkalog.spark.options import parse
-        from kafkalog.spark.plan import plan_splits, slots
+        from kafkalog.spark.planning import plan_splits, slots
 
         asked = parse(options)
         self.spark = spark
@@ -84,7 +84,7 @@ class Reads:
         from kafkalog.spark.columns import ddl
         from kafkalog.spark.map_in_arrow import read_splits
         from kafkalog.spark.options import parse
-        from kafkalog.spark.plan import frame_of
+        from kafkalog.spark.planning import frame_of
 
         ceiling = leg.endswith("-ceiling")
         leg, _, batch_bytes = leg.partition("@")

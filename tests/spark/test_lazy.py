@@ -15,7 +15,9 @@ def run(script: str) -> None:
 def test_the_package_and_what_a_task_imports_are_light() -> None:
     run("""
         import sys
-        import kafkalog, kafkalog.spark, kafkalog.spark.rows, kafkalog.spark.split, kafkalog.spark.map_in_arrow
+        import kafkalog, kafkalog.spark, kafkalog.spark.rows, kafkalog.spark.ahead, kafkalog.spark.split
+        driver = {"kafkalog.spark.planning", "kafkalog.spark.options", "kafkalog.spark.exporting"}
+        assert not driver & set(sys.modules)
         kafkalog.spark.schema(["value"])
         heavy = {"pyspark", "pyarrow", "pandas", "numpy", "kafkalog.spark.datasource"} & set(sys.modules)
         assert not heavy, heavy

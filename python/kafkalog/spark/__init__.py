@@ -1,21 +1,33 @@
 """Kafka's on-disk logs as Spark DataFrames, without a broker.
 
-Importing this imports neither pyspark nor pyarrow; the first call does.
+Importing this imports neither pyspark nor pyarrow, and little of kafkalog: every task's worker does it.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
-from kafkalog.spark.columns import schema
-from kafkalog.spark.export import export
 from kafkalog.spark.map_in_arrow import read, read_splits
-from kafkalog.spark.plan import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafkalog.spark.columns import schema
+    from kafkalog.spark.exporting import export
+    from kafkalog.spark.planning import plan
+
 __all__ = ["export", "plan", "read", "read_splits", "register", "schema"]
+
+# What only the driver needs.
+_HOMES = {"export": "exporting", "plan": "planning", "schema": "columns"}
+
+
+def __getattr__(name: str) -> object:
+    """Import what only the driver needs when it is first asked for."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"kafkalog.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: SparkSession) -> None:

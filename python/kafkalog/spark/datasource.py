@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, ddl, resolve
 from kafkalog.spark.options import ReadOptions, parse
-from kafkalog.spark.plan import plan_splits
+from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.rows import rows
 from kafkalog.spark.split import ScanOptions, Split
 

@@ -75,7 +75,7 @@ def read(
     >>> df = kafkalog.spark.read(spark, "/data/kafka-logs", columns=["value", "offset"], subscribe="orders")
     """
     from kafkalog.spark.columns import ddl
-    from kafkalog.spark.plan import plan_frame
+    from kafkalog.spark.planning import plan_frame
 
     named = {
         "path": path,

@@ -67,7 +67,7 @@ def export(
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.map_in_arrow import read_splits
     from kafkalog.spark.options import parse
-    from kafkalog.spark.plan import frame_of, plan_splits, slots
+    from kafkalog.spark.planning import frame_of, plan_splits, slots
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
