@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
+import io
 import json
 import os
 import pty
@@ -16,13 +17,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import corpus
 import kafkalog
+from kafkalog.cli._cells import csv_cells, json_cells
+from kafkalog.cli._common import moment
 from kafkalog.cli._format import Format
 from kafkalog.cli._text import text_of
 from kafkalog.cli._write import Files
 from kafkalog.cli.main import COMMANDS, main
+from kafkalog.schema import record_schema
 
 CASE = corpus.GOLDEN / "clean-restarts"
 DATA = CASE / "data-1"
@@ -292,6 +298,70 @@ def test_format_escapes() -> None:
     for wrong in ("%", "%x"):
         with pytest.raises(ValueError, match="unknown token"):
             Format(wrong)
+
+
+def test_moments() -> None:
+    times = (-1, None, 0, 1_700_030_344_941, 253_402_300_799_999, -62_135_596_800_000, -62_135_596_800_001, 1 << 62, -2)
+    assert [moment(time) for time in times] == [
+        None,
+        None,
+        "1970-01-01T00:00:00.000Z",
+        "2023-11-15T06:39:04.941Z",
+        "9999-12-31T23:59:59.999Z",
+        "0001-01-01T00:00:00.000Z",
+        "-62135596800001",
+        str(1 << 62),
+        "1969-12-31T23:59:59.998Z",
+    ]
+
+
+@settings(deadline=None)
+@given(data=st.binary())
+def test_text_can_be_undone(data: bytes) -> None:
+    text = text_of(data)
+    assert text is not None
+    undone = base64.b64decode(text[7:], validate=True) if text.startswith("base64:") else text.encode()
+    assert undone == data
+
+
+_VALUES = st.one_of(st.none(), st.binary(max_size=20), st.sampled_from([b"", b'"', b",", b"a\nb", b"\r", b"base64:"]))
+_HEADERS = st.one_of(
+    st.none(), st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": _VALUES}), min_size=1)
+)
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.tuples(_VALUES, _HEADERS, st.integers(-(1 << 40), 1 << 40)), max_size=20), text=st.booleans())
+def test_cells_are_what_they_were(rows: list[tuple[Any, Any, int]], *, text: bool) -> None:
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([row[0] for row in rows], pa.binary()),
+            pa.array([row[1] for row in rows], record_schema("headers").field(0).type),
+            pa.array([row[2] for row in rows], pa.int64()),
+        ],
+        names=["value", "headers", "offset"],
+    )
+
+    def shape(data: bytes | None) -> str | None:
+        return text_of(data) if text or data is None else base64.b64encode(data).decode()
+
+    want = [
+        (
+            shape(value),
+            headers and [{"key": header["key"], "value": shape(header["value"])} for header in headers],
+            offset,
+        )
+        for value, headers, offset in rows
+    ]
+    # A slice begins somewhere in its parent's children.
+    for part, wanted in ((batch, want), (batch.slice(1), want[1:]), (batch.slice(0, 1), want[:1])):
+        cells = [json_cells(column, text=text) for column in part.columns]
+        assert [tuple(map(json.loads, row)) for row in zip(*cells, strict=True)] == wanted
+        lines = zip(*(csv_cells(column, text=text) for column in part.columns), strict=True)
+        parsed = list(csv.reader(io.StringIO("\r\n".join(",".join(row) for row in lines), newline="")))
+        assert [(row[0], row[1] and json.loads(row[1]), int(row[2])) for row in parsed] == [
+            (value or "", headers or "", offset) for value, headers, offset in wanted
+        ]
 
 
 def test_text_is_without_loss() -> None:

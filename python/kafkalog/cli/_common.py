@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _NO_YEAR = 253_402_300_800_000  # from the year 10000 on there is no ISO form
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC throughout; the zone's name is put behind
 _FIRST_YEAR = -62_135_596_800_000
 
 
@@ -53,8 +54,7 @@ def moment(timestamp: int | None) -> str | None:
         return None
     if not _FIRST_YEAR <= timestamp < _NO_YEAR:
         return str(timestamp)
-    seconds, millis = divmod(timestamp, 1000)
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{millis:03}Z".rjust(24, "0")
+    return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds") + "Z"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:

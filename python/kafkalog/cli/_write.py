@@ -6,14 +6,12 @@ import contextlib
 import errno
 import json
 import os
-import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.cli import _common
-from kafkalog.cli._text import base64_of, text_of
+from kafkalog.cli._cells import csv_cells, json_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     import pyarrow as pa
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from kafkalog.reader import RecordReader
 
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv"}
-
-_NEEDS_QUOTES = re.compile('[",\\r\\n]')
 
 
 class _Writer(Protocol):
@@ -48,8 +44,7 @@ class Files:
 
     def __init__(self, form: str, *, overwrite: bool, text: bool) -> None:
         self.count = 0
-        self._form, self._overwrite = form, overwrite
-        self._binary: Callable[[bytes | None], str | None] = text_of if text else _base64
+        self._form, self._overwrite, self._text = form, overwrite, text
 
     def write(self, target: Path, reader: RecordReader, batches: Iterable[pa.RecordBatch]) -> int:
         """Write one file beside its name, then give it the name.
@@ -104,8 +99,8 @@ class Files:
             ipc: _Writer = _Ipc(pa.OSFile(os.fspath(path), "wb"), schema)
             return ipc
         if self._form == "jsonl":
-            return _JsonLines(path, self._binary)
-        return _Csv(path, schema, self._binary)
+            return _JsonLines(path, schema, text=self._text)
+        return _Csv(path, schema, text=self._text)
 
 
 class _Parquet:
@@ -159,75 +154,30 @@ class _Ipc:
 class _JsonLines:
     """An object a line; times as ISO 8601."""
 
-    def __init__(self, path: Path, binary: Callable[[bytes | None], str | None]) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
         self._file = path.open("w", encoding="utf-8", newline="\n")
-        self._binary = binary
+        self._line = "{" + ",".join(f"{json.dumps(name)}:%s" for name in schema.names) + "}\n"
+        self._text = text
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in _rows(batch, self._binary):
-            self._file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
-            self._file.write("\n")
+        cells = [json_cells(column, text=self._text) for column in batch.columns]
+        self._file.writelines([self._line % row for row in zip(*cells, strict=True)])
 
     def close(self) -> None:
         self._file.close()
 
 
 class _Csv:
-    """RFC 4180 with a head; null is nothing, empty text is ``""``, headers are JSON."""
+    """RFC 4180 with a head."""
 
-    def __init__(self, path: Path, schema: pa.Schema, binary: Callable[[bytes | None], str | None]) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
         self._file = path.open("w", encoding="utf-8", newline="")
-        self._binary = binary
         self._file.write(",".join(schema.names) + "\r\n")
+        self._text = text
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in _rows(batch, self._binary):
-            self._file.write(",".join([_csv_cell(value) for value in row.values()]) + "\r\n")
+        cells = [csv_cells(column, text=self._text) for column in batch.columns]
+        self._file.writelines([",".join(row) + "\r\n" for row in zip(*cells, strict=True)])
 
     def close(self) -> None:
         self._file.close()
-
-
-def _csv_cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if not isinstance(value, str):
-        return str(value)
-    if value == "":
-        return '""'
-    return '"' + value.replace('"', '""') + '"' if _NEEDS_QUOTES.search(value) else value
-
-
-def _rows(batch: pa.RecordBatch, binary: Callable[[bytes | None], str | None]) -> Iterator[dict[str, Any]]:
-    names = batch.schema.names
-    columns = [_cells(column, binary) for column in batch.columns]
-    for row in zip(*columns, strict=True):
-        yield dict(zip(names, row, strict=True))
-
-
-def _cells(column: pa.Array[Any], binary: Callable[[bytes | None], str | None]) -> list[Any]:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        return [_iso(value) for value in column.cast(pa.int64()).to_pylist()]
-    if pa.types.is_binary(column.type):
-        return [binary(value) for value in column.to_pylist()]
-    if pa.types.is_list(column.type):
-        return [
-            None if headers is None else [{"key": each["key"], "value": binary(each["value"])} for each in headers]
-            for headers in column.to_pylist()
-        ]
-    return column.to_pylist()
-
-
-def _iso(timestamp: int | None) -> str | None:
-    # -1 is a record without a timestamp; it stays what it is in the table, a moment before the epoch.
-    return "1969-12-31T23:59:59.999Z" if timestamp == -1 else _common.moment(timestamp)
-
-
-def _base64(data: bytes | None) -> str | None:
-    return None if data is None else base64_of(data)

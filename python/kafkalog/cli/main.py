@@ -115,7 +115,8 @@ def _report(error: Exception) -> int:
     elif isinstance(error, (ValueError, TypeError, LookupError)):
         text, code = str(error), USAGE
     elif isinstance(error, ImportError):
-        text, code = f"{error}; for Spark: pip install 'kafkalog[spark]'", FAILED
+        needed = (error.name or "").split(".")[0]
+        text, code = f"{error}; pip install {'kafkalog[spark]' if needed == 'pyspark' else needed}", FAILED
     else:
         text, code = f"{type(error).__name__}: {error} (--debug shows where)", FAILED
     print("kafkalog:", " ".join(text.split()), file=sys.stderr)
