@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog import _arguments, _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     import pyarrow as pa
@@ -183,11 +183,11 @@ class OffsetIndex:
         pyarrow.RecordBatch
             offset and position, one row for each target.
         """
-        return _arrow(OffsetPosition._fields, [self.lookup(target) for target in _values(targets)])
+        return _arrow(self._core.lookup_many(_values(targets)))
 
     def to_arrow(self) -> pa.RecordBatch:
         """Give all entries as columns offset and position."""
-        return _arrow(OffsetPosition._fields, list(self))
+        return _arrow(self._core.to_arrow())
 
     def sanity_check(self) -> None:
         """Check what Kafka checks when it opens an index.
@@ -299,11 +299,11 @@ class TimeIndex:
         pyarrow.RecordBatch
             timestamp and offset, one row for each target.
         """
-        return _arrow(TimestampOffset._fields, [self.lookup(target) for target in _values(targets)])
+        return _arrow(self._core.lookup_many(_values(targets)))
 
     def to_arrow(self) -> pa.RecordBatch:
         """Give all entries as columns timestamp and offset."""
-        return _arrow(TimestampOffset._fields, list(self))
+        return _arrow(self._core.to_arrow())
 
     def sanity_check(self) -> None:
         """Check what Kafka checks when it opens an index.
@@ -379,7 +379,7 @@ class TransactionIndex:
 
     def to_arrow(self) -> pa.RecordBatch:
         """Give all entries as columns, named as the fields of an entry."""
-        return _arrow(AbortedTransaction._fields, list(self))
+        return _arrow(self._core.to_arrow())
 
     def sanity_check(self) -> None:
         """Check what Kafka checks when it opens an index.
@@ -407,14 +407,17 @@ def _entry(n: int, entries: int) -> int:
     return number
 
 
-def _values(targets: Iterable[Any]) -> Iterable[int]:
-    """Give Python's numbers; Arrow arrays iterate as scalars of their own."""
-    to_pylist = getattr(targets, "to_pylist", None)
-    return targets if to_pylist is None else list(to_pylist())
+def _values(targets: Iterable[Any]) -> list[int]:
+    """Give Python's numbers; Arrow and NumPy arrays iterate as scalars of their own."""
+    for method in ("to_pylist", "tolist"):
+        convert = getattr(targets, method, None)
+        if convert is not None:
+            targets = convert()
+            break
+    return [_arguments.integer("target", target) for target in targets]
 
 
-def _arrow(names: tuple[str, ...], rows: Sequence[tuple[int, ...]]) -> pa.RecordBatch:
+def _arrow(entries: _core.Entries) -> pa.RecordBatch:
     import pyarrow as pa
 
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pa.record_batch([pa.array(column, pa.int64()) for column in columns], names=list(names))
+    return pa.RecordBatchReader.from_stream(entries).read_next_batch()

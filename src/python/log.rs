@@ -1,4 +1,4 @@
-//! Log dirs, partitions, indexes and plans.
+//! Log dirs, partitions and plans.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -7,17 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::into_py;
 use super::reader::RangeTuple;
 use crate::error::Result;
-use crate::format::file_name::base_offset;
-use crate::index;
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::partition;
 use crate::log::plan::{
@@ -388,225 +385,5 @@ impl PartitionLog {
                 Ok(dict)
             })
             .collect()
-    }
-}
-
-/// An index until it is closed; each call works on its own handle, so a close elsewhere cannot pull the map away.
-struct Handle<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Handle<T> {
-    fn new(index: T) -> Self {
-        Self(Mutex::new(Some(Arc::new(index))))
-    }
-
-    fn get(&self) -> PyResult<Arc<T>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = || PyValueError::new_err("the index is closed");
-        held.as_ref().map(Arc::clone).ok_or_else(closed)
-    }
-
-    fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-/// The base offset as given, or from the file's name.
-fn base_of(path: &std::path::Path, given: Option<i64>) -> PyResult<i64> {
-    let named = || base_offset(path.file_name()?.to_str()?);
-    given.or_else(named).ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "{}: no base offset in the name; give base_offset",
-            path.display()
-        ))
-    })
-}
-
-fn no_entry(n: usize, entries: usize) -> PyErr {
-    PyIndexError::new_err(format!("entry {n} of an index with {entries} entries"))
-}
-
-/// A read-only offset index.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct OffsetIndex {
-    index: Handle<index::offset::OffsetIndex>,
-}
-
-#[pymethods]
-impl OffsetIndex {
-    #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let open = |path: &PathBuf, base| {
-            index::offset::OffsetIndex::open(path, base, index::Access::Closed)
-        };
-        // Whether it is there comes before what it is called.
-        let base = base_of(&path, base_offset);
-        let index = py
-            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Handle::new(index),
-        })
-    }
-
-    #[getter]
-    fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
-    }
-
-    #[getter]
-    fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
-    }
-
-    #[getter]
-    fn max_entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.max_entries())
-    }
-
-    #[getter]
-    fn last_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.last_offset())
-    }
-
-    fn entry(&self, n: usize) -> PyResult<(i64, i32)> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((entry.offset, entry.position))
-    }
-
-    fn lookup(&self, target: i64) -> PyResult<(i64, i32)> {
-        let entry = self.index.get()?.lookup(target);
-        Ok((entry.offset, entry.position))
-    }
-
-    fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
-    }
-
-    fn close(&self) {
-        self.index.close();
-    }
-}
-
-/// A read-only time index.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct TimeIndex {
-    index: Handle<index::time::TimeIndex>,
-}
-
-#[pymethods]
-impl TimeIndex {
-    #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let open =
-            |path: &PathBuf, base| index::time::TimeIndex::open(path, base, index::Access::Closed);
-        let base = base_of(&path, base_offset);
-        let index = py
-            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Handle::new(index),
-        })
-    }
-
-    #[getter]
-    fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
-    }
-
-    #[getter]
-    fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
-    }
-
-    #[getter]
-    fn max_entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.max_entries())
-    }
-
-    #[getter]
-    fn last_entry(&self) -> PyResult<(i64, i64)> {
-        let entry = self.index.get()?.last_entry();
-        Ok((entry.timestamp, entry.offset))
-    }
-
-    fn entry(&self, n: usize) -> PyResult<(i64, i64)> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((entry.timestamp, entry.offset))
-    }
-
-    fn lookup(&self, target: i64) -> PyResult<(i64, i64)> {
-        let entry = self.index.get()?.lookup(target);
-        Ok((entry.timestamp, entry.offset))
-    }
-
-    fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
-    }
-
-    fn close(&self) {
-        self.index.close();
-    }
-}
-
-/// An aborted transaction: version, producer id, first offset, last offset, last stable offset.
-type Aborted = (i16, i64, i64, i64, i64);
-
-/// A read-only transaction index.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct TransactionIndex {
-    index: Handle<index::txn::TransactionIndex>,
-}
-
-#[pymethods]
-impl TransactionIndex {
-    #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let base = base_of(&path, base_offset);
-        // Small, and appended to while its segment is active: read by copy.
-        let open = |base| index::txn::TransactionIndex::open(&path, base, index::Access::Active);
-        let index = py
-            .detach(|| open(*base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Handle::new(index),
-        })
-    }
-
-    #[getter]
-    fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
-    }
-
-    #[getter]
-    fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
-    }
-
-    fn entry(&self, n: usize) -> PyResult<Aborted> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((
-            entry.version,
-            entry.producer_id,
-            entry.first_offset,
-            entry.last_offset,
-            entry.last_stable_offset,
-        ))
-    }
-
-    fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
-    }
-
-    fn close(&self) {
-        self.index.close();
     }
 }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod capsule;
 mod dump;
 mod errors;
+mod index;
 mod log;
 mod reader;
 
@@ -16,7 +17,9 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
-    use super::log::{LogDir, OffsetIndex, PartitionLog, TimeIndex, TransactionIndex, plan};
+    use super::index::{Entries, OffsetIndex, TimeIndex, TransactionIndex};
+    #[pymodule_export]
+    use super::log::{LogDir, PartitionLog, plan};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
 
