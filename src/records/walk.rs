@@ -94,17 +94,23 @@ impl Walk {
         {
             // Deltas grow, so a batch goes through few shapes; each has its own loop.
             let n = match words.eight(self.at).map_or(Shape::Other, Shape::of) {
-                Shape::L1T1O1 => self.run::<1, 1, 1>(words, slots),
-                Shape::L1T1O2 => self.run::<1, 1, 2>(words, slots),
-                Shape::L1T2O1 => self.run::<1, 2, 1>(words, slots),
-                Shape::L1T2O2 => self.run::<1, 2, 2>(words, slots),
-                Shape::L1T3O2 => self.run::<1, 3, 2>(words, slots),
-                Shape::L2T1O1 => self.run::<2, 1, 1>(words, slots),
-                Shape::L2T1O2 => self.run::<2, 1, 2>(words, slots),
-                Shape::L2T2O1 => self.run::<2, 2, 1>(words, slots),
-                Shape::L2T2O2 => self.run::<2, 2, 2>(words, slots),
+                Shape::L1T1O1 => self.run_keyed::<1, 1, 1>(words, slots),
+                Shape::L1T1O2 => self.run_keyed::<1, 1, 2>(words, slots),
+                Shape::L1T2O1 => self.run_keyed::<1, 2, 1>(words, slots),
+                Shape::L1T2O2 => self.run_keyed::<1, 2, 2>(words, slots),
+                Shape::L1T3O2 => self.run_keyed::<1, 3, 2>(words, slots),
+                Shape::L2T1O1 => self.run_keyed::<2, 1, 1>(words, slots),
+                Shape::L2T1O2 => self.run_keyed::<2, 1, 2>(words, slots),
+                Shape::L2T2O1 => self.run_keyed::<2, 2, 1>(words, slots),
+                Shape::L2T2O2 => self.run_keyed::<2, 2, 2>(words, slots),
                 Shape::Other => 0,
             };
+            if let Some(timestamp) = self.append_timestamp {
+                slots
+                    .iter_mut()
+                    .take(n)
+                    .for_each(|slot| slot.timestamp = timestamp);
+            }
             done = done.wrapping_add(n);
             if n == 0
                 && let Some(slot) = slots.first_mut()
@@ -128,59 +134,77 @@ impl Walk {
         Ok(done)
     }
 
-    /// Records whose length, timestamp delta and offset delta take `L`, `T` and `O` bytes, the key length one, and that
-    /// have no headers; stops before the first one that is not so.
+    /// [`Walk::run`] for records with or without a key, by the first one's.
     #[inline]
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "sums of the shape's constants, at most 8"
     )]
-    fn run<const L: usize, const T: usize, const O: usize>(
+    fn run_keyed<const L: usize, const T: usize, const O: usize>(
         &mut self,
         words: Words<'_>,
         slots: &mut [RecordSlot],
     ) -> usize {
-        let (mask, expected) = const { (stop_bits(L, T, O).0, stop_bits(L, T, O).1) };
+        if words.byte(self.at.wrapping_add(L + 1 + T + O)) == Some(NULL) {
+            self.run::<L, T, O, false>(words, slots)
+        } else {
+            self.run::<L, T, O, true>(words, slots)
+        }
+    }
+
+    /// Records whose length, timestamp delta and offset delta take `L`, `T` and `O` bytes, whose key is null or has a
+    /// length of one byte, whose value is not null, and that have no headers; stops before the first one that is not so.
+    /// Timestamps are those of CreateTime.
+    #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "sums of the shape's constants, at most 8"
+    )]
+    fn run<const L: usize, const T: usize, const O: usize, const KEYED: bool>(
+        &mut self,
+        words: Words<'_>,
+        slots: &mut [RecordSlot],
+    ) -> usize {
+        let (mask, expected) = const { fixed_bits(L, T, O, KEYED) };
         let (mut at, end) = (self.at, self.end);
-        // Under LogAppendTime the deltas do not count.
-        let (base_timestamp, counts) = match self.append_timestamp {
-            Some(timestamp) => (timestamp, 0),
-            None => (self.base_timestamp, -1),
-        };
+        let (base_offset, base_timestamp) = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
         for slot in slots {
             let Some(head) = words.eight(at).filter(|head| head & mask == expected) else {
                 break;
             };
-            let length = group::<L>(head);
+            let length = group::<L>(head) >> 1;
             let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
             let offset_delta = zigzag32(group::<O>(head >> (8 * (L + 1 + T))));
-            let (key_bytes, key_len) = nullable_length(group::<1>(head >> (8 * (L + 1 + T + O))));
+            let key_len = if KEYED {
+                group::<1>(head >> (8 * (L + 1 + T + O))) >> 1
+            } else {
+                0
+            };
             let key = at.wrapping_add(L + 1 + T + O + 1);
-            let record_end = at.wrapping_add(L).wrapping_add(halved(length));
-            let at_value = key.wrapping_add(key_bytes);
-            let Some((value_len, n)) = words.eight(at_value).and_then(short_varint) else {
+            let record_end = at.wrapping_add(L).wrapping_add(length as usize);
+            let value_at = key.wrapping_add(key_len as usize);
+            let Some((value_len, n)) = words.eight(value_at).and_then(short_varint) else {
                 break;
             };
-            let value = at_value.wrapping_add(n);
-            let (value_bytes, value_len) = nullable_length(value_len);
-            let last = value.wrapping_add(value_bytes);
+            let value = value_at.wrapping_add(n);
+            let last = value.wrapping_add((value_len >> 1) as usize);
             // No headers: one zero byte, and it is the record's last.
             if last.wrapping_add(1) != record_end
                 || record_end > end
-                || length & 1 != 0
+                || value_len & 1 != 0
                 || words.byte(last) != Some(0)
             {
                 break;
             }
             *slot = RecordSlot {
-                offset: self.base_offset.wrapping_add(i64::from(offset_delta)),
-                timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta & counts)),
+                offset: base_offset.wrapping_add(i64::from(offset_delta)),
+                timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta)),
                 key_start: narrow(key),
-                key_len,
+                key_len: if KEYED { signed(key_len) } else { -1 },
                 value_start: narrow(value),
-                value_len,
-                headers_start: narrow(record_end),
+                value_len: signed(value_len >> 1),
+                headers_start: 0,
                 headers_count: 0,
             };
             done = done.wrapping_add(1);
@@ -288,6 +312,9 @@ fn nullable(records: &[u8], at: &mut usize) -> Option<(usize, i32)> {
     Some((start, len.max(-1)))
 }
 
+/// A length of -1, zig-zag: null.
+const NULL: u8 = 1;
+
 /// How many bytes length, timestamp delta and offset delta of a record take.
 #[derive(Clone, Copy)]
 enum Shape {
@@ -336,9 +363,10 @@ impl Shape {
     }
 }
 
-/// Which continuation bits a shape is about, and which of them it has set.
+/// The bits that are the same in every head of a shape, and what they are: which bytes continue, that the length is not
+/// negative, that the key is null or is not.
 #[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
-const fn stop_bits(l: usize, t: usize, o: usize) -> (u64, u64) {
+const fn fixed_bits(l: usize, t: usize, o: usize, keyed: bool) -> (u64, u64) {
     /// `n` bytes that begin at byte `at`: all but the last continue.
     const fn varint(at: usize, n: usize) -> (u64, u64) {
         let (mut mask, mut set) = (0, 0);
@@ -358,9 +386,14 @@ const fn stop_bits(l: usize, t: usize, o: usize) -> (u64, u64) {
         "a head is read as one word, the key length its last byte"
     );
     let (length, time, offset) = (varint(0, l), varint(l + 1, t), varint(l + 1 + t, o));
-    let key = varint(l + 1 + t + o, 1);
+    let key_at = 8 * (l + 1 + t + o);
+    let key = if keyed {
+        (0x81 << key_at, 0)
+    } else {
+        (0xff << key_at, (NULL as u64) << key_at)
+    };
     (
-        length.0 | time.0 | offset.0 | key.0,
+        length.0 | 1 | time.0 | offset.0 | key.0,
         length.1 | time.1 | offset.1 | key.1,
     )
 }
@@ -407,21 +440,12 @@ const fn short_varint(word: u64) -> Option<(u32, usize)> {
     }
 }
 
-/// Half of a zig-zag number: its magnitude, if it is not negative.
+/// A length of at most 20 bits.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "one instruction")]
-const fn halved(zigzag: u32) -> usize {
-    (zigzag >> 1) as usize
-}
-
-/// A zig-zag length as bytes to pass over and as length: any negative one is null.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "a few instructions without a branch")]
-#[expect(clippy::cast_possible_wrap, reason = "the number has 21 bits")]
-const fn nullable_length(zigzag: u32) -> (usize, i32) {
-    let null = (zigzag & 1).wrapping_neg();
-    let len = zigzag >> 1;
-    ((len & !null) as usize, (len | null) as i32)
+#[expect(clippy::inline_always, reason = "no instruction at all")]
+#[expect(clippy::cast_possible_wrap, reason = "20 bits")]
+const fn signed(len: u32) -> i32 {
+    len as i32
 }
 
 /// A position in a source, which [`Walk::step`] has seen to be no longer than 32 bits can say.

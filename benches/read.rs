@@ -1,0 +1,338 @@
+//! Reading records beside its limit, leg after leg in each round: medians, and ratios to the first leg.
+//!
+//! `cargo bench --bench read` makes its own segments (10 B, 100 B and 1 KB values with 8 B keys in batches of 16 KB, and
+//! 100 B values one a batch); `cargo bench --bench read -- FOLDER...` reads partition folders that a broker wrote.
+//!
+//! | leg | one pass |
+//! |---|---|
+//! | limit | each file mapped anew, CRC-32C of every batch, and for a compressed batch the codec's decompression |
+//! | view, binary | offset, timestamp, key and value in that layout, checksums compared |
+//! | all | the eight default columns, binary |
+//! | plain | `view` through the plain decoder: what the fast one buys |
+//! | view x2, binary x2 | two threads (wall time only) |
+//!
+//! The figure is the time on the processor from `/proc`, which a busy machine disturbs less than wall time; the first
+//! column is wall time.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a bench prints, and may stop; its files are whole"
+)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kafkalog::arrow::columns::ColumnOptions;
+use kafkalog::arrow::reader::{ParallelReader, RecordReader};
+use kafkalog::arrow::schema::{Column, Layout};
+use kafkalog::compress::{DecodeLimit, Decompressor};
+use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};
+use kafkalog::io::mapping::Mapping;
+use kafkalog::log::range::{PartitionRange, SegmentRange};
+use kafkalog::records::{block, plain};
+use kafkalog::segment::reader::ReadOptions;
+
+const ROUNDS: usize = 9;
+const FOUR: [Column; 4] = [
+    Column::Offset,
+    Column::Timestamp,
+    Column::Key,
+    Column::Value,
+];
+
+/// Every `.log` of a folder, whole.
+fn range(folder: &Path) -> PartitionRange {
+    let names = std::fs::read_dir(folder).expect("the folder lists");
+    let names = names.map(|e| {
+        e.expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("a plain name")
+    });
+    let mut names: Vec<_> = names.filter(|n| n.ends_with(".log")).collect();
+    names.sort();
+    let bases: Vec<i64> = names
+        .iter()
+        .map(|n| n[..20].parse().expect("twenty digits"))
+        .collect();
+    let segments = names.iter().enumerate().map(|(i, name)| SegmentRange {
+        base_offset: bases[i],
+        file_name: name.clone(),
+        size: folder.join(name).metadata().expect("a size").len(),
+        is_active: i + 1 == names.len(),
+        start_position: 0,
+        next_base_offset: bases.get(i + 1).copied(),
+    });
+    PartitionRange {
+        segments: segments.collect(),
+        folder: folder.to_path_buf(),
+        topic: "bench".to_owned(),
+        partition: 0,
+        start_offset: 0,
+        end_offset: None,
+    }
+}
+
+/// What nothing can be quicker than: the bytes, their checksum, the codec.
+fn limit(ranges: &[PartitionRange]) -> u64 {
+    let mut records = 0;
+    let mut decompressor = Decompressor::new();
+    let mut block = Vec::new();
+    for range in ranges {
+        for segment in &range.segments {
+            let path = range.folder.join(&segment.file_name);
+            let file = File::open(&path).expect("the file opens");
+            let mapping = Mapping::open(&file, &path, segment.size).expect("the file maps");
+            let mut rest = mapping.as_slice();
+            while let Some(header) = BatchHeader::parse(rest).expect("a header") {
+                let batch = &rest[..header.size];
+                assert_eq!(crc32c::crc32c(&batch[ATTRIBUTES_AT..]), header.crc);
+                let codec = header.compression().expect("a codec");
+                if codec != kafkalog::types::Compression::None {
+                    block.clear();
+                    let records = &batch[RECORD_BATCH_OVERHEAD..];
+                    decompressor
+                        .decompress(codec, 2, records, &mut block, DecodeLimit::default())
+                        .expect("it decompresses");
+                }
+                records += u64::from(header.records_count.expect("magic 2").unsigned_abs());
+                rest = &rest[header.size..];
+            }
+        }
+    }
+    records
+}
+
+/// Slots of every record by the plain decoder.
+fn by_plain_decoder(ranges: &[PartitionRange]) -> u64 {
+    let mut records = 0;
+    let mut decompressor = Decompressor::new();
+    let (mut arena, mut slots) = (Vec::new(), Vec::new());
+    for range in ranges {
+        for segment in &range.segments {
+            let path = range.folder.join(&segment.file_name);
+            let file = File::open(&path).expect("the file opens");
+            let mapping = Mapping::open(&file, &path, segment.size).expect("the file maps");
+            let mut rest = mapping.as_slice();
+            while let Some(header) = BatchHeader::parse(rest).expect("a header") {
+                let batch = &rest[..header.size];
+                header.ensure_valid(batch).expect("a right checksum");
+                arena.clear();
+                slots.clear();
+                let limit = DecodeLimit::default();
+                let block = block::open(batch, &header, &mut decompressor, &mut arena, limit)
+                    .expect("it opens");
+                let source = if block.payload == block::Payload::Source {
+                    batch
+                } else {
+                    &arena
+                };
+                plain::walk(
+                    source,
+                    block.range.start,
+                    block.range.end,
+                    &header,
+                    &mut slots,
+                )
+                .expect("records");
+                records += slots.len() as u64;
+                rest = &rest[header.size..];
+            }
+        }
+    }
+    records
+}
+
+fn options(layout: Layout, columns: &[Column]) -> ColumnOptions {
+    ColumnOptions {
+        columns: columns.to_vec(),
+        layout,
+        ..ColumnOptions::default()
+    }
+}
+
+fn read(ranges: &[PartitionRange], layout: Layout, columns: &[Column]) -> u64 {
+    let mut reader = RecordReader::try_new(
+        ranges.to_vec(),
+        ReadOptions::default(),
+        options(layout, columns),
+    )
+    .expect("options");
+    let mut rows = 0;
+    while let Some(batch) = reader.next_batch().expect("a batch") {
+        rows += batch.num_rows() as u64;
+    }
+    rows
+}
+
+fn read_in_two(ranges: &[PartitionRange], layout: Layout) -> u64 {
+    let options = options(layout, &FOUR);
+    let mut reader = ParallelReader::try_new(ranges.to_vec(), 2, ReadOptions::default(), &options)
+        .expect("threads");
+    let mut rows = 0;
+    while let Some(batch) = reader.next_batch().expect("a batch") {
+        rows += batch.num_rows() as u64;
+    }
+    rows
+}
+
+/// Nanoseconds this thread was on a processor; zero where the system does not tell.
+fn on_processor() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or_default()
+}
+
+fn compare(name: &str, ranges: &[PartitionRange]) {
+    type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
+    let legs: Vec<Leg<'_>> = vec![
+        ("limit", Box::new(|| limit(ranges))),
+        ("view", Box::new(|| read(ranges, Layout::View, &FOUR))),
+        ("binary", Box::new(|| read(ranges, Layout::Binary, &FOUR))),
+        (
+            "all",
+            Box::new(|| read(ranges, Layout::Binary, Column::defaults())),
+        ),
+        ("plain", Box::new(|| by_plain_decoder(ranges))),
+        ("view x2", Box::new(|| read_in_two(ranges, Layout::View))),
+        (
+            "binary x2",
+            Box::new(|| read_in_two(ranges, Layout::Binary)),
+        ),
+    ];
+    let mut times = vec![Vec::new(); legs.len()];
+    let mut records = 0;
+    for round in 0..=ROUNDS {
+        for (i, (_, leg)) in legs.iter().enumerate() {
+            let (wall, before) = (Instant::now(), on_processor());
+            records = leg();
+            let (wall, cpu) = (
+                wall.elapsed().as_nanos() as f64,
+                on_processor().saturating_sub(before) as f64,
+            );
+            if round > 0 {
+                times[i].push((wall / records as f64, cpu / records as f64));
+            }
+        }
+    }
+    println!("{name}: {records} records, ns a record");
+    let mut first = (0.0, 0.0);
+    for (i, (leg, _)) in legs.iter().enumerate() {
+        let median = |pick: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = times[i].iter().map(pick).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let (wall, cpu) = (median(|t| t.0), median(|t| t.1));
+        if i == 0 {
+            first = (wall, cpu);
+        }
+        if leg.ends_with("x2") {
+            println!("  {leg:<10} wall {wall:8.1} ({:.2})", wall / first.0);
+        } else {
+            println!(
+                "  {leg:<10} wall {wall:8.1} ({:.2})   cpu {cpu:8.1} ({:.2})",
+                wall / first.0,
+                cpu / first.1
+            );
+        }
+    }
+}
+
+fn varint(out: &mut Vec<u8>, value: i64) {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// A closed segment and an active one of 32 MB each, batches of about `batch_bytes`, values of `value_len`.
+fn generate(folder: &Path, value_len: usize, batch_bytes: usize) -> PathBuf {
+    let folder = folder.join(format!("bench-{value_len}-{batch_bytes}-0"));
+    std::fs::create_dir(&folder).expect("a folder");
+    let (mut offset, mut timestamp) = (0i64, 1_700_000_000_000i64);
+    for _ in 0..2 {
+        let base = offset;
+        let mut log = Vec::new();
+        while log.len() < 32 << 20 {
+            let (mut records, mut count) = (Vec::new(), 0i64);
+            let first = timestamp;
+            while records.is_empty() || records.len() + value_len < batch_bytes {
+                timestamp += count % 3;
+                let mut body = vec![0];
+                varint(&mut body, timestamp - first);
+                varint(&mut body, count);
+                varint(&mut body, 8);
+                body.extend(format!("k{:07}", offset % 10_000_000).bytes());
+                varint(&mut body, value_len as i64);
+                body.extend((0..value_len).map(|i| b'a' + ((offset as usize + i) % 26) as u8));
+                varint(&mut body, 0);
+                varint(&mut records, body.len() as i64);
+                records.append(&mut body);
+                (offset, count) = (offset + 1, count + 1);
+            }
+            let mut tail = Vec::new();
+            tail.extend(0i16.to_be_bytes());
+            tail.extend((count as i32 - 1).to_be_bytes());
+            tail.extend(first.to_be_bytes());
+            tail.extend(timestamp.to_be_bytes());
+            tail.extend((-1i64).to_be_bytes());
+            tail.extend((-1i16).to_be_bytes());
+            tail.extend((-1i32).to_be_bytes());
+            tail.extend((count as i32).to_be_bytes());
+            tail.append(&mut records);
+            let at = log.len();
+            log.extend((offset - count).to_be_bytes());
+            log.extend(0i32.to_be_bytes());
+            log.extend(0i32.to_be_bytes());
+            log.push(2);
+            log.extend(crc32c::crc32c(&tail).to_be_bytes());
+            log.append(&mut tail);
+            let length = (log.len() - at - LENGTH_AT - 4) as i32;
+            log[at + LENGTH_AT..at + LENGTH_AT + 4].copy_from_slice(&length.to_be_bytes());
+        }
+        std::fs::write(folder.join(format!("{base:020}.log")), log).expect("it is written");
+    }
+    folder
+}
+
+fn main() {
+    assert!(
+        !cfg!(debug_assertions),
+        "figures of a debug build mean nothing"
+    );
+    let folders: Vec<PathBuf> = std::env::args()
+        .skip(1)
+        .filter(|a| a != "--bench")
+        .map(PathBuf::from)
+        .collect();
+    if !folders.is_empty() {
+        let ranges: Vec<_> = folders.iter().map(|folder| range(folder)).collect();
+        compare("given", &ranges);
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    for (name, value_len, batch_bytes) in [
+        ("10 B", 10, 16_000),
+        ("100 B", 100, 16_000),
+        ("1 KB", 1000, 16_000),
+        ("100 B, one a batch", 100, 1),
+    ] {
+        compare(
+            name,
+            &[range(&generate(scratch.path(), value_len, batch_bytes))],
+        );
+    }
+}
