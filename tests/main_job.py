@@ -27,7 +27,8 @@ import pyarrow.dataset as ds
 out, expected = sys.argv[1], dict(pair.split("=") for pair in sys.argv[2:])
 table = ds.dataset(out, format="parquet", partitioning="hive").to_table()
 counted = {g["topic"]: g["offset_count"] for g in table.group_by("topic").aggregate([("offset", "count")]).to_pylist()}
-print(f"{table.num_rows} records in {sum(1 for _ in ds.dataset(out, format='parquet').files)} Parquet files:",
+files = len(ds.dataset(out, format="parquet").files)
+print(f"{table.num_rows} records in {files} Parquet file{'s' if files != 1 else ''}:",
       ", ".join(f"{topic} {n}" for topic, n in sorted(counted.items())))
 rows = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
 head = f"{'topic':8} {'part.':>5} {'offset':>6}  {'timestamp':23}  {'key':10}  value"
