@@ -8,10 +8,10 @@
 //!
 //! | module | framing |
 //! |---|---|
-//! | [`gzip`] | RFC 1952 members one behind the other |
-//! | [`snappy`] | the Java "xerial" stream, or one raw block |
-//! | [`lz4`] | one LZ4 frame of independent blocks (KIP-57) |
-//! | [`zstd`] | frames one behind the other (KIP-110) |
+//! | `gzip` | RFC 1952 members one behind the other |
+//! | `snappy` | the Java "xerial" stream, or one raw block |
+//! | `lz4` | one LZ4 frame of independent blocks (KIP-57) |
+//! | `zstd` | frames one behind the other (KIP-110) |
 //!
 //! Positions in errors count from the beginning of the compressed bytes.
 

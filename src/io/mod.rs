@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`file`] | a stretch of a file |
+//! | [`mod@file`] | a stretch of a file |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |

@@ -13,7 +13,7 @@
 //! A record is bound by a chain of loads (its length says where the next one is), so the common shape is taken on
 //! loops of their own: one 8-byte load holds all numbers but the value's length, and one comparison of its continuation
 //! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
-//! ([`Walk::careful`]), which is also the only place that finds fault. `records::plain` is the oracle for both.
+//! (`Walk::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
 
 use super::RecordSlot;
 use crate::error::{Error, Result};
