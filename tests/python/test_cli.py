@@ -455,7 +455,7 @@ def test_export_one_file_and_a_selection(tmp_path: Path) -> None:
 def test_export_replaces_nothing_unless_told(tmp_path: Path) -> None:
     file = tmp_path / "orders.csv"
     file.write_text("mine")
-    assert "File exists" in fails(3, "export", DATA, file, "-t", "orders")
+    assert "File exists (--overwrite replaces it)" in fails(3, "export", DATA, file, "-t", "orders")
     assert file.read_text() == "mine"
     assert kafkalog_("export", DATA, file, "-t", "orders", "--overwrite").returncode == 0
     assert file.read_text().startswith("key,value,")

@@ -107,6 +107,17 @@ def test_base_offset_may_be_given(offsets: Path) -> None:
         kafkalog.OffsetIndex(other, base_offset=-1)
 
 
+def test_full_as_kafka_counts(tmp_path: Path) -> None:
+    """A time index keeps one entry free for the end of its segment."""
+    offsets, times = tmp_path / "00000000000000000000.index", tmp_path / "00000000000000000000.timeindex"
+    for used, whole, full in ((2, 3, (False, True)), (3, 3, (True, True)), (2, 4, (False, False))):
+        offsets.write_bytes(struct.pack(">ii", 5, 70) * used + bytes(8 * (whole - used)))
+        times.write_bytes(struct.pack(">qi", 1000, 5) * used + bytes(12 * (whole - used)))
+        with kafkalog.OffsetIndex(offsets) as index, kafkalog.TimeIndex(times) as time_index:
+            assert (index.max_entries, time_index.max_entries) == (whole, whole)
+            assert (index.is_full, time_index.is_full) == full
+
+
 def test_an_empty_index(tmp_path: Path) -> None:
     for kind, suffix, nothing in (
         (kafkalog.OffsetIndex, "index", (42, 0)),

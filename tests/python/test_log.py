@@ -116,6 +116,12 @@ def test_statistics_add_up() -> None:
         assert sums["size"] == log.size
         assert sums["control_batches"] == sum(columns["isControl"])
         assert sums["max_timestamp"] == pc.max(batches["maxTimestamp"].cast(pa.int64())).as_py()
+        stamps = [stamp for stamp in batches["baseTimestamp"].cast(pa.int64()).to_pylist() if stamp is not None]
+        assert sums["min_timestamp"] == min(stamp for stamp in stamps if stamp >= 0)
+        assert (sums["first_offset"], sums["last_offset"]) == (
+            min(columns["baseOffset"]),
+            max(columns["lastOffset"]),
+        )
         codecs = Counter(columns["compression"])
         assert {name: tally["batches"] for name, tally in sums["codecs"].items()} == codecs
         assert sums["producers"] == sorted(set(columns["producerId"]) - {-1})
