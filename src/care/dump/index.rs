@@ -378,3 +378,56 @@ impl Search {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index of `entries` (offset 10 n + 10 at position 100 n + 100) and a tail of zeros.
+    fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> Slots {
+        let path = folder.join("00000000000000000005.index");
+        let mut bytes: Vec<u8> = (1..=entries)
+            .flat_map(|n| [10 * n, 100 * n])
+            .flat_map(i32::to_be_bytes)
+            .collect();
+        bytes.resize(bytes.len() + zeros * OFFSET_ENTRY_SIZE, 0);
+        std::fs::write(&path, bytes).unwrap();
+        let target = Target::new(&path);
+        Slots::open(
+            &target,
+            FileKind::OffsetIndex,
+            OFFSET_ENTRY_SIZE,
+            Access::Headers,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_greatest_entry_at_or_below() {
+        let folder = tempfile::tempdir().unwrap();
+        for entries in [0, 1, 2, 1024, 1025, 1026, 3000] {
+            let mut index = slots(folder.path(), entries, 0);
+            for target in [0, 5, 14, 15, 16, 24, 25, 26, 10_255, 10_265, 19_999, 50_000] {
+                let n = ((target - 5) / 10).clamp(0, entries);
+                assert_eq!(
+                    index.lookup(i64::from(target)).unwrap(),
+                    100 * n,
+                    "{target} of {entries}"
+                );
+            }
+        }
+    }
+
+    /// The zeros of a preallocated file stand for the base offset and are believed where Kafka looks first.
+    #[test]
+    fn zeros_behind_the_entries_mislead_as_they_mislead_kafka() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut long_tail = slots(folder.path(), 2000, 1200);
+        assert_eq!(long_tail.lookup(10_005).unwrap(), 0);
+        assert_eq!(long_tail.lookup(5).unwrap(), 0);
+        let mut short_tail = slots(folder.path(), 2000, 10);
+        assert_eq!(short_tail.lookup(1005).unwrap(), 10_000);
+        // Below the slot where the hot section begins the search never sees the tail.
+        assert_eq!(short_tail.lookup(9_805).unwrap(), 98_000);
+    }
+}

@@ -106,3 +106,30 @@ pub(super) fn frame_at(
         magic,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::source::Access;
+
+    #[test]
+    fn the_last_seventeen_bytes_are_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("00000000000000000000.log");
+        for (zeros, is_seen) in [(0, false), (17, false), (18, true)] {
+            std::fs::write(&path, vec![0; zeros]).unwrap();
+            let size = zeros as u64;
+            let mut log = SegmentSource::open(&path, size, true, Access::Records).unwrap();
+            let found = frame_at(&mut log, 0, u64::MAX);
+            if is_seen {
+                let error = found.unwrap_err().to_string();
+                assert!(
+                    error.contains("byte 8: batch length: expected at least 14, found 0"),
+                    "{error}"
+                );
+            } else {
+                assert_eq!(found.unwrap(), None);
+            }
+        }
+    }
+}
