@@ -7,7 +7,7 @@ and to the same number of rows. What is left to a reader is the ratio.
     python spark_read.py LOG_DIR --serve map:v100:unix        # one leg; a pass for each line on standard input
 
 Legs: ``map`` and ``source`` read, ``map-ceiling`` and ``source-ceiling`` send what they have; ``map@1m`` reads
-in batches of another size.
+in batches of another size, ``map@ahead`` and ``map@alone`` with and without decoding ahead.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Reads:
 
     def __init__(self, spark: SparkSession, options: dict[str, Any], times: int) -> None:
         from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import plan_splits, slots
+        from kafkalog.spark.planning import idle_cores, plan_splits, slots
 
         asked = parse(options)
         self.spark = spark
         self.columns = asked.columns
-        planned = plan_splits(asked, slots(spark))
+        planned = plan_splits(asked, slots(spark), idle_cores=idle_cores(spark))
         self.splits = [replace(split, ranges=split.ranges * times) for split in planned]
         self.bytes = sum(split.bytes for split in self.splits)
 
@@ -87,11 +87,14 @@ class Reads:
         from kafkalog.spark.planning import frame_of
 
         ceiling = leg.endswith("-ceiling")
-        leg, _, batch_bytes = leg.partition("@")
-        splits = self.splits
-        if batch_bytes:
-            scan = replace(splits[0].scan, batch_bytes=parse({"path": "/", "batchBytes": batch_bytes}).batch_bytes)
-            splits = [replace(split, scan=scan) for split in splits]
+        leg, *changes = leg.split("@")
+        scan = self.splits[0].scan
+        for change in changes:
+            if change in {"ahead", "alone"}:
+                scan = replace(scan, decode_ahead=change == "ahead")
+            else:
+                scan = replace(scan, batch_bytes=parse({"path": "/", "batchBytes": change}).batch_bytes)
+        splits = [replace(split, scan=scan) for split in self.splits]
         if leg.startswith("map"):
             tasks = frame_of(self.spark, splits)
             function = source.ceiling_function(self.counts) if ceiling else read_splits
@@ -135,7 +138,7 @@ def compare(args: argparse.Namespace, socket: str) -> None:
     spark = session(args.cores, socket)
     for topic in args.topics.split(","):
         options = {"path": args.logs, "subscribe": topic, "columns": args.columns, "splitBytes": args.split_bytes}
-        options |= {"batchBytes": args.batch_bytes, "batchRows": args.batch_rows}
+        options |= {"batchBytes": args.batch_bytes, "batchRows": args.batch_rows, "decodeAhead": args.decode_ahead}
         reads = Reads(spark, options, args.times)
         legs = args.legs.split(",")
         frames = {leg: reads.frame(leg) for leg in legs}
@@ -192,6 +195,7 @@ def main() -> None:
     parser.add_argument("--split-bytes")
     parser.add_argument("--batch-bytes")
     parser.add_argument("--batch-rows")
+    parser.add_argument("--decode-ahead")
     parser.add_argument("--serve", metavar="LEG:TOPIC:SOCKET")
     args = parser.parse_args()
     if _core.build_profile != "release":

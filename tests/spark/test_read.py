@@ -263,6 +263,16 @@ def test_a_log_that_grows_after_planning(spark: SparkSession, tmp_path: Path) ->
 
 
 @both_ways
+def test_decoding_ahead_changes_nothing(spark: SparkSession, way: Way) -> None:
+    offsets = [row["offset"] for row in expected("orders", 0)]
+    for ahead in ("true", "false"):
+        frame = way(spark, DATA, subscribe="orders", batchRows="50", columns="offset", decodeAhead=ahead)
+        assert [row[0] for row in frame.collect()] == offsets
+    limited = way(spark, DATA, subscribe="orders", batchRows="1", columns="offset", decodeAhead="true").limit(3)
+    assert [row[0] for row in limited.collect()] == offsets[:3]
+
+
+@both_ways
 def test_wide_batches_are_cut(spark: SparkSession, way: Way) -> None:
     frame = way(spark, DATA, subscribe="orders", batchRows="7", columns="offset")
     assert frame.count() == len(expected("orders", 0))

@@ -50,6 +50,7 @@ KNOWN = (
     "splitBytes",
     "batchRows",
     "batchBytes",
+    "decodeAhead",
 )
 # Options of Spark's Kafka source that this version refuses, and why.
 _LATER = "is not supported in this version of kafkalog"
@@ -112,6 +113,8 @@ class ReadOptions:
     split_bytes: int | None
     batch_rows: int
     batch_bytes: int
+    # None: where the planner sees idle cores
+    decode_ahead: bool | None
 
 
 def parse(given: Mapping[str, Any]) -> ReadOptions:
@@ -161,6 +164,7 @@ def parse(given: Mapping[str, Any]) -> ReadOptions:
         split_bytes=_read(options, "splitBytes", _size),
         batch_rows=_read(options, "batchRows", _size, default=65_536),
         batch_bytes=_read(options, "batchBytes", _size, default=2 << 20),
+        decode_ahead=_read(options, "decodeAhead", _boolean),
     )
 
 

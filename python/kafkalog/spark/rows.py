@@ -32,10 +32,15 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
     pyarrow.RecordBatch
         Never an empty one.
     """
-    if split.ranges:
+    if not split.ranges:
+        return
+    made = _decoded(split, schema)
+    if split.scan.decode_ahead:
         from kafkalog.spark.ahead import ahead
 
-        yield from ahead(_decoded(split, schema))
+        yield from ahead(made)
+    else:
+        yield from made
 
 
 def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch, None, None]:
