@@ -57,11 +57,18 @@ fn range(folder: &Path) -> PartitionRange {
             .into_string()
             .expect("a plain name")
     });
-    let mut names: Vec<_> = names.filter(|n| n.ends_with(".log")).collect();
+    let mut names: Vec<_> = names
+        .filter(|n| Path::new(n).extension().is_some_and(|e| e == "log"))
+        .collect();
     names.sort();
     let bases: Vec<i64> = names
         .iter()
-        .map(|n| n[..20].parse().expect("twenty digits"))
+        .map(|n| {
+            n.split('.')
+                .next()
+                .and_then(|base| base.parse().ok())
+                .expect("a base offset")
+        })
         .collect();
     let segments = names.iter().enumerate().map(|(i, name)| SegmentRange {
         base_offset: bases[i],
@@ -309,10 +316,9 @@ fn generate(folder: &Path, value_len: usize, batch_bytes: usize) -> PathBuf {
 }
 
 fn main() {
-    assert!(
-        !cfg!(debug_assertions),
-        "figures of a debug build mean nothing"
-    );
+    if cfg!(debug_assertions) {
+        println!("a debug build: its figures mean nothing");
+    }
     let folders: Vec<PathBuf> = std::env::args()
         .skip(1)
         .filter(|a| a != "--bench")

@@ -240,7 +240,7 @@ impl SegmentReader {
         &mut self,
         work: &mut Workspace,
         position: Position,
-        mut header: BatchHeader,
+        header: BatchHeader,
         codec: Compression,
     ) -> Result<bool> {
         if self.options.check_crcs && header.size > STREAMED && self.source.is_copied() {
@@ -291,9 +291,22 @@ impl SegmentReader {
             return Ok(true);
         }
         let region = region.clone();
-        let Some(batch) = region.get(at..end) else {
-            return Ok(false);
-        };
+        self.unpack(work, position, header, (region, at))?;
+        Ok(true)
+    }
+
+    /// Makes a batch the current one that is not simply walked where it lies: compressed, legacy, or of another region
+    /// than the chunk's. It begins at the place given in the region.
+    fn unpack(
+        &mut self,
+        work: &mut Workspace,
+        position: Position,
+        mut header: BatchHeader,
+        (region, at): (Region, usize),
+    ) -> Result<()> {
+        let end = at.saturating_add(header.size);
+        let batch = region.get(at..end).unwrap_or_default();
+        let region_position = position.saturating_sub(at as u64);
         work.metrics.batches = work.metrics.batches.saturating_add(1);
         let before = work.arena.bytes().len();
         let limit = self.options.limit;
@@ -344,7 +357,7 @@ impl SegmentReader {
             source_position,
             rest,
         });
-        Ok(true)
+        Ok(())
     }
 
     /// A wrapper's first offset, now that it is known; it may not lie in what comes before.
