@@ -247,6 +247,7 @@ impl BatchCursor {
         if whole && header.ensure_valid(rest).is_ok() {
             return Ok(true);
         }
+        let mut budget = RESYNC_WINDOW.saturating_mul(4);
         for at in HEADER_SIZE_UP_TO_MAGIC..rest.len() {
             let Some(candidate) = rest.get(at..).filter(|c| c.len() > HEADER_SIZE_UP_TO_MAGIC)
             else {
@@ -269,6 +270,11 @@ impl BatchCursor {
             };
             if successor.ensure_valid(batch).is_ok() {
                 return Ok(true);
+            }
+            // Bytes made to look like many batches may not cost more than a few times their length.
+            budget = budget.saturating_sub(batch.len());
+            if budget == 0 {
+                break;
             }
         }
         Ok(false)

@@ -3,6 +3,7 @@
 //!
 //! The seeds are the brokers' own files under `tests/golden`, those that are whole.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
@@ -28,6 +29,8 @@ struct Seed {
     base_offset: i64,
     data: Vec<u8>,
     batches: Vec<(usize, BatchHeader)>,
+    /// Never compacted: no offset is missing, as in any segment that is still being appended to.
+    is_dense: bool,
 }
 
 impl Seed {
@@ -46,6 +49,9 @@ impl Seed {
         let seed = Self {
             base_offset: base_offset(&name)?,
             name,
+            is_dense: spans(&data)?
+                .windows(2)
+                .all(|pair| pair[1].0 == pair[0].1 + 1),
             data,
             batches,
         };
@@ -381,19 +387,19 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
     Some(spans)
 }
 
-/// Whether nothing in a closed segment speaks against it: checksums, structure, order of offsets and epochs, bounds.
-fn is_plausible(seed: &Seed, data: &[u8]) -> bool {
+/// Whether nothing in a segment speaks against it: checksums, structure, order of offsets and epochs, bounds.
+fn is_plausible(seed: &Seed, data: &[u8], is_active: bool) -> bool {
     let Some(spans) = spans(data) else {
         return false;
     };
     let (mut floor, mut epoch) = (seed.base_offset, -1);
     for (first, last, its) in spans {
-        if first < floor
-            || last < first
-            || last >= seed.next_offset()
-            || its < -1
-            || (its >= 0 && its < epoch)
-        {
+        let bounded = is_active || last < seed.next_offset();
+        let near = last
+            .checked_sub(seed.base_offset)
+            .is_some_and(|far| far <= i64::from(i32::MAX));
+        let ordered = first >= floor && last >= first && (its == -1 || its >= epoch) && its >= -1;
+        if !(bounded && near && ordered) {
             return false;
         }
         (floor, epoch) = (last + 1, epoch.max(its));
@@ -401,71 +407,112 @@ fn is_plausible(seed: &Seed, data: &[u8]) -> bool {
     true
 }
 
+/// Which flipped bits there were, and which of them went unseen.
+#[derive(Default)]
+struct Flips {
+    inside: usize,
+    outside: usize,
+    missed: Vec<String>,
+}
+
+impl Flips {
+    /// Reads `seed` with a bit of its `number`-th batch flipped, as a closed or as the active segment.
+    fn flip(
+        &mut self,
+        bench: &Bench,
+        seed: &Seed,
+        number: usize,
+        (byte, bit): (usize, usize),
+        is_active: bool,
+    ) {
+        let &(begin, ref header) = &seed.batches[number];
+        let mut data = seed.data.clone();
+        data[begin + byte] ^= 1 << bit;
+        let covered = byte >= if header.is_legacy() { 12 } else { 17 };
+        let must = covered || !is_plausible(seed, &data, is_active);
+        self.inside += usize::from(covered);
+        self.outside += usize::from(must && !covered);
+        let layout = if bit < 4 {
+            Layout::Binary
+        } else {
+            Layout::View
+        };
+        match read(bench.range(seed, &data, is_active), columns(layout, false), false) {
+            Err(error) => is_about_bytes(&error, data.len()),
+            Ok(_) if must => self.missed.push(format!(
+                "{} active {is_active}: bit {bit} of byte {byte} of batch {number} of {} at {begin}: {header:?}",
+                seed.name,
+                seed.batches.len()
+            )),
+            Ok(_) => {}
+        }
+    }
+
+    fn finish(self, least: usize) {
+        let missed = &self.missed;
+        assert!(
+            missed.is_empty(),
+            "{} missed:\n{}",
+            missed.len(),
+            missed[..missed.len().min(20)].join("\n")
+        );
+        let (inside, outside) = (self.inside, self.outside);
+        assert!(
+            inside >= least && outside >= least,
+            "{inside} under a checksum, {outside} found without one"
+        );
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_found() {
     let seeds = seeds(32 << 10);
     let bench = Bench::new();
-    let rounds = if is_slow() { 60_000 } else { 4_000 };
-    let mut missed = Vec::new();
-    let (mut inside, mut outside) = (0, 0);
-    for round in 0..rounds {
+    let mut flips = Flips::default();
+    for round in 0..if is_slow() { 60_000 } else { 3_000 } {
         let mut chance = Chance(first_seed() ^ (round << 20));
         let seed = chance.pick(&seeds);
-        let &(begin, ref header) = chance.pick(&seed.batches);
-        // Half of them where the checksum does not reach.
-        let at = match chance.below(4) {
-            0 | 1 => begin + chance.below(17),
-            2 => begin + chance.below(header.size.min(70)),
-            _ => begin + chance.below(header.size),
-        };
-        let bit = chance.below(8);
-        let mut data = seed.data.clone();
-        data[at] ^= 1 << bit;
-        let within = at - begin;
-        let covered = within >= if header.is_legacy() { 12 } else { 17 };
-        let must = covered || !is_plausible(seed, &data);
-        inside += usize::from(covered);
-        outside += usize::from(must && !covered);
-        let layout = *chance.pick(&[Layout::Binary, Layout::View]);
-        let result = read(
-            bench.range(seed, &data, false),
-            columns(layout, false),
-            false,
+        let number = chance.below(seed.batches.len());
+        let byte = chance.below(seed.batches[number].1.size);
+        flips.flip(&bench, seed, number, (byte, chance.below(8)), false);
+        // The active segment's end may be torn; what is whole and contradicts is found there, too.
+        flips.flip(
+            &bench,
+            seed,
+            number,
+            (chance.below(17), chance.below(8)),
+            seed.is_dense && chance.below(2) == 0,
         );
-        if let Err(error) = &result {
-            is_about_bytes(error, data.len());
-        }
-        if result.is_ok() && must {
-            missed.push(format!(
-                "{} bit {bit} of byte {within} of {header:?} at {begin}",
-                seed.name
-            ));
-        }
-        // The active segment's end may be torn; a flipped bit under a checksum is found there, too.
-        if covered && chance.below(4) == 0 {
-            let result = read(
-                bench.range(seed, &data, true),
-                columns(layout, false),
-                false,
-            );
-            if result.is_ok() {
-                missed.push(format!(
-                    "active {} bit {bit} of byte {within} of {header:?} at {begin}",
-                    seed.name
-                ));
+    }
+    flips.finish(1000);
+}
+
+/// Every bit of every header where the checksum does not reach, of a few batches of each kind.
+#[test]
+fn every_flipped_bit_outside_the_checksum_is_found() {
+    let bench = Bench::new();
+    let mut kinds: BTreeMap<(u8, u8), usize> = BTreeMap::new();
+    let mut flips = Flips::default();
+    for seed in seeds(8 << 10) {
+        for (number, (_, header)) in seed.batches.iter().enumerate().skip(1) {
+            let seen = kinds
+                .entry((header.magic, header.attributes.0 & 0x27))
+                .or_default();
+            *seen += 1;
+            if *seen > if is_slow() { 30 } else { 2 } {
+                continue;
             }
+            let end = if header.is_legacy() { 12 } else { 17 };
+            for bit in 0..8 * end {
+                for is_active in [false, seed.is_dense] {
+                    flips.flip(&bench, &seed, number, (bit / 8, bit % 8), is_active);
+                }
+            }
+            flips.flip(&bench, &seed, number, (end + 9, 0), true);
         }
     }
-    assert!(
-        missed.is_empty(),
-        "{} of {rounds} missed:\n{}",
-        missed.len(),
-        missed[..missed.len().min(20)].join("\n")
-    );
-    assert!(
-        inside > 500 && outside > 500,
-        "{inside} under a checksum, {outside} found without one"
-    );
+    assert!(kinds.len() > 10, "{kinds:?}");
+    flips.finish(20);
 }
 
 /// Of a range in the middle, a flipped bit at its edges takes nothing away unseen.
@@ -496,7 +543,7 @@ fn ranges_end_where_they_should() {
         match part(&data) {
             Ok(offsets) if offsets == whole => harmless += 1,
             Ok(offsets) => assert!(
-                is_plausible(seed, &data),
+                is_plausible(seed, &data, false),
                 "{offsets:?} instead of {whole:?}: {} byte {} of {header:?}",
                 seed.name,
                 at - begin
@@ -516,7 +563,7 @@ fn unharmed_segments_are_read_whole() {
     let bench = Bench::new();
     let mut records = 0;
     for seed in seeds(usize::MAX) {
-        assert!(is_plausible(&seed, &seed.data), "{}", seed.name);
+        assert!(is_plausible(&seed, &seed.data, false), "{}", seed.name);
         let (mut decompressor, mut slots) = (Decompressor::new(), Vec::new());
         let mut expected = Vec::new();
         for (at, header) in seed
