@@ -648,3 +648,138 @@ fn lookups_do_not_depend_on_indexes() {
     assert!(believed < 40, "{believed}");
     differences.end(1000);
 }
+
+/// Segments exchanged half-way: Kafka's loader finishes or drops the exchange, and so do we, without touching a file.
+#[test]
+fn interrupted_exchanges_of_segments() {
+    let mut differences = Differences::default();
+    let has_segments =
+        |case: &Case, n| Copy::of(&case.folder, EARLY).files(FileKind::Log).len() > n;
+    let chosen: Vec<Case> = cases()
+        .into_iter()
+        .step_by(5)
+        .filter(|c| has_segments(c, 3))
+        .collect();
+    assert!(chosen.len() > 5);
+    for case in &chosen {
+        let kinds = [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex];
+        // All of the second segment is ready under `.swap`; its original, and one more inside its range, still stand.
+        let copy = Copy::of(&case.folder, EARLY);
+        let log = copy.open();
+        let (second, third) = (log.segments()[1].base_offset, log.segments()[2].base_offset);
+        for kind in kinds {
+            let path = copy.folder.join(FileName::new(second, kind).to_string());
+            if path.exists() {
+                fs::rename(&path, path.with_file_name(format!("{}.swap", name(&path)))).unwrap();
+                fs::write(&path, b"what the new file replaces").unwrap();
+            }
+        }
+        if third > second + 1 {
+            let inside = FileName::new(second + 1, FileKind::Log).to_string();
+            fs::write(copy.folder.join(inside), b"another that it replaces").unwrap();
+        }
+        copy.age(EARLY);
+        for path in fs::read_dir(&copy.folder).unwrap() {
+            let path = path.unwrap().path();
+            if name(&path).ends_with(".log.swap") {
+                let file = File::options().write(true).open(path).unwrap();
+                file.set_modified(UNIX_EPOCH + EARLY).unwrap();
+            }
+        }
+        let log = copy.open();
+        if SegmentLookup::open(&log.segments()[1])
+            .unwrap()
+            .next_offset()
+            .unwrap()
+            > second
+        {
+            assert_eq!(
+                name(&log.segments()[1].path()),
+                format!("{second:020}.log.swap")
+            );
+            offset_answers(&log, case, "swap", &mut differences);
+            time_answers(&log, case, "lookup-time.jsonl.gz", "swap", &mut differences);
+        }
+        // A `.cleaned` at or below it says that the exchange was not ready: the originals count.
+        let copy = Copy::of(&case.folder, EARLY);
+        for (offset, suffix) in [(second, "log.swap"), (second, "index.cleaned")] {
+            fs::write(copy.folder.join(format!("{offset:020}.{suffix}")), b"half").unwrap();
+        }
+        let log = copy.open();
+        offset_answers(&log, case, "cleaned", &mut differences);
+        time_answers(
+            &log,
+            case,
+            "lookup-time.jsonl.gz",
+            "cleaned",
+            &mut differences,
+        );
+    }
+    differences.end(500);
+}
+
+/// Bits flipped, bytes cut, lengths replaced in logs and indexes: every answer is a value, or an error that names the
+/// file and the place.
+#[test]
+fn mutated_folders_answer_or_complain() {
+    let rounds = if crate::common::is_slow() { 40 } else { 2 };
+    let mut complaints = 0;
+    for (seed, case) in (7u64..).zip(cases()) {
+        let mut chance = crate::common::Chance(seed);
+        let copy = Copy::of(&case.folder, EARLY);
+        let logs = copy.files(FileKind::Log);
+        let Some(path) = logs.iter().find(|p| fs::metadata(p).unwrap().len() > 100) else {
+            continue;
+        };
+        let good = fs::read(path).unwrap();
+        for _ in 0..rounds {
+            let mut data = good.clone();
+            for _ in 0..=chance.below(3) {
+                let at = chance.below(data.len());
+                match chance.below(4) {
+                    0 => data.truncate(at.max(1)),
+                    1 => {
+                        let length = [0, 13, 14, 61, i32::MAX, -1, 1_000_000][chance.below(7)];
+                        let end = (at + 4).min(data.len());
+                        data[at..end].copy_from_slice(&length.to_be_bytes()[..end - at]);
+                    }
+                    _ => data[at] ^= 1 << chance.below(8),
+                }
+            }
+            fs::write(path, &data).unwrap();
+            damage(&copy, DAMAGES[2 + chance.below(5)], chance.next());
+            let log = copy.open();
+            let mut check = |error: Option<Error>| {
+                let Some(error) = error else { return };
+                complaints += 1;
+                match &error {
+                    Error::OffsetOutOfRange { .. } => {}
+                    other => {
+                        let fault = other.as_fault().unwrap_or_else(|| panic!("{other}"));
+                        let at = &fault.location;
+                        assert!(at.path.is_some() && at.position.is_some(), "{other}");
+                    }
+                }
+            };
+            check(log.log_end_offset().err());
+            check(log.statistics().err());
+            check(log.offset_of_max_timestamp().err());
+            for line in lines(&case.expected.join("lookup-offset.jsonl.gz"))
+                .iter()
+                .step_by(7)
+            {
+                check(log.lookup(line["target"].as_i64().unwrap()).err());
+            }
+            for line in lines(&case.expected.join("lookup-time.jsonl.gz"))
+                .iter()
+                .step_by(11)
+            {
+                if let Some(target) = line["target"].as_i64().filter(|&t| t >= 0) {
+                    check(log.offset_for_timestamp(target, false).err());
+                    check(log.offset_for_timestamp(target, true).err());
+                }
+            }
+        }
+    }
+    assert!(complaints > 50, "{complaints}");
+}
