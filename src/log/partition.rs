@@ -105,7 +105,8 @@ impl PartitionLog {
             trusted,
             log_start_offset: log_start.unwrap_or(0).max(first),
             high_watermark: dir.high_watermarks.as_ref().and_then(of),
-            has_high_watermarks: dir.high_watermarks.is_some(),
+            // Nor does it checkpoint its high watermark there.
+            has_high_watermarks: dir.high_watermarks.is_some() && !is_metadata,
             log_end_offset: OnceLock::new(),
             name,
         })
@@ -278,11 +279,11 @@ impl PartitionLog {
         }
         for segment in self.segments.iter().skip(self.floor(offset)) {
             let mut lookup = SegmentLookup::open(segment)?;
-            if let Some(found) = lookup.record_at_or_after(offset)? {
+            if let Some((position, offset)) = lookup.record_at_or_after(offset)? {
                 return Ok(Some(Lookup {
                     segment_base_offset: segment.base_offset,
-                    position: found.position,
-                    offset: found.offset,
+                    position,
+                    offset,
                 }));
             }
         }

@@ -29,11 +29,9 @@ const ENTRIES_TRIED: usize = 8;
 /// A batch larger than this is not taken into memory to confirm an index entry.
 const MAX_CONFIRMED: usize = 32 << 20;
 
-/// A record found.
+/// A record found by its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where its batch begins.
-    pub position: Position,
     /// Its offset.
     pub offset: Offset,
     /// Its timestamp.
@@ -60,7 +58,8 @@ impl<'a> SegmentLookup<'a> {
     pub fn open(segment: &'a LogSegment) -> Result<Self> {
         Ok(Self {
             segment,
-            source: segment.open(Access::Headers)?,
+            // By copy: a few headers and one batch are read, for which a map costs more than it saves.
+            source: SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?,
             decompressor: Decompressor::new(),
             offset_index: OnceCell::new(),
         })
@@ -162,32 +161,31 @@ impl<'a> SegmentLookup<'a> {
         }
     }
 
-    /// The first record at or behind `target`, control records included.
+    /// The first record at or behind `target`, control records included: where its batch begins, and its offset.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a batch on the way.
-    pub fn record_at_or_after(&mut self, target: Offset) -> Result<Option<Found>> {
-        let Some((mut cursor, mut position, mut header)) = self.find(target)? else {
-            return Ok(None);
-        };
-        loop {
-            let found = |slot: &RecordSlot| Found {
-                position,
-                offset: slot.offset,
-                timestamp: slot.timestamp,
-                leader_epoch: header.partition_leader_epoch,
-            };
-            if header.records_count != Some(0) {
-                let slots = self.records(position, &header)?;
-                if let Some(slot) = slots.iter().find(|slot| slot.offset >= target) {
-                    return Ok(Some(found(slot)));
+    pub fn record_at_or_after(&mut self, target: Offset) -> Result<Option<(Position, Offset)>> {
+        let mut found = self.find(target)?;
+        while let Some((mut cursor, position, header)) = found {
+            let dense = i64::from(header.last_offset_delta).saturating_add(1);
+            match header.records_count {
+                Some(0) => {}
+                // As many records as offsets: each offset has its record, and none needs to be decoded.
+                Some(count) if i64::from(count) == dense => {
+                    return Ok(Some((position, target.max(header.base_offset))));
+                }
+                _ => {
+                    let slots = self.records(position, &header)?;
+                    if let Some(slot) = slots.iter().find(|slot| slot.offset >= target) {
+                        return Ok(Some((position, slot.offset)));
+                    }
                 }
             }
-            match cursor.next(&mut self.source)? {
-                Some(next) => (position, header) = next,
-                None => return Ok(None),
-            }
+            let next = cursor.next(&mut self.source)?;
+            found = next.map(|(position, header)| (cursor, position, header));
         }
+        Ok(None)
     }
 
     /// The first record at or after `timestamp`, at or behind `offset`. `use_index` lets the time index, once confirmed,
@@ -217,7 +215,6 @@ impl<'a> SegmentLookup<'a> {
                 .find(|slot| slot.timestamp >= timestamp && slot.offset >= offset);
             if let Some(slot) = found {
                 return Ok(Some(Found {
-                    position,
                     offset: slot.offset,
                     timestamp: slot.timestamp,
                     leader_epoch: header.partition_leader_epoch,
