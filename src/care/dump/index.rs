@@ -386,12 +386,11 @@ mod tests {
     /// An index of `entries` (offset 10 n + 10 at position 100 n + 100) and a tail of zeros.
     fn slots(folder: &std::path::Path, entries: i32, zeros: usize) -> Slots {
         let path = folder.join("00000000000000000005.index");
-        let mut bytes: Vec<u8> = (1..=entries)
-            .flat_map(|n| [10 * n, 100 * n])
-            .flat_map(i32::to_be_bytes)
-            .collect();
-        bytes.resize(bytes.len() + zeros * OFFSET_ENTRY_SIZE, 0);
-        std::fs::write(&path, bytes).unwrap();
+        let written = (1..=entries)
+            .flat_map(|n| [n.wrapping_mul(10), n.wrapping_mul(100)])
+            .flat_map(i32::to_be_bytes);
+        let tail = std::iter::repeat_n([0; OFFSET_ENTRY_SIZE], zeros).flatten();
+        std::fs::write(&path, written.chain(tail).collect::<Vec<u8>>()).unwrap();
         let target = Target::new(&path);
         Slots::open(
             &target,
