@@ -1,7 +1,7 @@
 """Kafka's on-disk logs as Spark DataFrames, without a broker.
 
-Two ways give the same rows: ``read`` here (Spark 3.5 and newer) is the faster one, ``format("kafkalog")`` (Spark 4.0 and
-newer) works from SQL too. Spark asks no source for fewer columns: name those you need, in ``columns`` or in the schema.
+Two ways give the same rows: ``read`` here (Spark 3.5 and newer) is the faster one, ``format("kafkalog")`` (Spark 4.0
+and newer) works from SQL too. Spark asks no source for fewer columns: name those you need, in ``columns`` or in the schema.
 
 What helps on a cluster:
 
@@ -58,9 +58,7 @@ def register(spark: SparkSession) -> None:
     try:
         from pyspark_kafkalog import DefaultSource
     except ImportError as error:
-        raise ImportError(
-            "this Spark has no Python data sources, 4.0 and newer do; kafkalog.spark.read works"
-        ) from error
+        raise ImportError("this Spark has no Python data sources (4.0 has); kafkalog.spark.read works") from error
     from pyspark.errors import AnalysisException
 
     try:
