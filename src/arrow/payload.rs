@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, StringArray};
-use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 
 use super::pool::{Block, Pool};
 use super::trusted;
@@ -22,8 +22,8 @@ use crate::records::RecordSlot;
 
 /// Longest string that a view holds itself.
 const INLINE: u32 = 12;
-/// Copies run over by up to this much, into room that the next one overwrites.
-const SLACK: usize = 32;
+/// Short payloads are copied sixteen bytes at once; there must be room for that behind the last one.
+const SLACK: usize = 16;
 
 /// Which payload of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,14 +144,28 @@ impl Gathered {
     /// # Errors
     /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
     pub fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
-        let mut total = 0usize;
-        let mut any_null = false;
-        for slot in slots {
-            let (_, len) = part.of(slot);
-            total = total.wrapping_add(usize::try_from(len.max(0)).unwrap_or_default());
-            any_null |= len < 0;
+        match part {
+            Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
+            Part::Value => self.append_by(slots, source, |slot| (slot.value_start, slot.value_len)),
         }
-        self.reserve(slots.len(), total);
+    }
+
+    #[inline]
+    fn append_by(
+        &mut self,
+        slots: &[RecordSlot],
+        source: &[u8],
+        part: impl Fn(&RecordSlot) -> (u32, i32),
+    ) -> Result<()> {
+        let mut total = 0u64;
+        let mut any = 0i32;
+        for slot in slots {
+            let (_, len) = part(slot);
+            total = total.wrapping_add(u64::from(len.max(0).unsigned_abs()));
+            any |= len;
+        }
+        self.reserve(slots.len(), usize::try_from(total).unwrap_or(usize::MAX));
+        let words = Words::new(source);
         let data = self.data.values::<u8>();
         let ends = self
             .offsets
@@ -160,25 +174,24 @@ impl Gathered {
             .unwrap_or_default();
         let mut at = self.used;
         for (slot, end) in slots.iter().zip(ends) {
-            let (start, len) = part.of(slot);
-            let len = usize::try_from(len).unwrap_or_default();
-            if copy(data, at, source, start, len).is_none() {
-                return Err(Error::invalid(
-                    "payload",
-                    start as u64,
-                    "bytes within the batch",
-                    len,
-                ));
+            let (start, len) = part(slot);
+            let (start, len) = (start as usize, len.max(0).unsigned_abs() as usize);
+            match words.sixteen(start) {
+                Some(bytes) if len <= 16 => put(data, at, bytes),
+                _ => copy(data, at, source, start, len),
             }
+            .ok_or_else(|| {
+                Error::invalid("payload", start as u64, "bytes within the batch", len)
+            })?;
             at = at.wrapping_add(len);
             // A batch is bound to i32 before its rows come here (`columns`).
             *end = i32::try_from(at).unwrap_or(i32::MAX);
         }
         self.used = at;
         self.rows = self.rows.wrapping_add(slots.len());
-        if any_null {
+        if any < 0 {
             for slot in slots {
-                self.nulls.append(part.of(slot).1 >= 0);
+                self.nulls.append(part(slot).1 >= 0);
             }
         } else {
             self.nulls.append_n_non_nulls(slots.len());
@@ -232,7 +245,7 @@ impl Gathered {
             0,
             rows.saturating_add(1),
         );
-        let offsets = OffsetBuffer::new(offsets);
+        let offsets = trusted::offsets(offsets);
         let data = done.data.freeze(used);
         let nulls = { done.nulls }.finish();
         match kind {
@@ -242,27 +255,26 @@ impl Gathered {
     }
 }
 
-/// Copies `len` bytes, in steps that may run over by [`SLACK`] where both sides have the room. `None`: out of bounds.
+/// Writes sixteen bytes, of which what is too much is overwritten by the next payload. `None`: no room, which
+/// [`SLACK`] rules out.
+#[inline]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "the words were read the same way"
+)]
+fn put(to: &mut [u8], at: usize, (first, second): (u64, u64)) -> Option<()> {
+    let place = to.get_mut(at..)?.first_chunk_mut::<16>()?;
+    let (low, high) = place.split_at_mut(8);
+    low.copy_from_slice(&first.to_le_bytes());
+    high.copy_from_slice(&second.to_le_bytes());
+    Some(())
+}
+
+/// Copies `len` bytes. `None`: out of bounds.
 #[inline]
 fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Option<()> {
-    const STEP: usize = 32;
-    if len <= 256
-        && let Some(source) = from.get(start..start.wrapping_add(len.next_multiple_of(STEP)))
-        && let Some(target) = to.get_mut(at..at.wrapping_add(len.next_multiple_of(STEP)))
-    {
-        for (t, s) in target
-            .as_chunks_mut::<STEP>()
-            .0
-            .iter_mut()
-            .zip(source.as_chunks::<STEP>().0)
-        {
-            *t = *s;
-        }
-        return Some(());
-    }
-    let end = start.checked_add(len)?;
-    to.get_mut(at..at.checked_add(len)?)?
-        .copy_from_slice(from.get(start..end)?);
+    let from = from.get(start..start.checked_add(len)?)?;
+    to.get_mut(at..at.checked_add(len)?)?.copy_from_slice(from);
     Some(())
 }
 

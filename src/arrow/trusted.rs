@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
-use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 /// Views that [`super::payload::Views`] wrote, over the buffers they point into.
 pub(super) fn view_array(
@@ -25,4 +25,11 @@ pub(super) fn view_array(
         // SAFETY: each view was written from a slice of its buffer, so length, prefix and place are right.
         Arc::new(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
     }
+}
+
+/// Offsets that [`super::payload::Gathered`] wrote.
+pub(super) fn offsets(offsets: ScalarBuffer<i32>) -> OffsetBuffer<i32> {
+    // SAFETY: the first is 0 and each of the others is the one before plus a length that is not negative, so there is at
+    // least one and none falls; a batch is cut before they reach i32's end.
+    unsafe { OffsetBuffer::new_unchecked(offsets) }
 }
