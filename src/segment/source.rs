@@ -40,7 +40,7 @@ pub enum Access {
 const RETIRED: usize = 2;
 
 /// How much of a map's page table is filled at once.
-const POPULATE: usize = 2048 << 10;
+const POPULATE: u64 = 2048 << 10;
 
 impl Access {
     const fn window(self) -> usize {
@@ -57,22 +57,22 @@ pub struct SegmentSource {
     path: PathBuf,
     planned: u64,
     len: u64,
-    bytes: Bytes,
+    /// The whole map, or the present window.
+    region: Region,
+    /// Where in the file the region begins.
+    start: Position,
+    /// Up to here the region's bytes can be had without further ado.
+    ready: Position,
+    origin: Origin,
 }
 
 #[derive(Debug)]
-enum Bytes {
-    Mapped {
-        map: Arc<Mapping>,
-        region: Region,
-        /// The page table is filled up to here; `usize::MAX` where it is left to faults.
-        populated: usize,
-    },
+enum Origin {
+    /// The page table is filled up to `ready`.
+    Mapped(Arc<Mapping>),
     Copied {
         file: File,
         access: Access,
-        window: Region,
-        start: Position,
         /// Former windows that something pointed into when they were replaced; their memory may be free by now.
         retired: Vec<Region>,
     },
@@ -89,45 +89,45 @@ impl SegmentSource {
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
         }
         let file = File::open(path).map_err(Error::io(path))?;
-        let (len, bytes) = if copied {
-            let window = Region::heap(Vec::new());
-            (
-                size,
-                Bytes::Copied {
-                    file,
-                    access,
-                    window,
-                    start: 0,
-                    retired: Vec::new(),
-                },
-            )
-        } else {
-            let map = Arc::new(Mapping::open(&file, path, size)?);
-            let populated = match access {
-                Access::Records => {
-                    map.advise_sequential();
-                    0
-                }
-                Access::Headers => {
-                    map.advise_random();
-                    usize::MAX
-                }
+        let (path, planned) = (path.to_path_buf(), size);
+        if copied {
+            let origin = Origin::Copied {
+                file,
+                access,
+                retired: Vec::new(),
             };
-            let region = Region::mapped(Arc::clone(&map));
-            (
-                region.len() as u64,
-                Bytes::Mapped {
-                    map,
-                    region,
-                    populated,
-                },
-            )
+            let region = Region::heap(Vec::new());
+            return Ok(Self {
+                path,
+                planned,
+                len: size,
+                region,
+                start: 0,
+                ready: 0,
+                origin,
+            });
+        }
+        let map = Arc::new(Mapping::open(&file, &path, size)?);
+        let region = Region::mapped(Arc::clone(&map));
+        let len = region.len() as u64;
+        let ready = match access {
+            Access::Records => {
+                map.advise_sequential();
+                0
+            }
+            Access::Headers => {
+                map.advise_random();
+                len
+            }
         };
         Ok(Self {
-            path: path.to_path_buf(),
-            planned: size,
+            path,
+            planned,
             len,
-            bytes,
+            region,
+            start: 0,
+            ready,
+            origin: Origin::Mapped(map),
         })
     }
 
@@ -152,7 +152,7 @@ impl SegmentSource {
     /// Read by copy, so that every region asked for takes memory.
     #[must_use]
     pub const fn is_copied(&self) -> bool {
-        matches!(self.bytes, Bytes::Copied { .. })
+        matches!(self.origin, Origin::Copied { .. })
     }
 
     /// No bytes at all.
@@ -167,34 +167,29 @@ impl SegmentSource {
     /// `Io` where reading fails.
     #[inline]
     pub fn region(&mut self, position: Position, wanted: usize) -> Result<(&Region, usize)> {
-        match &mut self.bytes {
-            Bytes::Mapped {
-                map,
-                region,
-                populated,
-            } => {
-                let end = clamp(position, region.len()).saturating_add(wanted);
-                if end > *populated {
-                    let to = end.saturating_add(POPULATE);
-                    map.populate(*populated, to);
-                    *populated = to;
-                }
-            }
-            Bytes::Copied { start, window, .. } => {
-                let held = position
-                    .checked_sub(*start)
-                    .and_then(|from| usize::try_from(from).ok()?.checked_add(wanted))
-                    .is_some_and(|end| end <= window.len());
-                if !held {
-                    self.refill(position, wanted)?;
-                }
-            }
+        if position < self.start || position.saturating_add(wanted as u64) > self.ready {
+            self.make_ready(position, wanted)?;
         }
-        match &self.bytes {
-            Bytes::Mapped { region, .. } => Ok((region, clamp(position, region.len()))),
-            Bytes::Copied { window, start, .. } => {
-                Ok((window, clamp(position.saturating_sub(*start), window.len())))
+        let at = position
+            .saturating_sub(self.start)
+            .min(self.region.len() as u64);
+        Ok((&self.region, usize::try_from(at).unwrap_or(usize::MAX)))
+    }
+
+    #[cold]
+    fn make_ready(&mut self, position: Position, wanted: usize) -> Result<()> {
+        match &self.origin {
+            Origin::Mapped(map) => {
+                let place = |position: Position| usize::try_from(position).unwrap_or(usize::MAX);
+                let to = position
+                    .saturating_add(wanted as u64)
+                    .saturating_add(POPULATE)
+                    .min(self.len);
+                map.populate(place(self.ready), place(to));
+                self.ready = to.max(self.ready);
+                Ok(())
             }
+            Origin::Copied { .. } => self.refill(position, wanted),
         }
     }
 
@@ -211,18 +206,18 @@ impl SegmentSource {
 
     fn refill(&mut self, position: Position, wanted: usize) -> Result<()> {
         let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let Bytes::Copied {
+        let Origin::Copied {
             file,
             access,
-            window,
-            start,
             retired,
-        } = &mut self.bytes
+        } = &mut self.origin
         else {
             return Ok(());
         };
-        let old = std::mem::replace(window, Region::heap(Vec::new()));
-        retired.push(old);
+        retired.push(std::mem::replace(
+            &mut self.region,
+            Region::heap(Vec::new()),
+        ));
         let free = retired.iter().position(Region::is_unique);
         let mut buffer = free
             .and_then(|at| retired.swap_remove(at).into_unique_vec())
@@ -232,11 +227,12 @@ impl SegmentSource {
         }
         let len = wanted.max(access.window()).min(left);
         read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
+        self.start = position;
+        self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {
-            self.len = position.saturating_add(buffer.len() as u64).min(self.len);
+            self.len = self.ready.min(self.len);
         }
-        *window = Region::heap(buffer);
-        *start = position;
+        self.region = Region::heap(buffer);
         Ok(())
     }
 
@@ -258,10 +254,6 @@ impl SegmentSource {
         }
         Ok(true)
     }
-}
-
-fn clamp(position: Position, len: usize) -> usize {
-    usize::try_from(position).map_or(len, |at| at.min(len))
 }
 
 #[cfg(test)]
