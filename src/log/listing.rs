@@ -60,7 +60,7 @@ impl Listing {
     fn settled(folder: &Path) -> Result<Self> {
         let mut found = Self::read(folder)?;
         for _ in 0..LISTINGS {
-            if found.names().all(|name| name.state == FileState::Live) {
+            if !found.moves() {
                 break;
             }
             let again = Self::read(folder)?;
@@ -71,6 +71,15 @@ impl Listing {
             }
         }
         Ok(found)
+    }
+
+    /// Whether files are on their way in or out, or an index stands without its log.
+    fn moves(&self) -> bool {
+        let log_of = |name: &FileName| FileName::new(name.offset, FileKind::Log);
+        let orphan = |name: &FileName| {
+            name.kind == FileKind::OffsetIndex && !self.logs.contains_key(&log_of(name))
+        };
+        self.names().any(|name| name.state != FileState::Live) || self.others.iter().any(orphan)
     }
 
     fn names(&self) -> impl Iterator<Item = &FileName> {

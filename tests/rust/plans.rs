@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kafkalog::error::{Error, Result};
 use kafkalog::log::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan};
@@ -393,4 +394,61 @@ fn files_named_by_themselves_are_read_whole() {
     let path = deleted.join(&first.segments[0].file_name);
     let range = plan(&[path], &PlanOptions::default()).unwrap().remove(0);
     assert_eq!(range.start_offset, first.start_offset);
+}
+
+/// A cleaner exchanges a segment again and again, and a broker rolls, while we plan: no file is missed, none is fatal.
+#[test]
+fn planning_under_a_cleaner() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("orders-0");
+    copy_tree(&golden("clean-restarts/data-1/orders-0"), &folder);
+    let paths = [root.path().to_path_buf()];
+    let before = plan(&paths, &PlanOptions::default()).unwrap().remove(0);
+    let bases: Vec<i64> = before.segments.iter().map(|s| s.base_offset).collect();
+    assert!(bases.len() > 3);
+    let log = folder.join(&before.segments[1].file_name);
+    let with = |suffix: &str| {
+        let mut name = log.clone().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let stop = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let cleaner = scope.spawn(|| {
+            let data = fs::read(&log).unwrap();
+            let mut rounds = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // The order of `LogSegments.replaceSegments`.
+                fs::write(with(".cleaned"), &data).unwrap();
+                fs::rename(with(".cleaned"), with(".swap")).unwrap();
+                fs::rename(&log, with(".deleted")).unwrap();
+                fs::rename(with(".swap"), &log).unwrap();
+                fs::remove_file(with(".deleted")).unwrap();
+                rounds += 1;
+            }
+            rounds
+        });
+        let mut missed = Vec::new();
+        for n in 0..1500 {
+            let options = PlanOptions {
+                starting_offsets: Starting::Offset(bases[1] + n % 20),
+                ..PlanOptions::default()
+            };
+            let range = plan(&paths, &options).map(|mut ranges| ranges.remove(0));
+            let found = range.map(|r| r.segments.iter().map(|s| s.base_offset).collect::<Vec<_>>());
+            match found {
+                Ok(found) if found == bases[1..] => {}
+                other => missed.push(format!("{other:?}")),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(
+            missed.is_empty(),
+            "{} times: {:?}",
+            missed.len(),
+            missed.first()
+        );
+        cleaner.join().unwrap()
+    });
+    assert!(rounds > 50, "{rounds}");
 }
