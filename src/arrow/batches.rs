@@ -8,8 +8,9 @@ use arrow_array::builder::{
     BooleanBuilder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, StringBuilder,
     UInt32Builder,
 };
-use arrow_array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray, make_array};
+use arrow_buffer::Buffer;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
@@ -320,7 +321,27 @@ impl Rows {
             Arc::new(self.crc.finish()),
             Arc::new(self.is_valid.finish()),
         ];
-        RecordBatch::try_new(batch_schema(), arrays)
-            .map_err(|e| Error::InvalidArgument(format!("Arrow refused a batch: {e}")))
+        let arrays = arrays
+            .iter()
+            .map(aligned)
+            .collect::<Result<_, _>>()
+            .map_err(refused)?;
+        RecordBatch::try_new(batch_schema(), arrays).map_err(refused)
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
+fn refused(error: ArrowError) -> Error {
+    Error::InvalidArgument(format!("Arrow refused a batch: {error}"))
+}
+
+/// The same array in memory aligned to 64 bytes, which builders do not give.
+fn aligned(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let data = array.to_data();
+    let buffers = data
+        .buffers()
+        .iter()
+        .map(|buffer| Buffer::from(buffer.as_slice()))
+        .collect();
+    Ok(make_array(data.into_builder().buffers(buffers).build()?))
 }

@@ -238,7 +238,7 @@ impl Columns {
                 Builder::Headers(builder) => {
                     builder.append(rows.slots, rows.source, rows.buffer, &mut self.sources)?;
                 }
-                Builder::Text(builder) => text(*column, builder, rows, &mut self.sources)?,
+                Builder::Text(builder) => text(*column, builder, rows)?,
                 Builder::Fixed(builder) => fixed(*column, builder, at, rows, self.options.unit),
                 Builder::Bool(builder) => runs(rows, |run, n| {
                     let value = match column {
@@ -269,7 +269,7 @@ impl Columns {
                 Builder::Gathered(builder, _) => builder.finish(Kind::Binary),
                 Builder::Views(builder, _) => builder.finish(Kind::Binary, &sources),
                 Builder::Headers(builder) => builder.finish(&sources),
-                Builder::Text(builder) => builder.finish(&sources),
+                Builder::Text(builder) => builder.finish(),
                 Builder::Bool(builder) => Arc::new(BooleanArray::new(builder.finish(), None)),
                 Builder::Fixed(builder) => {
                     finish_fixed(*column, builder, rows, pool, self.options.unit)
@@ -335,13 +335,13 @@ fn runs(rows: &Rows<'_>, mut each: impl FnMut(&Run, usize)) {
     }
 }
 
-fn text(column: Column, builder: &mut Text, rows: &Rows<'_>, sources: &mut Sources) -> Result<()> {
+fn text(column: Column, builder: &mut Text, rows: &Rows<'_>) -> Result<()> {
     match column {
         Column::Topic => {
-            return builder.repeat(Some(&rows.context.topic), rows.slots.len(), sources);
+            return builder.repeat(Some(&rows.context.topic), rows.slots.len());
         }
         Column::Segment => {
-            return builder.repeat(Some(&rows.context.segment), rows.slots.len(), sources);
+            return builder.repeat(Some(&rows.context.segment), rows.slots.len());
         }
         _ => {}
     }
@@ -354,21 +354,19 @@ fn text(column: Column, builder: &mut Text, rows: &Rows<'_>, sources: &mut Sourc
                 .attributes
                 .compression()
                 .map(crate::types::Compression::name);
-            result = std::mem::replace(&mut result, Ok(()))
-                .and_then(|()| builder.repeat(name, n, sources));
+            result = std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(name, n));
         } else if run.header.is_control() {
             for slot in slots.by_ref().take(n) {
                 let name = Part::Key
                     .bytes(*slot, rows.source)
                     .and_then(|key| ControlType::parse(key).ok())
                     .map(ControlType::name);
-                result = std::mem::replace(&mut result, Ok(()))
-                    .and_then(|()| builder.repeat(name, 1, sources));
+                result =
+                    std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(name, 1));
             }
         } else {
             slots.by_ref().take(n).for_each(drop);
-            result = std::mem::replace(&mut result, Ok(()))
-                .and_then(|()| builder.repeat(None, n, sources));
+            result = std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(None, n));
         }
     });
     result

@@ -1,7 +1,5 @@
 //! Strings that are the same for many rows: topic, segment, codec, control type.
 
-use std::sync::Arc;
-
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 
@@ -15,8 +13,8 @@ use crate::error::Result;
 pub enum Text {
     /// `string`
     Gathered(Gathered),
-    /// `string_view`, with the buffer that the last string went into.
-    Views(Views, Option<(String, u32)>),
+    /// `string_view`, with data buffers of its own and the last string's place among them.
+    Views(Views, Sources, Option<(String, u32)>),
 }
 
 impl Text {
@@ -25,7 +23,7 @@ impl Text {
     pub fn new(pool: &Pool, layout: Layout) -> Self {
         match layout {
             Layout::Binary => Self::Gathered(Gathered::new(pool, 1024, 1024)),
-            Layout::View => Self::Views(Views::new(pool, 1024), None),
+            Layout::View => Self::Views(Views::new(pool, 1024), Sources::default(), None),
         }
     }
 
@@ -33,19 +31,14 @@ impl Text {
     ///
     /// # Errors
     /// None of its own; those of [`Views::repeat`].
-    pub fn repeat(
-        &mut self,
-        value: Option<&str>,
-        times: usize,
-        sources: &mut Sources,
-    ) -> Result<()> {
+    pub fn repeat(&mut self, value: Option<&str>, times: usize) -> Result<()> {
         match (self, value) {
             (Self::Gathered(column), value) => {
                 column.repeat(value.map(str::as_bytes), times);
                 Ok(())
             }
-            (Self::Views(column, _), None) => column.repeat(None, &[], 0, times),
-            (Self::Views(column, last), Some(value)) => {
+            (Self::Views(column, ..), None) => column.repeat(None, &[], 0, times),
+            (Self::Views(column, sources, last), Some(value)) => {
                 let buffer = match last {
                     Some((text, buffer)) if text == value => *buffer,
                     _ => {
@@ -63,12 +56,12 @@ impl Text {
 
     /// The column so far; begins the next one.
     #[must_use]
-    pub fn finish(&mut self, sources: &Arc<[Buffer]>) -> ArrayRef {
+    pub fn finish(&mut self) -> ArrayRef {
         match self {
             Self::Gathered(column) => column.finish(Kind::Text),
-            Self::Views(column, last) => {
+            Self::Views(column, sources, last) => {
                 *last = None;
-                column.finish(Kind::Text, sources)
+                column.finish(Kind::Text, &sources.take())
             }
         }
     }
