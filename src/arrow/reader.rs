@@ -179,12 +179,14 @@ impl RecordReader {
 #[derive(Debug)]
 pub struct ParallelReader {
     schema: SchemaRef,
-    tasks: VecDeque<Receiver<Result<RecordBatch>>>,
+    tasks: VecDeque<Receiver<Step>>,
     threads: Vec<JoinHandle<()>>,
     metrics: Arc<Mutex<(Metrics, u64)>>,
 }
 
-type Task = (Vec<PartitionRange>, SyncSender<Result<RecordBatch>>);
+/// What a thread tells of a task: a batch, `None` when it is done, or what was wrong with it.
+type Step = Result<Option<RecordBatch>>;
+type Task = (Vec<PartitionRange>, SyncSender<Step>);
 
 impl ParallelReader {
     /// Starts the threads.
@@ -245,13 +247,21 @@ impl ParallelReader {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(task) = self.tasks.front() {
             match task.recv() {
-                Ok(Ok(batch)) => return Ok(Some(batch)),
+                Ok(Ok(Some(batch))) => return Ok(Some(batch)),
+                Ok(Ok(None)) => {
+                    self.tasks.pop_front();
+                }
                 Ok(Err(error)) => {
                     self.tasks.clear();
                     return Err(error);
                 }
+                // Never a quiet end: without it rows would be missing.
                 Err(_) => {
-                    self.tasks.pop_front();
+                    self.tasks.clear();
+                    return Err(Error::Io {
+                        path: "kafkalog-reader".into(),
+                        source: std::io::Error::other("a reading thread ended before its task"),
+                    });
                 }
             }
         }
@@ -289,19 +299,23 @@ fn work(
             }
         };
         loop {
-            let next = reader.next_batch().transpose();
-            let Some(next) = next else { break };
-            let failed = next.is_err();
-            if sender.send(next).is_err() || failed {
+            let step = reader.next_batch();
+            let (failed, ended) = (step.is_err(), matches!(step, Ok(None)));
+            if ended {
+                let (done, rows) = reader.metrics();
+                let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+                metrics.0.add(&done);
+                metrics.1 = metrics.1.saturating_add(rows);
+            }
+            if sender.send(step).is_err() || failed {
                 // The consumer is gone, or will not read on behind an error.
                 queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 return;
             }
+            if ended {
+                break;
+            }
         }
-        let (done, rows) = reader.metrics();
-        let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        metrics.0.add(&done);
-        metrics.1 = metrics.1.saturating_add(rows);
     }
 }
 
