@@ -62,12 +62,12 @@ class Reads:
 
     def __init__(self, spark: SparkSession, options: dict[str, Any], times: int) -> None:
         from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import idle_cores, plan_splits, slots
+        from kafkalog.spark.planning import plan_splits, slots
 
         asked = parse(options)
         self.spark = spark
         self.columns = asked.columns
-        planned = plan_splits(asked, slots(spark), idle_cores=idle_cores(spark))
+        planned = plan_splits(asked, slots(spark))
         self.splits = [replace(split, ranges=split.ranges * times) for split in planned]
         self.bytes = sum(split.bytes for split in self.splits)
 

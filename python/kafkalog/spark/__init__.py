@@ -11,7 +11,7 @@ What helps on a cluster:
   ``--py-files`` cannot carry a compiled module).
 * ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) where all cores are busy: up to 1.6 times the rows.
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
-* ``decodeAhead`` decodes beside the sending, for executors with more cores than twice their tasks.
+* ``decodeAhead=false`` keeps a task to one Python thread.
 
 Importing this imports neither pyspark nor pyarrow, and little of kafkalog: every task's worker does it.
 """

@@ -1,7 +1,6 @@
 """One batch ahead: the next one is decoded while Spark's worker sends the one before.
 
-Both release the interpreter, so they overlap where a core is idle. Where none is, a batch that one core made and
-another sends costs more than it gains, so this is used only where the planner sees idle cores, or the user says so.
+Both release the interpreter, so they overlap where a core is idle; where none is, no cost of it could be measured.
 """
 
 from __future__ import annotations

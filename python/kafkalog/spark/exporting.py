@@ -67,7 +67,7 @@ def export(
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.map_in_arrow import read_splits
     from kafkalog.spark.options import parse
-    from kafkalog.spark.planning import frame_of, idle_cores, plan_splits, slots
+    from kafkalog.spark.planning import frame_of, plan_splits, slots
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
@@ -82,7 +82,7 @@ def export(
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")
     with _session(spark_master) as spark:
-        splits = plan_splits(options, slots(spark), idle_cores=idle_cores(spark))
+        splits = plan_splits(options, slots(spark))
         tasks = frame_of(spark, splits)
         try:
             if format == "arrow":

@@ -113,8 +113,7 @@ class ReadOptions:
     split_bytes: int | None
     batch_rows: int
     batch_bytes: int
-    # None: where the planner sees idle cores
-    decode_ahead: bool | None
+    decode_ahead: bool
 
 
 def parse(given: Mapping[str, Any]) -> ReadOptions:
@@ -164,7 +163,7 @@ def parse(given: Mapping[str, Any]) -> ReadOptions:
         split_bytes=_read(options, "splitBytes", _size),
         batch_rows=_read(options, "batchRows", _size, default=65_536),
         batch_bytes=_read(options, "batchBytes", _size, default=2 << 20),
-        decode_ahead=_read(options, "decodeAhead", _boolean),
+        decode_ahead=_read(options, "decodeAhead", _boolean, default=True),
     )
 
 

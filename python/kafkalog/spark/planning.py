@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots"]
 
 
-def plan_splits(options: ReadOptions, slots: int, *, idle_cores: bool = False) -> list[Split]:
+def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
     """Look at the directories and divide what is to be read.
 
     Parameters
@@ -25,8 +25,6 @@ def plan_splits(options: ReadOptions, slots: int, *, idle_cores: bool = False) -
         What is asked for.
     slots : int
         Tasks that run at the same time; small reads are divided by it.
-    idle_cores : bool
-        Whether tasks leave cores idle that can decode ahead.
 
     Returns
     -------
@@ -47,7 +45,7 @@ def plan_splits(options: ReadOptions, slots: int, *, idle_cores: bool = False) -
         include_control=options.include_control,
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
-        decode_ahead=idle_cores if options.decode_ahead is None else options.decode_ahead,
+        decode_ahead=options.decode_ahead,
     )
     return [Split(share, scan) for share in cut(ranges, options.split_bytes or default_split_bytes(total, slots))]
 
@@ -147,7 +145,7 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
 def plan_frame(spark: SparkSession, options: dict[str, Any]) -> tuple[DataFrame, ReadOptions]:
     """Plan a read; the frame of its splits, and the options as they were understood."""
     asked = parse(options)
-    return frame_of(spark, plan_splits(asked, slots(spark), idle_cores=idle_cores(spark))), asked
+    return frame_of(spark, plan_splits(asked, slots(spark))), asked
 
 
 def frame_of(spark: SparkSession, splits: list[Split]) -> DataFrame:
@@ -166,17 +164,6 @@ def frame_of(spark: SparkSession, splits: list[Split]) -> DataFrame:
         size[1].cast("int").alias("segments"),
         F.get(tasks, number).alias("task"),
     )
-
-
-def idle_cores(spark: SparkSession) -> bool:
-    """Tell whether tasks leave cores idle: on this machine alone, where each task has a Python and a JVM thread."""
-    from pyspark.errors import PySparkException
-
-    try:
-        master = str(spark.sparkContext.master)
-    except (AttributeError, NotImplementedError, PySparkException):
-        return False
-    return master.startswith("local") and 2 * slots(spark) <= (os.cpu_count() or 1)
 
 
 def slots(spark: SparkSession) -> int:
