@@ -7,6 +7,7 @@ use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::region::Region;
+use crate::io::words::prefetch;
 use crate::records::RecordSlot;
 use crate::records::block::{self, Payload};
 use crate::records::chunk::{Arena, Chunk, Source};
@@ -16,6 +17,8 @@ use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
 use crate::segment::source::SegmentSource;
 use crate::types::{Compression, Offset, Position};
 
+/// How much of the next batch is asked for ahead of its turn.
+const AHEAD: usize = 16 << 10;
 /// A larger batch of an active segment is checked before memory is taken for it.
 const STREAMED: usize = 16 << 20;
 
@@ -118,6 +121,7 @@ pub struct SegmentReader {
     cursor: BatchCursor,
     options: ReadOptions,
     is_active: bool,
+    is_mapped: bool,
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
@@ -138,6 +142,7 @@ impl SegmentReader {
         options: ReadOptions,
     ) -> Self {
         Self {
+            is_mapped: !source.is_copied(),
             source,
             cursor: BatchCursor::new(bounds, position),
             options,
@@ -252,6 +257,11 @@ impl SegmentReader {
             // The file became shorter since its header was read.
             return self.end().map(|()| false);
         };
+        if self.is_mapped {
+            // While this batch is checked and decoded, the next one comes from memory.
+            let ahead = end.saturating_add(header.size.min(AHEAD));
+            prefetch(region.get(end..ahead).unwrap_or_default());
+        }
         if self.options.check_crcs
             && let Err(error) = header.ensure_valid(batch)
         {
