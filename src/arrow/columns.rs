@@ -253,6 +253,16 @@ impl Columns {
         Ok(())
     }
 
+    /// Whether views of the batch so far point into their sources, or hold all payloads themselves.
+    pub fn points_into_sources(&mut self) -> bool {
+        self.builders
+            .iter_mut()
+            .fold(false, |any, (_, builder)| match builder {
+                Builder::Views(views, _) => views.take_points() || any,
+                _ => any,
+            })
+    }
+
     /// The batch so far; begins the next one.
     ///
     /// # Errors

@@ -285,6 +285,7 @@ pub struct Views {
     words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
+    points: bool,
 }
 
 impl Views {
@@ -297,6 +298,7 @@ impl Views {
             words,
             rows: 0,
             nulls: NullBufferBuilder::new(rows),
+            points: false,
         }
     }
 
@@ -338,10 +340,12 @@ impl Views {
             .unwrap_or_default();
         let words = Words::new(source);
         let mut any = 0i32;
+        let mut longest = 0u32;
         for (slot, place) in slots.iter().zip(places) {
             let (start, len) = part(slot);
             any |= len;
             let len = len.max(0).unsigned_abs();
+            longest = longest.max(len);
             *place = match words.sixteen(start as usize) {
                 Some(bytes) if len <= INLINE => inline_view(bytes, len),
                 Some((first, _)) if (start as usize).wrapping_add(len as usize) <= source.len() => {
@@ -354,6 +358,7 @@ impl Views {
             };
         }
         self.rows = self.rows.wrapping_add(slots.len());
+        self.points |= longest > INLINE;
         if any < 0 {
             for slot in slots {
                 self.nulls.append(part(slot).1 >= 0);
@@ -362,6 +367,11 @@ impl Views {
             self.nulls.append_n_non_nulls(slots.len());
         }
         Ok(())
+    }
+
+    /// Whether a view since the last time this was asked may point into a source instead of holding its bytes.
+    pub fn take_points(&mut self) -> bool {
+        std::mem::take(&mut self.points)
     }
 
     /// Appends the same view, or null, `times` times; the bytes are at `start` of `source`.

@@ -171,6 +171,15 @@ impl RecordReader {
             self.freeze();
         }
         self.last_region = None;
+        if self.layout == Layout::View {
+            // A map that nothing points into is a dearer way to read than a copy.
+            let points = self.columns.points_into_sources();
+            self.log.copying = if points {
+                Copying::Active
+            } else {
+                Copying::Always
+            };
+        }
         self.columns.finish()
     }
 }

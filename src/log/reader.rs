@@ -37,7 +37,8 @@ pub struct Context {
 pub struct LogReader {
     ranges: VecDeque<PartitionRange>,
     options: ReadOptions,
-    copying: Copying,
+    /// Which of the segments to come are read by copy.
+    pub copying: Copying,
     open: Option<SegmentReader>,
     context: Context,
     /// Offsets of the partition at hand below this were given, or are not wanted.
