@@ -91,22 +91,32 @@ class Watcher:
         for folder in (f for d in self.log_dirs for f in kafkalog.LogDir(d).folders):
             if folder.topic != self.topic or folder.state != "live":
                 continue
-            try:
-                log = kafkalog.PartitionLog(folder.path)
-                start, end = log.log_start_offset, log.log_end_offset
-                assert start <= end
-                for offset in (start, (start + end) // 2, end):
-                    found = log.lookup(offset)
-                    assert found is None or found.offset >= offset
-                stamped = log.offset_of_max_timestamp()
-                if stamped is not None:
-                    log.offset_for_timestamp(stamped.timestamp)
-                log.statistics()
-                asked += 1
-            except FileNotFoundError:
-                # The topic was deleted between the listing and the question.
-                assert not Path(folder.path).exists()
+            for attempt in range(5):
+                try:
+                    self.ask(folder.path)
+                    asked += 1
+                    break
+                except (FileNotFoundError, kafkalog.CorruptRecordError):
+                    # The topic was deleted, or the cleaner exchanged a segment since the folder was listed: a
+                    # PartitionLog is the log as it was when it was opened, so it is opened anew.
+                    if not Path(folder.path).exists():
+                        break
+                    if attempt == 4:
+                        raise
         return asked
+
+    def ask(self, folder: str) -> None:
+        """Ask one folder."""
+        log = kafkalog.PartitionLog(folder)
+        start, end = log.log_start_offset, log.log_end_offset
+        assert start <= end
+        for offset in (start, (start + end) // 2, end):
+            found = log.lookup(offset)
+            assert found is None or found.offset >= offset
+        stamped = log.offset_of_max_timestamp()
+        if stamped is not None:
+            log.offset_for_timestamp(stamped.timestamp)
+        log.statistics()
 
 
 def held() -> list[str]:
