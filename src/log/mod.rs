@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | `listing` | which files of a partition folder make up the log |
+//! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
 //! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
 //! | [`range`] | the plan as plain values |
@@ -11,6 +12,7 @@
 
 pub mod dir;
 mod listing;
+mod live;
 pub mod partition;
 pub mod plan;
 pub mod range;

@@ -283,7 +283,8 @@ impl PartitionLog {
 
     #[getter]
     fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        py.detach(|| self.log.log_end_offset()).map_err(into_py)
+        py.detach(|| self.log.ask(partition::PartitionLog::log_end_offset))
+            .map_err(into_py)
     }
 
     #[getter]
@@ -320,7 +321,9 @@ impl PartitionLog {
     }
 
     fn lookup(&self, py: Python<'_>, offset: i64) -> PyResult<Option<(i64, u64, i64)>> {
-        let found = py.detach(|| self.log.lookup(offset)).map_err(into_py)?;
+        let found = py
+            .detach(|| self.log.ask(|log| log.lookup(offset)))
+            .map_err(into_py)?;
         Ok(found.map(|f| (f.segment_base_offset, f.position, f.offset)))
     }
 
@@ -331,20 +334,28 @@ impl PartitionLog {
         timestamp: i64,
         exact: bool,
     ) -> PyResult<Option<Answer>> {
-        py.detach(|| self.log.offset_for_timestamp(timestamp, exact))
-            .map(|found| found.map(answer))
-            .map_err(into_py)
+        py.detach(|| {
+            self.log
+                .ask(|log| log.offset_for_timestamp(timestamp, exact))
+        })
+        .map(|found| found.map(answer))
+        .map_err(into_py)
     }
 
     fn offset_of_max_timestamp(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
-        py.detach(|| self.log.offset_of_max_timestamp())
-            .map(|found| found.map(answer))
-            .map_err(into_py)
+        py.detach(|| {
+            self.log
+                .ask(partition::PartitionLog::offset_of_max_timestamp)
+        })
+        .map(|found| found.map(answer))
+        .map_err(into_py)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let sums = py.detach(|| self.log.statistics()).map_err(into_py)?;
-        let segments = self.log.segments().iter().zip(sums);
+        let summed =
+            |log: &partition::PartitionLog| Ok((log.segments().to_vec(), log.statistics()?));
+        let (segments, sums) = py.detach(|| self.log.ask(summed)).map_err(into_py)?;
+        let segments = segments.into_iter().zip(sums);
         let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
         segments
             .map(|(segment, sums)| {
