@@ -38,7 +38,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    const FULL: usize = 512 << 10;
+    const FULL: usize = 128 << 10;
 
     /// The bytes so far.
     #[must_use]
