@@ -185,7 +185,7 @@ impl SegmentSource {
                     .saturating_add(wanted as u64)
                     .saturating_add(POPULATE)
                     .min(self.len);
-                map.populate(place(self.ready), place(to));
+                map.populate(place(self.ready.max(position)), place(to));
                 self.ready = to.max(self.ready);
                 Ok(())
             }
