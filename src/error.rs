@@ -36,6 +36,36 @@ pub struct Fault {
     pub found: String,
 }
 
+/// Which rule an append breaks, by Kafka's exception for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProducerRule {
+    /// `OutOfOrderSequenceException`
+    OutOfOrderSequence,
+    /// `InvalidProducerEpochException`
+    InvalidProducerEpoch,
+    /// `InvalidTxnStateException`
+    InvalidTxnState,
+    /// `TransactionCoordinatorFencedException`
+    TransactionCoordinatorFenced,
+}
+
+/// An append that contradicts what the log knows of its producer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerFault {
+    /// The rule.
+    pub rule: ProducerRule,
+    /// The producer.
+    pub producer_id: i64,
+    /// Where the append would have stood.
+    pub offset: Offset,
+    /// What is wrong ("sequence", "epoch").
+    pub what: &'static str,
+    /// What the state asks for.
+    pub expected: String,
+    /// What came.
+    pub found: String,
+}
+
 /// Everything that can go wrong, by the exception it becomes in Python.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -46,6 +76,8 @@ pub enum Error {
     CorruptIndex(Box<Fault>),
     /// A batch is whole, yet its records break the format (Kafka's `InvalidRecordException`).
     InvalidRecord(Box<Fault>),
+    /// An append that its producer's state forbids; nothing was written.
+    ProducerRefused(Box<ProducerFault>),
     /// A magic, codec or version this build does not know.
     UnsupportedFormat(Box<Fault>),
     /// An offset below the log start or beyond the log end.
@@ -253,6 +285,16 @@ impl fmt::Display for Fault {
     }
 }
 
+impl fmt::Display for ProducerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "producer {} at offset {}: {}: expected {}, found {} ({:?})",
+            self.producer_id, self.offset, self.what, self.expected, self.found, self.rule
+        )
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -260,6 +302,7 @@ impl fmt::Display for Error {
             | Self::CorruptIndex(fault)
             | Self::InvalidRecord(fault)
             | Self::UnsupportedFormat(fault) => fault.fmt(f),
+            Self::ProducerRefused(fault) => fault.fmt(f),
             Self::OffsetOutOfRange {
                 path,
                 offset,

@@ -104,6 +104,17 @@ impl TimestampType {
     }
 }
 
+/// Who appends, and so how much is asked of it (`AppendOrigin`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AppendOrigin {
+    /// A leader's batches, copied: nothing is refused for its producer.
+    Replication,
+    /// A group's or transaction's coordinator: epochs are checked, sequences are not.
+    Coordinator,
+    /// A producer: everything is checked.
+    Client,
+}
+
 /// One partition of one topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {

@@ -1,12 +1,16 @@
-//! The only code that opens, maps or reads files.
+//! The only code that opens, maps, reads or writes files.
 //!
 //! | module | what |
 //! |---|---|
+//! | [`atomic`] | small files replaced whole |
+//! | [`disk`] | every change to the file system, and failures to order |
 //! | [`mod@file`] | a stretch of a file |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
+pub mod atomic;
+pub mod disk;
 pub mod file;
 pub mod mapping;
 pub mod region;

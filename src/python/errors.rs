@@ -26,6 +26,11 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         Error::CorruptIndex(fault) => of_fault(py, "CorruptIndexError", &text, fault)?,
         Error::InvalidRecord(fault) => of_fault(py, "InvalidRecordError", &text, fault)?,
         Error::UnsupportedFormat(fault) => of_fault(py, "UnsupportedFormatError", &text, fault)?,
+        Error::ProducerRefused(fault) => new(
+            py,
+            "InvalidRecordError",
+            (text, None::<String>, None::<u64>, Some(fault.offset)),
+        )?,
         Error::OffsetOutOfRange { path, offset, .. } => new(
             py,
             "OffsetOutOfRangeError",

@@ -1,0 +1,195 @@
+//! Every change we make to the file system, one step at a time, each of which a test may make fail.
+//!
+//! A [`Disk`] is handed to whatever writes. Steps are what a crash can fall between: creating, writing, syncing, renaming,
+//! cutting, removing, syncing a folder. [`Faults`] is asked before each of them and may refuse it, as a full or a dying
+//! disk does, or let through only a part of a write.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// What is about to be done to a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// A file or folder comes into being, or an old file is emptied.
+    Create,
+    /// Bytes are added.
+    Write {
+        /// How many.
+        len: usize,
+    },
+    /// A file's length is set.
+    SetLength {
+        /// To what.
+        len: u64,
+    },
+    /// A file goes to the device.
+    Sync,
+    /// A file or folder takes this name.
+    Rename,
+    /// A file goes.
+    Remove,
+    /// A folder's names go to the device.
+    SyncFolder,
+}
+
+/// A step that fails.
+#[derive(Debug)]
+pub struct Failure {
+    /// Of a write, the bytes that still get through.
+    pub written: usize,
+    /// What the operating system would say.
+    pub error: io::Error,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { written: 0, error }
+    }
+}
+
+/// Failures to order.
+pub trait Faults: fmt::Debug + Send + Sync {
+    /// Asked before `step` is taken at `path`.
+    ///
+    /// # Errors
+    /// Where the step is to fail.
+    fn before(&self, step: Step, path: &Path) -> Result<(), Failure>;
+}
+
+/// The writing side of the file system. By default nothing fails but what really does.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    faults: Option<Arc<dyn Faults>>,
+}
+
+impl Disk {
+    /// A disk that fails when `faults` says so.
+    #[must_use]
+    pub fn with_faults(faults: Arc<dyn Faults>) -> Self {
+        Self {
+            faults: Some(faults),
+        }
+    }
+
+    /// Asks whether `step` may be taken: for steps that are taken elsewhere (a map that is flushed).
+    ///
+    /// # Errors
+    /// `Io` where it is to fail.
+    #[inline]
+    pub fn before(&self, step: Step, path: &Path) -> Result<()> {
+        match &self.faults {
+            None => Ok(()),
+            Some(faults) => faults
+                .before(step, path)
+                .map_err(|failure| Error::io(path)(failure.error)),
+        }
+    }
+
+    /// Creates a file, or empties the one that is there.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn create(&self, path: &Path) -> Result<File> {
+        self.before(Step::Create, path)?;
+        File::create(path).map_err(Error::io(path))
+    }
+
+    /// Opens a file for reading and writing; it is created where there is none.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn open_or_create(&self, path: &Path) -> Result<File> {
+        self.before(Step::Create, path)?;
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(Error::io(path))
+    }
+
+    /// Creates a folder and those above it; one that is there is fine.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn create_folders(&self, path: &Path) -> Result<()> {
+        self.before(Step::Create, path)?;
+        fs::create_dir_all(path).map_err(Error::io(path))
+    }
+
+    /// Writes all of `bytes` where `file` stands.
+    ///
+    /// # Errors
+    /// `Io`; a part of the bytes may have been written then.
+    pub fn write(&self, mut file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
+        if let Some(faults) = &self.faults
+            && let Err(failure) = faults.before(Step::Write { len: bytes.len() }, path)
+        {
+            let part = bytes.get(..failure.written).unwrap_or(bytes);
+            file.write_all(part).map_err(Error::io(path))?;
+            return Err(Error::io(path)(failure.error));
+        }
+        file.write_all(bytes).map_err(Error::io(path))
+    }
+
+    /// Cuts or lengthens a file; what is added reads as zeros.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn set_length(&self, file: &File, path: &Path, len: u64) -> Result<()> {
+        self.before(Step::SetLength { len }, path)?;
+        file.set_len(len).map_err(Error::io(path))
+    }
+
+    /// Has a file's bytes and length on the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn sync(&self, file: &File, path: &Path) -> Result<()> {
+        self.before(Step::Sync, path)?;
+        file.sync_all().map_err(Error::io(path))
+    }
+
+    /// Gives a file or folder another name, in place of a file that has it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.before(Step::Rename, to)?;
+        fs::rename(from, to).map_err(Error::io(from))
+    }
+
+    /// Removes a file; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn remove(&self, path: &Path) -> Result<bool> {
+        self.before(Step::Remove, path)?;
+        match fs::remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io(path)(e)),
+        }
+    }
+
+    /// Has the names in a folder on the device before it returns (`Utils.flushDir`; Windows has no such thing).
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn sync_folder(&self, path: &Path) -> Result<()> {
+        self.before(Step::SyncFolder, path)?;
+        if cfg!(windows) {
+            return Ok(());
+        }
+        File::open(path)
+            .and_then(|folder| folder.sync_all())
+            .map_err(Error::io(path))
+    }
+}
