@@ -4,7 +4,7 @@
 //! The seeds are the brokers' own files under `tests/golden`, those that are whole.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 use kafkalog::arrow::batches::BatchReader;
@@ -66,9 +66,11 @@ impl Seed {
 fn seeds(largest: usize) -> Vec<Seed> {
     let folder = root().join("tests/golden");
     let paths = files(&folder, ".log");
-    let paths = paths
-        .iter()
-        .filter(|path| !path.starts_with(folder.join("corrupt")));
+    let is_whole = |path: &&PathBuf| {
+        let damaged = ["corrupt", "log"].map(|damaged| folder.join(damaged));
+        !damaged.iter().any(|damaged| path.starts_with(damaged))
+    };
+    let paths = paths.iter().filter(is_whole);
     let mut seeds: Vec<_> = paths.filter_map(|path| Seed::read(path)).collect();
     seeds.retain(|seed| seed.data.len() <= largest);
     assert!(

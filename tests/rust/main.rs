@@ -7,6 +7,7 @@
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
 //! | [`plans`] | from topics and bounds to files and positions |
+//! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -25,5 +26,6 @@ mod checks;
 mod common;
 mod corruption;
 mod layers;
+mod log_cases;
 mod lookups;
 mod plans;

@@ -1,0 +1,270 @@
+//! Kafka's own before and after states, and ours.
+//!
+//! A corpus of these cases holds `<kind>/<case>/{config.json,input.jsonl,before/,after/,result.jsonl}` and states shared
+//! by several cases in `<kind>/_base/`. Its root is `KAFKALOG_LOG_CORPUS`, else the selection in `tests/golden/log`:
+//! `cargo test --release --test rust log_cases -- --nocapture`.
+//!
+//! A kind's runner does what a case says in a folder that holds the state before, then says how the outcome differs from
+//! Kafka's; [`Case::compare_tree`] holds the whole folder against the SHA-256 lines of `result.jsonl`. A line is printed
+//! for every case that differs, and a count at the end. Where Kafka's answer is no behaviour but a crash of its own, the
+//! runner lists the case with its reason ([`Listed`]); a listed case that does not differ any more is a failure too.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::common;
+
+/// The clock at the start of a case that does not say.
+const NOW_MS: i64 = 1_700_000_000_000;
+
+/// A file's size and its SHA-256 in hex.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSum {
+    pub size: u64,
+    pub sha256: String,
+}
+
+/// Every file below a folder, by its path there with `/` between the parts.
+pub type Tree = BTreeMap<String, FileSum>;
+
+/// Cases whose outcome differs from Kafka's on purpose, and why.
+pub type Listed = &'static [(&'static str, &'static str)];
+
+/// One case.
+#[derive(Debug)]
+pub struct Case {
+    pub name: String,
+    pub folder: PathBuf,
+    pub config: Value,
+    /// The operations; none where the kind has no input.
+    pub input: Vec<Value>,
+    /// What Kafka answered, the `file` lines left out.
+    pub result: Vec<Value>,
+    files: Vec<Value>,
+}
+
+/// Where the cases are.
+pub fn root() -> PathBuf {
+    let named = std::env::var_os("KAFKALOG_LOG_CORPUS").map(PathBuf::from);
+    named.unwrap_or_else(|| common::root().join("tests/golden/log"))
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{path:?}: {e}")))
+        .collect()
+}
+
+/// All cases of a kind, by name.
+pub fn cases(kind: &str) -> Vec<Case> {
+    let folder = root().join(kind);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut found: Vec<Case> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("config.json").exists())
+        .map(|path| Case::open(&path))
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(!found.is_empty(), "no cases in {}", folder.display());
+    found
+}
+
+impl Case {
+    fn open(folder: &Path) -> Self {
+        let config = fs::read(folder.join("config.json")).unwrap();
+        let is_file = |line: &Value| line["event"] == "file";
+        let (files, result) = lines(&folder.join("result.jsonl"))
+            .into_iter()
+            .partition(is_file);
+        Self {
+            name: folder.file_name().unwrap().to_string_lossy().into_owned(),
+            folder: folder.to_path_buf(),
+            config: serde_json::from_slice(&config).unwrap(),
+            input: lines(&folder.join("input.jsonl")),
+            result,
+            files,
+        }
+    }
+
+    /// The clock at the start.
+    pub fn now_ms(&self) -> i64 {
+        self.config["now_ms"].as_i64().unwrap_or(NOW_MS)
+    }
+
+    /// `<topic>-<partition>`, the partition's folder below the log dir.
+    pub fn partition_folder(&self) -> String {
+        let topic = self.config["topic"].as_str().unwrap_or("orders");
+        format!("{topic}-{}", self.config["partition"].as_i64().unwrap_or(0))
+    }
+
+    /// A topic setting under `log`, by Kafka's name.
+    pub fn setting(&self, name: &str) -> Option<&Value> {
+        self.config["log"].get(name)
+    }
+
+    /// Kafka's answer with this `event`.
+    pub fn event(&self, event: &str) -> Option<&Value> {
+        self.result.iter().find(|line| line["event"] == event)
+    }
+
+    /// Writes the state before into `to`, modification times included.
+    pub fn write_before(&self, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        if let Some(base) = self.config["base"].as_str() {
+            copy(&self.folder.parent().unwrap().join("_base").join(base), to);
+        }
+        for name in self.config["removed"].as_array().into_iter().flatten() {
+            fs::remove_file(to.join(name.as_str().unwrap())).unwrap();
+        }
+        copy(&self.folder.join("before"), to);
+        let times = &self.config["mtimes"];
+        for name in tree(to).keys() {
+            let ms = times[name].as_i64().or(times["*"].as_i64());
+            let ms = u64::try_from(ms.unwrap_or_else(|| self.now_ms())).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+            let file = fs::File::options().write(true).open(to.join(name));
+            file.unwrap().set_modified(time).unwrap();
+        }
+    }
+
+    /// Every file after Kafka was done.
+    pub fn expected_tree(&self) -> Tree {
+        if self.files.is_empty() {
+            return tree(&self.folder.join("after"));
+        }
+        let stays = self.files.iter().filter(|line| line["change"] != "deleted");
+        stays
+            .map(|line| {
+                let sum = FileSum {
+                    size: line["after_size"].as_u64().unwrap(),
+                    sha256: line["after_sha256"].as_str().unwrap().to_owned(),
+                };
+                (line["name"].as_str().unwrap().to_owned(), sum)
+            })
+            .collect()
+    }
+
+    /// How the files below `found` differ from Kafka's; nothing where they do not.
+    pub fn compare_tree(&self, found: &Path) -> Vec<String> {
+        compare(&self.expected_tree(), &tree(found))
+    }
+}
+
+/// Copies files below `from` over those below `to`, writable whatever the source is.
+pub fn copy(from: &Path, to: &Path) {
+    for path in common::files(from, "") {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::write(target, fs::read(&path).unwrap()).unwrap();
+    }
+}
+
+/// Every file below a folder.
+pub fn tree(folder: &Path) -> Tree {
+    let files = common::files(folder, "").into_iter();
+    files
+        .map(|path| {
+            let name = path.strip_prefix(folder).unwrap().to_string_lossy();
+            let bytes = fs::read(&path).unwrap();
+            let mut sha256 = String::new();
+            for byte in Sha256::digest(&bytes) {
+                write!(sha256, "{byte:02x}").unwrap();
+            }
+            let size = bytes.len() as u64;
+            (name.replace('\\', "/"), FileSum { size, sha256 })
+        })
+        .collect()
+}
+
+/// How two trees differ, a line a file.
+pub fn compare(expected: &Tree, found: &Tree) -> Vec<String> {
+    let mut names: Vec<&String> = expected.keys().chain(found.keys()).collect();
+    names.sort();
+    names.dedup();
+    let describe = |sum: Option<&FileSum>| {
+        sum.map_or("no file".to_owned(), |sum| {
+            let head: String = sum.sha256.chars().take(8).collect();
+            format!("{} bytes, {head}", sum.size)
+        })
+    };
+    let differing = names
+        .into_iter()
+        .filter(|name| expected.get(*name) != found.get(*name));
+    differing
+        .map(|name| {
+            let (kafka, ours) = (expected.get(name), found.get(name));
+            format!("{name}: Kafka {}, here {}", describe(kafka), describe(ours))
+        })
+        .collect()
+}
+
+/// Runs every case of a kind in a folder that holds its state before; `run` says how the outcome differs.
+pub fn run_all(kind: &str, listed: Listed, run: impl Fn(&Case, &Path) -> Vec<String>) {
+    let cases = cases(kind);
+    let (mut equal, mut differ, mut excused) = (0, 0, 0);
+    for case in &cases {
+        let folder = tempfile::tempdir().unwrap();
+        case.write_before(folder.path());
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(case, folder.path())));
+        let mut differences = outcome.unwrap_or_else(|_| vec!["a panic".to_owned()]);
+        let reason = listed.iter().find(|(name, _)| *name == case.name);
+        match (reason, differences.is_empty()) {
+            (None, true) => equal += 1,
+            (Some(_), false) => {
+                excused += 1;
+                continue;
+            }
+            (Some(_), true) => differences.push("listed, yet as Kafka has it".to_owned()),
+            (None, false) => {}
+        }
+        if !differences.is_empty() {
+            differ += 1;
+            eprintln!("{kind}/{}: {}", case.name, differences.join("; "));
+        }
+    }
+    eprintln!(
+        "{kind}: {equal} of {} cases as Kafka, {differ} differ, {excused} listed",
+        cases.len()
+    );
+    assert_eq!(
+        differ,
+        0,
+        "{kind}: {differ} of {} cases differ",
+        cases.len()
+    );
+}
+
+/// The harness itself: Kafka's own files are no difference, any change to them is one.
+#[test]
+fn a_difference_is_seen() {
+    for case in cases("recover") {
+        let folder = tempfile::tempdir().unwrap();
+        case.write_before(folder.path());
+        for (name, kafka) in case.expected_tree() {
+            let stored = case.folder.join("after").join(&name);
+            if let Ok(bytes) = fs::read(stored) {
+                let target = folder.path().join(&name);
+                fs::create_dir_all(target.parent().unwrap()).unwrap();
+                fs::write(target, &bytes).unwrap();
+                assert_eq!(bytes.len() as u64, kafka.size, "{}: {name}", case.name);
+            }
+        }
+        for name in tree(folder.path()).keys() {
+            if !case.expected_tree().contains_key(name) {
+                fs::remove_file(folder.path().join(name)).unwrap();
+            }
+        }
+        assert_eq!(case.compare_tree(folder.path()), [""; 0], "{}", case.name);
+        fs::write(folder.path().join("more"), "").unwrap();
+        assert_eq!(case.compare_tree(folder.path()).len(), 1, "{}", case.name);
+    }
+}
