@@ -93,6 +93,10 @@ final class Drive implements AutoCloseable {
                     ask.path("keyed").asBoolean());
             case "leave-open":
                 return writer.leaveOpen(topic, tp.partition());
+            case "produce":
+                return writer.produce(tp, ask.path("codec").asText("none"), ask.path("records"));
+            case "topic-id":
+                return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).topicId().toString();
             case "start":
                 List<String> topics = new ArrayList<>();
                 ask.path("topics").forEach(t -> topics.add(t.asText()));

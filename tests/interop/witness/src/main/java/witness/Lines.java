@@ -1,5 +1,6 @@
 package witness;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 import java.io.IOException;
@@ -43,6 +44,11 @@ final class Lines {
 
     static String text(byte[] bytes) {
         return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
+    }
+
+    /** Base64 back to bytes. */
+    static byte[] bytes(JsonNode text) {
+        return text.isNull() || text.isMissingNode() ? null : Base64.getDecoder().decode(text.asText());
     }
 
     byte[] utf8() throws IOException {

@@ -1,8 +1,12 @@
 package witness;
 
+import com.fasterxml.jackson.databind.JsonNode;
+
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -16,6 +20,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** Random records through real producers: every codec, idempotent or not, in transactions that commit or abort. */
@@ -103,6 +108,22 @@ final class Writer implements AutoCloseable {
         for (int i = 0; i < batches; i++) step(topic, partitions, random, keyed, true, i);
         check();
         return acknowledged.get();
+    }
+
+    /** Sends these records as one batch and gives the offsets the broker acknowledged. */
+    List<Long> produce(TopicPartition tp, String codec, JsonNode records) throws Exception {
+        KafkaProducer<byte[], byte[]> producer = producer(codec);
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (JsonNode r : records) {
+            List<Header> headers = new ArrayList<>();
+            for (JsonNode h : r.path("headers")) headers.add(new RecordHeader(h.get(0).asText(), Lines.bytes(h.get(1))));
+            sent.add(producer.send(new ProducerRecord<>(tp.topic(), tp.partition(), r.path("timestamp").asLong(),
+                Lines.bytes(r.path("key")), Lines.bytes(r.path("value")), headers)));
+        }
+        producer.flush();
+        List<Long> offsets = new ArrayList<>();
+        for (Future<RecordMetadata> each : sent) offsets.add(each.get().offset());
+        return offsets;
     }
 
     /** Leaves a transaction open behind one batch. */

@@ -1,0 +1,154 @@
+"""Puts a partition folder under a real broker and asks what the broker, its clients and its tools say of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from corpus import binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from interop.broker import Broker, Witness
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+DUMPED = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+# What the tool says of a file that is not as it should be, on either stream.
+FAULT = re.compile(
+    # Every file after the first begins behind -1, to the tool.
+    r"Mismatches in|timestamp mismatch|out of order|not found in|isvalid: false|(?<!-)\b\d+ is followed by|"
+    r"invalid bytes|exception|corrupt|failed",
+    re.IGNORECASE,
+)
+COMPLAINT = re.compile(r" (WARN|ERROR|FATAL) ")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A record as a client sees it."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_type: str = "CreateTime"
+
+
+def rows_of(table: Any) -> list[Row]:
+    """Give the rows of a table of records, control records left out by whoever read it."""
+    kinds = {0: "CreateTime", 1: "LogAppendTime", -1: "NoTimestampType"}
+    return [
+        Row(
+            r["offset"],
+            int(r["timestamp"].timestamp() * 1000) if hasattr(r["timestamp"], "timestamp") else r["timestamp"],
+            r["key"],
+            r["value"],
+            tuple((h["key"], h["value"]) for h in r["headers"] or ()),
+            kinds[r["timestampType"]],
+        )
+        for r in table.to_pylist()
+    ]
+
+
+def consumed(broker: Broker, topic: str, partition: int = 0, isolation: str = "read_uncommitted") -> list[Row]:
+    """Read a partition from its beginning with a consumer."""
+    file = broker.work / f"consumed-{topic}-{partition}.jsonl"
+    broker.driver.ask("consume", topic=topic, partition=partition, isolation=isolation, file=str(file))
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return [
+        Row(
+            r["offset"],
+            r["timestamp"],
+            binary(r["key"]),
+            binary(r["value"]),
+            tuple((k, binary(v)) for k, v in r["headers"]),
+            r["timestamp_type"],
+        )
+        for r in rows
+    ]
+
+
+def insert(broker: Broker, source: Path, topic: str, partition: int = 0) -> Path:
+    """Replace a partition of a stopped broker by the files of a folder; the topic keeps the id the broker knows."""
+    folder = broker.folder(topic, partition)
+    for file in folder.iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    for file in source.iterdir():
+        if file.name != "partition.metadata":
+            shutil.copyfile(file, folder / file.name)
+    return folder
+
+
+def complaints(broker: Broker, topic: str) -> list[str]:
+    """Give what the broker said about a topic, at WARN and above."""
+    said = (broker.work / "broker.log").read_text(encoding="utf-8", errors="replace")
+    return [line for line in said.splitlines() if COMPLAINT.search(line) and topic in line]
+
+
+def faults(witness: Witness, folder: Path, scratch: Path) -> list[str]:
+    """Give what kafka-dump-log finds wrong in a folder's files; it works on a copy, as it makes and cuts indexes."""
+    copy = scratch / folder.name
+    found: list[str] = []
+    for flags in (["--deep-iteration"], ["--index-sanity-check"], ["--verify-index-only"]):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        files = sorted(str(file) for file in copy.iterdir() if file.suffix in DUMPED)
+        done = subprocess.run(
+            witness.command(DUMP, "--files", ",".join(files), *flags),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=250,
+        )
+        said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("SLF4J"))
+        found += [f"{' '.join(flags)}: {line}" for line in said.splitlines() if FAULT.search(line)]
+        if done.returncode != 0:
+            found.append(f"{' '.join(flags)}: exit {done.returncode}")
+        assert said.count("Dumping ") == len(files), said[-2000:]
+    return found
+
+
+def serves(
+    broker: Broker,
+    topic: str,
+    expected: Iterable[Row],
+    *,
+    next_offset: int,
+    partition: int = 0,
+    aside: str | None = None,
+) -> None:
+    """Show that a running broker serves a partition, goes on at its end, and does so again after a clean restart.
+
+    All without a complaint, but for those that hold the words ``aside``.
+    """
+    expected = list(expected)
+    assert consumed(broker, topic, partition) == expected
+    sent = [Row(next_offset + n, 1_700_000_000_000 + n, b"k%d" % n, b"more", (("h", b"v"),)) for n in range(3)]
+    offsets = broker.driver.ask(
+        "produce",
+        topic=topic,
+        partition=partition,
+        records=[
+            {"timestamp": r.timestamp, "key": _text(r.key), "value": _text(r.value), "headers": [["h", _text(b"v")]]}
+            for r in sent
+        ],
+    )
+    assert offsets == [r.offset for r in sent]
+    broker.stop()
+    broker.start()
+    assert consumed(broker, topic, partition) == expected + sent
+    assert [line for line in complaints(broker, topic) if aside is None or aside not in line] == []
+
+
+def _text(data: bytes | None) -> str | None:
+    import base64
+
+    return None if data is None else base64.b64encode(data).decode()
