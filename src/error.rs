@@ -66,6 +66,28 @@ pub struct ProducerFault {
     pub found: String,
 }
 
+/// Why a log did not take what it was given; Kafka's exceptions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A batch above `max.message.bytes`.
+    RecordTooLarge,
+    /// An append above `segment.bytes`.
+    RecordBatchTooLarge,
+    /// A timestamp too far from the clock, or out of range.
+    InvalidTimestamp,
+    /// Offsets that do not rise inside an append.
+    OffsetsOutOfOrder,
+    /// An append that begins below the log end.
+    UnexpectedAppendOffset,
+    /// An offset too far from the segment's base.
+    SegmentOffsetOverflow,
+    /// A segment that exists, or would lie below the active one.
+    SegmentExists,
+    /// The log failed before and takes nothing until it is opened again.
+    Failed,
+}
+
 /// Everything that can go wrong, by the exception it becomes in Python.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -90,6 +112,15 @@ pub enum Error {
         log_start_offset: Offset,
         /// The next offset to be written.
         log_end_offset: Offset,
+    },
+    /// The log did not take what it was given; what was in it before is as it was.
+    Refused {
+        /// Why, as a program asks.
+        refusal: Refusal,
+        /// Why, as a person does.
+        message: String,
+        /// The offset of the record or batch, where one is known.
+        offset: Option<Offset>,
     },
     /// Another process holds the log dir's `.lock`.
     LogLocked {
@@ -182,6 +213,25 @@ impl Error {
         Self::UnsupportedFormat(Self::fault(what, position, expected, found))
     }
 
+    /// [`Error::Refused`].
+    #[cold]
+    pub fn refused(refusal: Refusal, message: impl Into<String>) -> Self {
+        Self::Refused {
+            refusal,
+            message: message.into(),
+            offset: None,
+        }
+    }
+
+    /// Why the log refused, if that is what this says.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused { refusal, .. } => Some(*refusal),
+            _ => None,
+        }
+    }
+
     /// [`Error::Io`] for a path; shaped for `map_err`.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
@@ -227,6 +277,8 @@ impl Error {
     pub fn for_offset(mut self, offset: Offset) -> Self {
         if let Some(fault) = self.as_fault_mut() {
             fault.location.offset.get_or_insert(offset);
+        } else if let Self::Refused { offset: known, .. } = &mut self {
+            known.get_or_insert(offset);
         }
         self
     }
@@ -313,6 +365,17 @@ impl fmt::Display for Error {
                 "{}: offset {offset} is out of range: expected {log_start_offset} to {log_end_offset}",
                 path.display()
             ),
+            Self::Refused {
+                refusal,
+                message,
+                offset,
+            } => {
+                write!(f, "{refusal:?}: {message}")?;
+                match offset {
+                    Some(offset) => write!(f, " (offset {offset})"),
+                    None => Ok(()),
+                }
+            }
             Self::LogLocked { path } => {
                 write!(f, "{}: another process holds this lock", path.display())
             }

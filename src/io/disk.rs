@@ -139,6 +139,21 @@ impl Disk {
         file.write_all(bytes).map_err(Error::io(path))
     }
 
+    /// Writes all of `bytes` at `position`, wherever `file` stands.
+    ///
+    /// # Errors
+    /// `Io`; a part of the bytes may have been written then.
+    pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], position: u64) -> Result<()> {
+        if let Some(faults) = &self.faults
+            && let Err(failure) = faults.before(Step::Write { len: bytes.len() }, path)
+        {
+            let part = bytes.get(..failure.written).unwrap_or(bytes);
+            write_all_at(file, part, position).map_err(Error::io(path))?;
+            return Err(Error::io(path)(failure.error));
+        }
+        write_all_at(file, bytes, position).map_err(Error::io(path))
+    }
+
     /// Cuts or lengthens a file; what is added reads as zeros.
     ///
     /// # Errors
@@ -192,4 +207,22 @@ impl Disk {
             .and_then(|folder| folder.sync_all())
             .map_err(Error::io(path))
     }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, position)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut position: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, position)?;
+        if n == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = bytes.get(n..).unwrap_or_default();
+        position = position.saturating_add(n as u64);
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`config`] | the settings of a topic, by Kafka's names
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | `listing` | which files of a partition folder make up the log |
 //! | `live` | questions that outlast a broker's exchanges |
@@ -10,6 +11,7 @@
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
 
+pub mod config;
 pub mod dir;
 mod listing;
 mod live;

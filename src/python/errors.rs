@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Refusal};
 
 /// The exception for an error.
 pub(super) fn to_py(error: &Error) -> PyErr {
@@ -41,6 +41,15 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
                 Some(*offset),
             ),
         )?,
+        Error::Refused {
+            refusal, offset, ..
+        } => {
+            let class = match refusal {
+                Refusal::Failed | Refusal::SegmentExists => "KafkaLogError",
+                _ => "InvalidRecordError",
+            };
+            new(py, class, (text, None::<String>, None::<u64>, *offset))?
+        }
         Error::LogLocked { path } => new(
             py,
             "LogLockedError",
