@@ -38,7 +38,21 @@ def plan(
     starting_timestamp: int | dict[str, dict[int, int]] | None = None,
     ending_timestamp: int | dict[str, dict[int, int]] | None = None,
     include_inactive: bool = False,
+    allow_missing: bool = False,
 ) -> list[_Range]: ...
+
+# folder, topic, partition, log start offset, end offset
+def bounds(
+    paths: list[str],
+    *,
+    topics: list[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: _Partitions = None,
+    ending_offsets: _Ending | None = None,  # latest
+    include_inactive: bool = False,
+    allow_missing: bool = False,
+) -> list[tuple[str, str, int, int, int]]: ...
+def divide(range: _Range, borders: list[int]) -> list[_Range]: ...
 def scan_ranges(
     ranges: list[_Range],
     *,

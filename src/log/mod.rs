@@ -2,8 +2,10 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`bounds`] | first and last offsets of partitions |
 //! | [`config`] | the settings of a topic, by Kafka's names
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
+//! | [`divide`] | a planned range in parts |
 //! | `listing` | which files of a partition folder make up the log |
 //! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
@@ -11,8 +13,10 @@
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
 
+pub mod bounds;
 pub mod config;
 pub mod dir;
+pub mod divide;
 mod listing;
 mod live;
 pub mod partition;

@@ -119,6 +119,8 @@ pub struct PlanOptions {
     pub ending_timestamp: Option<Timestamp>,
     /// Also `-delete`, `-future` and `-stray` folders of a log dir.
     pub include_inactive: bool,
+    /// Topics and partitions that are named and not there are passed over.
+    pub allow_missing: bool,
 }
 
 /// Plans what to read of `paths`: log dirs, partition folders, `.log` files.
@@ -129,26 +131,40 @@ pub struct PlanOptions {
 /// `Io` where a path is not there; `InvalidArgument` for a topic or partition that is not there, or bounds that make no
 /// sense; `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
 pub fn plan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
+    ask_all(paths, options, range_of)
+}
+
+/// An answer for each partition that the options choose, by topic and partition.
+pub(super) fn ask_all<T>(
+    paths: &[PathBuf],
+    options: &PlanOptions,
+    question: impl Fn(&PartitionLog, &PlanOptions) -> Result<T>,
+) -> Result<Vec<T>> {
     let chooser = Chooser::new(options)?;
     let candidates = candidates(paths, options.include_inactive)?;
     let mut chosen: Vec<&Candidate> = candidates.iter().filter(|c| chooser.takes(c)).collect();
     chosen.sort_by(|a, b| (&a.folder, &a.files).cmp(&(&b.folder, &b.files)));
-    chooser.miss_nothing(&candidates, &chosen)?;
     no_duplicates(&chosen)?;
-    name_only_chosen(options, &chosen)?;
+    if !options.allow_missing {
+        chooser.miss_nothing(&candidates, &chosen)?;
+        name_only_chosen(options, &chosen)?;
+    }
     chosen
         .into_iter()
-        .filter_map(|candidate| settled_range(candidate, options).transpose())
+        .filter_map(|candidate| settled(candidate, |log| question(log, options)).transpose())
         .collect()
 }
 
-/// The range of a folder that may change while it is looked at: files that went away between listing and looking send us
+/// The answer of a folder that may change while it is looked at: files that went away between listing and looking send us
 /// back to listing. `None` where the whole folder went away, unless it was named.
-fn settled_range(candidate: &Candidate, options: &PlanOptions) -> Result<Option<PartitionRange>> {
+fn settled<T>(
+    candidate: &Candidate,
+    question: impl Fn(&PartitionLog) -> Result<T>,
+) -> Result<Option<T>> {
     let mut tries = LISTINGS;
     loop {
         tries = tries.saturating_sub(1);
-        match candidate.open().and_then(|log| range_of(&log, options)) {
+        match candidate.open().and_then(|log| question(&log)) {
             Err(Error::Io { source, .. }) if is_gone(&source) && !candidate.is_there() => {
                 if !candidate.is_named {
                     return Ok(None);
@@ -316,18 +332,21 @@ impl<'a> Chooser<'a> {
             let text = format!("topic {topic:?} is not there; there are: {there}");
             return Err(Error::InvalidArgument(text));
         }
+        let partitions_there: BTreeSet<&TopicPartition> =
+            chosen.iter().map(|c| c.partition()).collect();
+        let numbers_there: BTreeSet<i32> = partitions_there.iter().map(|p| p.partition).collect();
         let missing = match &self.options.partitions {
             Partitions::All => None,
             Partitions::Numbers(numbers) => numbers
                 .iter()
-                .find(|n| chosen.iter().all(|c| c.partition().partition != **n))
+                .find(|n| !numbers_there.contains(n))
                 .map(ToString::to_string),
             Partitions::ByTopic(map) => map
                 .iter()
                 .flat_map(|(topic, numbers)| {
                     numbers.iter().map(move |&n| TopicPartition::new(topic, n))
                 })
-                .find(|wanted| chosen.iter().all(|c| c.partition() != wanted))
+                .find(|wanted| !partitions_there.contains(wanted))
                 .map(|wanted| wanted.to_string()),
         };
         let Some(missing) = missing else {
@@ -395,12 +414,10 @@ fn name_only_chosen(options: &PlanOptions, chosen: &[&Candidate]) -> Result<()> 
         by_time("ending timestamps", &options.ending_timestamp),
     ];
     let times = times.iter().flatten().map(|(what, map)| (*what, map));
+    let there: BTreeSet<&TopicPartition> = chosen.iter().map(|c| c.partition()).collect();
     for (what, map) in starting.into_iter().chain(ending).chain(times) {
-        if let Some(wrong) = map
-            .keys()
-            .find(|named| chosen.iter().all(|c| c.partition() != *named))
-        {
-            let there = listed(chosen.iter().map(|c| c.partition().to_string()));
+        if let Some(wrong) = map.keys().find(|named| !there.contains(named)) {
+            let there = listed(there.iter().map(ToString::to_string));
             let text = format!("{what} name {wrong}, which is not read; there are: {there}");
             return Err(Error::InvalidArgument(text));
         }
@@ -439,7 +456,7 @@ fn start_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>>
 }
 
 /// Where to end; `None` for the end of the files.
-fn end_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>> {
+pub(super) fn end_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.ending_timestamp.as_ref(), partition) {
         let found = log.offset_for_timestamp(timestamp, false)?;

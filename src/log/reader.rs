@@ -129,18 +129,20 @@ impl LogReader {
                 continue;
             }
             let end = range.end_offset.unwrap_or(Offset::MAX);
-            let (segment, source, ceiling) =
-                match open_planned(&range.folder, &segment, self.copying)? {
-                    Some(source) => (segment, source, Offset::MAX),
-                    None => match replacement(&range.folder, &segment, self.floor, self.copying)? {
-                        Some((found, source)) => {
-                            self.floor = self.floor.max(segment.base_offset);
-                            let ceiling = segment.next_base_offset.unwrap_or(Offset::MAX);
-                            (found, source, ceiling)
-                        }
-                        None => continue,
-                    },
-                };
+            let planned = open_planned(&range.folder, &segment, self.copying)?;
+            let (segment, source, ceiling) = if let Some(source) = planned {
+                (segment, source, Offset::MAX)
+            } else if let Some((found, source)) =
+                replacement(&range.folder, &segment, self.floor, self.copying)?
+            {
+                self.floor = self.floor.max(segment.base_offset);
+                let ceiling = segment.next_base_offset.unwrap_or(Offset::MAX);
+                (found, source, ceiling)
+            } else {
+                let lost = &mut self.work.metrics.segments_lost;
+                *lost = lost.saturating_add(1);
+                continue;
+            };
             self.ceiling = ceiling;
             let wanted = (self.floor, end.min(ceiling));
             self.context = Context {

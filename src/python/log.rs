@@ -13,9 +13,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::into_py;
-use super::reader::RangeTuple;
+use super::reader::{RangeTuple, range_from};
 use crate::error::Result;
+use crate::log::bounds::{self as ranging, PartitionBounds};
 use crate::log::dir::{self, CHECKPOINTS};
+use crate::log::divide as dividing;
 use crate::log::partition;
 use crate::log::plan::{
     self as planning, ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp,
@@ -140,7 +142,7 @@ fn timestamp_of(given: TimestampArg) -> Timestamp {
 #[pyfunction]
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, starting_offsets=None, ending_offsets=None,
-    starting_timestamp=None, ending_timestamp=None, include_inactive=false
+    starting_timestamp=None, ending_timestamp=None, include_inactive=false, allow_missing=false
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -157,6 +159,7 @@ pub(super) fn plan(
     starting_timestamp: Option<TimestampArg>,
     ending_timestamp: Option<TimestampArg>,
     include_inactive: bool,
+    allow_missing: bool,
 ) -> PyResult<Vec<RangeTuple>> {
     let options = PlanOptions {
         topics: topics.map(|topics| topics.into_iter().collect()),
@@ -167,11 +170,67 @@ pub(super) fn plan(
         starting_timestamp: starting_timestamp.map(timestamp_of),
         ending_timestamp: ending_timestamp.map(timestamp_of),
         include_inactive,
+        allow_missing,
     };
     let ranges = py
         .detach(|| planning::plan(&paths, &options))
         .map_err(into_py)?;
     Ok(ranges.into_iter().map(range_to).collect())
+}
+
+type BoundsTuple = (String, String, i32, i64, i64);
+
+/// Folder, topic, partition, first and last offset of what is there.
+#[pyfunction]
+#[pyo3(signature = (
+    paths, *, topics=None, topic_pattern=None, partitions=None, ending_offsets=None, include_inactive=false,
+    allow_missing=false
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn bounds(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    topics: Option<Vec<String>>,
+    topic_pattern: Option<String>,
+    partitions: Option<PartitionsArg>,
+    ending_offsets: Option<BoundArg>,
+    include_inactive: bool,
+    allow_missing: bool,
+) -> PyResult<Vec<BoundsTuple>> {
+    let options = PlanOptions {
+        topics: topics.map(|topics| topics.into_iter().collect()),
+        topic_pattern,
+        partitions: partitions_of(partitions),
+        ending_offsets: ending_of(ending_offsets)?,
+        include_inactive,
+        allow_missing,
+        ..PlanOptions::default()
+    };
+    let found = py
+        .detach(|| ranging::bounds(&paths, &options))
+        .map_err(into_py)?;
+    let plain = |b: PartitionBounds| {
+        let folder = b.folder.to_string_lossy().into_owned();
+        (folder, b.topic, b.partition, b.start_offset, b.end_offset)
+    };
+    Ok(found.into_iter().map(plain).collect())
+}
+
+/// A planned range in parts that meet at these offsets.
+#[pyfunction]
+pub(super) fn divide(
+    py: Python<'_>,
+    range: RangeTuple,
+    borders: Vec<i64>,
+) -> PyResult<Vec<RangeTuple>> {
+    let range = range_from(range);
+    let parts = py
+        .detach(|| dividing::divide(&range, &borders))
+        .map_err(into_py)?;
+    Ok(parts.into_iter().map(range_to).collect())
 }
 
 /// One log dir as it was when it was opened.

@@ -256,6 +256,7 @@ impl RecordStream {
         dict.set_item("skipped", metrics.batches_skipped)?;
         dict.set_item("copied", metrics.bytes_decompressed)?;
         dict.set_item("segments", metrics.segments)?;
+        dict.set_item("segments_lost", metrics.segments_lost)?;
         Ok(dict)
     }
 

@@ -70,6 +70,8 @@ pub struct Metrics {
     pub bytes_decompressed: u64,
     /// Segments opened.
     pub segments: u64,
+    /// Planned segments that retention took before their turn.
+    pub segments_lost: u64,
 }
 
 impl Metrics {
@@ -82,6 +84,7 @@ impl Metrics {
             .bytes_decompressed
             .saturating_add(other.bytes_decompressed);
         self.segments = self.segments.saturating_add(other.segments);
+        self.segments_lost = self.segments_lost.saturating_add(other.segments_lost);
     }
 }
 

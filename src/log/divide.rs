@@ -1,0 +1,74 @@
+//! A planned range in parts that meet at given offsets.
+//!
+//! Every part begins in the middle of a segment where the offset index says, and ends by offset: a batch over which a
+//! border goes is looked at by both parts, and each gives its side of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::range::{PartitionRange, SegmentRange};
+use crate::error::Result;
+use crate::format::file_name::FileKind;
+use crate::segment::LogSegment;
+use crate::segment::lookup::SegmentLookup;
+use crate::types::{Offset, Position};
+
+/// Cuts a range before each of `borders`, which ascend; borders outside of it cut nothing.
+///
+/// # Errors
+/// `Io`, or what is wrong with the headers on the way from an index entry to a border.
+pub fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<PartitionRange>> {
+    let folder: Arc<Path> = Arc::from(range.folder.as_path());
+    let end = range.end_offset.unwrap_or(Offset::MAX);
+    let mut starts = vec![range.start_offset];
+    starts.extend(
+        borders
+            .iter()
+            .filter(|&&border| border > range.start_offset && border < end),
+    );
+    let mut parts = Vec::with_capacity(starts.len());
+    for (n, &start) in starts.iter().enumerate() {
+        let end = starts
+            .get(n.saturating_add(1))
+            .copied()
+            .or(range.end_offset);
+        let mut segments = Vec::new();
+        for segment in &range.segments {
+            let lies_below = segment.next_base_offset.is_some_and(|next| next <= start);
+            let lies_above = end.is_some_and(|end| segment.base_offset >= end);
+            if lies_below || lies_above {
+                continue;
+            }
+            let mut segment = segment.clone();
+            if start > range.start_offset && start > segment.base_offset {
+                segment.start_position = start_position(&folder, &segment, start)?;
+            }
+            segments.push(segment);
+        }
+        if !segments.is_empty() {
+            parts.push(PartitionRange {
+                start_offset: start,
+                end_offset: end,
+                segments,
+                ..range.clone()
+            });
+        }
+    }
+    Ok(parts)
+}
+
+/// Where the records from `offset` on begin, and never before the segment's own start.
+fn start_position(folder: &Arc<Path>, segment: &SegmentRange, offset: Offset) -> Result<Position> {
+    let mut listed = LogSegment::named(
+        Arc::clone(folder),
+        segment.file_name.clone(),
+        segment.base_offset,
+        segment.size,
+        0,
+    );
+    listed.is_active = segment.is_active;
+    listed.next_base_offset = segment.next_base_offset;
+    listed.has_offset_index = listed.sibling(FileKind::OffsetIndex).exists();
+    let found = SegmentLookup::open(&listed)?.start_position(offset)?;
+    Ok(found.max(segment.start_position))
+}
