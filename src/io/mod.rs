@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`appender`] | the writing end of a `.log`, and when it is synced |
 //! | [`atomic`] | small files replaced whole |
 //! | [`disk`] | every change to the file system, and failures to order |
 //! | [`mod@file`] | a stretch of a file |
@@ -9,6 +10,7 @@
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
+pub mod appender;
 pub mod atomic;
 pub mod disk;
 pub mod file;

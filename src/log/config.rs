@@ -597,7 +597,7 @@ mod tests {
     fn every_name_can_be_set() {
         for name in LogConfig::NAMES {
             let value = match name {
-                "internal.segment.bytes" => "100",
+                "internal.segment.bytes" | "segment.index.bytes" => "100",
                 "min.insync.replicas" => "2",
                 "cleanup.policy" => "compact, delete",
                 "compression.type" => "zstd",

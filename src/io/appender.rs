@@ -1,0 +1,257 @@
+//! The writing end of a `.log` (`FileRecords`): appends at a position that is known here, never asked of the file.
+//!
+//! The end counted here is the log's; the file may be longer (preallocated, or torn by a write that failed). A failed
+//! append is taken back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
+//! was written, and recovery cuts it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::disk::Disk;
+use super::file::read_at;
+use crate::error::{Error, Result};
+use crate::types::Position;
+
+/// Longest `.log` Kafka opens: its positions are 32-bit.
+const MAX_LENGTH: u64 = i32::MAX as u64;
+
+/// When what was appended is brought to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Only when asked to, and at a clean close.
+    Never,
+    /// When a segment is rolled, and as soon as an append finds so many records or milliseconds gone by since the last
+    /// time (`flush.messages`, `flush.ms`; Kafka's defaults are never).
+    Every {
+        /// Records appended since.
+        records: i64,
+        /// Milliseconds gone by since.
+        ms: i64,
+    },
+    /// Before an append returns.
+    EveryAppend,
+}
+
+impl SyncPolicy {
+    /// Only when a segment is rolled: Kafka's default.
+    pub const AT_ROLL: Self = Self::Every {
+        records: i64::MAX,
+        ms: i64::MAX,
+    };
+
+    /// Whether an append that leaves so much unsynced must sync.
+    #[must_use]
+    pub const fn is_due(self, records: i64, ms: i64) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Every {
+                records: most,
+                ms: longest,
+            } => records >= most || ms >= longest,
+            Self::EveryAppend => true,
+        }
+    }
+}
+
+/// A `.log` that is appended to.
+#[derive(Debug)]
+pub struct Appender {
+    file: File,
+    path: PathBuf,
+    disk: Disk,
+    end: Position,
+    /// The file's length, where it is ours alone to change.
+    length: u64,
+}
+
+impl Appender {
+    /// Opens a `.log` whose bytes all count, making an empty one where there is none.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub fn open(disk: &Disk, path: &Path) -> Result<Self> {
+        let file = disk.open_or_create(path)?;
+        let length = file.metadata().map_err(Error::io(path))?.len();
+        if length > MAX_LENGTH {
+            let expected = format!("at most {MAX_LENGTH} bytes");
+            return Err(Error::corrupt("segment size", MAX_LENGTH, expected, length).at(path));
+        }
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            disk: disk.clone(),
+            end: length,
+            length,
+        })
+    }
+
+    /// Makes a `.log` with nothing in it that has `length` bytes of zeros (`preallocate`), or none.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn create(disk: &Disk, path: &Path, length: u64) -> Result<Self> {
+        let mut made = Self::open(disk, path)?;
+        if length > 0 {
+            disk.set_length(&made.file, path, length)?;
+            made.end = 0;
+            made.length = length;
+        }
+        Ok(made)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes note of a new name.
+    pub fn set_path(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
+    /// Where the next append goes.
+    #[must_use]
+    pub const fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Appends, and says where.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where positions would overflow; `Io`, and then the end is what it was.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<Position> {
+        let position = self.end;
+        let end = position.saturating_add(bytes.len() as u64);
+        if end > MAX_LENGTH {
+            return Err(Error::InvalidArgument(format!(
+                "{}: append of {} bytes at {position} overflows the segment",
+                self.path.display(),
+                bytes.len()
+            )));
+        }
+        if let Err(error) = self.disk.write_at(&self.file, &self.path, bytes, position) {
+            // What got through is cut off if it can be; if not, it lies behind the end and recovery will cut it.
+            if let Ok(()) = self.disk.set_length(&self.file, &self.path, position) {
+                self.length = position;
+            }
+            return Err(error);
+        }
+        self.end = end;
+        self.length = self.length.max(end);
+        Ok(position)
+    }
+
+    /// Reads at `position` until `buffer` is full or the log ends; returns the bytes read.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn read(&self, buffer: &mut [u8], position: Position) -> Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let most = left.min(buffer.len());
+        let wanted = buffer.get_mut(..most).unwrap_or_default();
+        read_at(&self.file, wanted, position).map_err(Error::io(&self.path))
+    }
+
+    /// Cuts the log at `position`; nothing where it ends before.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn truncate(&mut self, position: Position) -> Result<u64> {
+        let cut = self.end.saturating_sub(position);
+        let end = self.end.saturating_sub(cut);
+        if self.length > end {
+            self.disk.set_length(&self.file, &self.path, end)?;
+            self.length = end;
+        }
+        self.end = end;
+        Ok(cut)
+    }
+
+    /// Cuts off what is behind the log's end: preallocated zeros.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn trim(&mut self) -> Result<()> {
+        self.truncate(self.end).map(drop)
+    }
+
+    /// Brings the file to the disk.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn sync(&self) -> Result<()> {
+        self.disk.sync(&self.file, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::disk::{Failure, Faults, Step};
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Full(AtomicBool);
+
+    impl Faults for Full {
+        fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+            match step {
+                Step::Write { .. } if self.0.load(Ordering::Relaxed) => Err(Failure {
+                    written: 3,
+                    error: io::ErrorKind::StorageFull.into(),
+                }),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_file_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let full = Arc::new(Full::default());
+        let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
+        let mut log = Appender::open(&disk, &path).unwrap();
+        assert_eq!(log.append(b"hello").unwrap(), 0);
+        full.0.store(true, Ordering::Relaxed);
+        assert!(matches!(log.append(b"world"), Err(Error::Io { .. })));
+        assert_eq!(
+            (log.end(), std::fs::read(&path).unwrap()),
+            (5, b"hello".to_vec())
+        );
+        full.0.store(false, Ordering::Relaxed);
+        assert_eq!(log.append(b" world").unwrap(), 5);
+        assert_eq!(std::fs::read(&path).unwrap(), b"hello world");
+        assert_eq!(log.truncate(7).unwrap(), 4);
+        assert_eq!(log.truncate(9).unwrap(), 0);
+        let mut buffer = [0; 9];
+        assert_eq!(log.read(&mut buffer, 4).unwrap(), 3);
+        assert_eq!(buffer.get(..3), Some(&b"o w"[..]));
+    }
+
+    #[test]
+    fn preallocated_zeros_are_not_the_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let mut log = Appender::create(&Disk::default(), &path, 10).unwrap();
+        assert_eq!(log.append(b"abc").unwrap(), 0);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 10);
+        log.trim().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"abc");
+        assert!(log.append(&vec![0; i32::MAX as usize - 2]).is_err());
+        assert_eq!(log.end(), 3);
+    }
+
+    #[test]
+    fn policies() {
+        assert!(!SyncPolicy::Never.is_due(i64::MAX, i64::MAX));
+        assert!(!SyncPolicy::AT_ROLL.is_due(i64::MAX - 1, i64::MAX - 1));
+        assert!(SyncPolicy::EveryAppend.is_due(0, 0));
+        let every = SyncPolicy::Every { records: 2, ms: 10 };
+        assert!(every.is_due(2, 0) && every.is_due(0, 10) && !every.is_due(1, 9));
+    }
+}
