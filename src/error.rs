@@ -202,6 +202,18 @@ impl Error {
         Self::InvalidRecord(Self::fault(what, position, expected, found))
     }
 
+    /// [`Error::InvalidRecord`] about records that have no place in a file yet.
+    #[cold]
+    pub fn refused(
+        what: &'static str,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        let mut fault = Self::fault(what, 0, expected, found);
+        fault.location.position = None;
+        Self::InvalidRecord(fault)
+    }
+
     /// [`Error::UnsupportedFormat`] at a position relative to the bytes at hand.
     #[cold]
     pub fn unsupported(

@@ -52,6 +52,26 @@ impl Compression {
         }
     }
 
+    /// Its number in attribute bits 0 to 2.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Gzip => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+            Self::Zstd => 4,
+        }
+    }
+
+    /// The codec of this name, if Kafka knows it.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd]
+            .into_iter()
+            .find(|codec| codec.name() == name)
+    }
+
     /// Kafka's name for it.
     #[must_use]
     pub const fn name(self) -> &'static str {

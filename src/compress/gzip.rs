@@ -12,6 +12,10 @@
 //!
 //! Bytes behind a member that do not begin another one are ignored, as Java ignores them.
 
+mod write;
+
+pub(super) use write::GzipWriter;
+
 use std::fmt;
 
 use flate2::{Decompress, FlushDecompress, Status};

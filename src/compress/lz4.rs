@@ -11,6 +11,10 @@
 //! | repeated | u32 length (top bit: stored), block, xxHash32 if flagged | |
 //! | 4 | 0 | end; what follows is ignored, the content checksum too |
 
+mod write;
+
+pub(super) use write::Lz4Writer;
+
 use lz4_flex::block::{DecompressError, decompress_into};
 
 use super::{Sink, bytes};

@@ -13,12 +13,20 @@
 //! | `lz4` | one LZ4 frame of independent blocks (KIP-57) |
 //! | `zstd` | frames one behind the other (KIP-110) |
 //!
+//! A [`Compressor`] is the other direction: what it writes, Kafka's clients and brokers read, in the framing they write
+//! themselves, at the levels they know ([`Codec`]).
+//!
 //! Positions in errors count from the beginning of the compressed bytes.
 
+mod codec;
+mod compressor;
 mod gzip;
 mod lz4;
 mod snappy;
 mod zstd;
+
+pub use codec::Codec;
+pub use compressor::Compressor;
 
 use crate::error::{Error, Result};
 use crate::types::Compression;

@@ -8,6 +8,10 @@
 //!
 //! A header may stand again between chunks: streams were concatenated. Fewer than 4 bytes at the end are the end.
 
+mod write;
+
+pub(super) use write::SnappyWriter;
+
 use snap::raw::{Decoder, decompress_len};
 
 use super::{Sink, bytes};

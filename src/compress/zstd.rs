@@ -3,6 +3,10 @@
 //! A whole frame is decoded in one call straight into the caller's memory. Producers stream, so frames rarely say their
 //! size; the number of blocks bounds it (a block holds at most 128 KiB).
 
+mod write;
+
+pub(super) use write::ZstdWriter;
+
 use std::fmt;
 use std::io::Cursor;
 

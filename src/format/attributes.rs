@@ -8,7 +8,7 @@
 //! | 5 | 0x20 | control batch (magic 2) |
 //! | 6 | 0x40 | base timestamp holds the delete horizon (magic 2, KIP-534) |
 
-use crate::types::Compression;
+use crate::types::{Compression, TimestampType};
 
 const CODEC_MASK: u8 = 0x07;
 const TIMESTAMP_TYPE: u8 = 0x08;
@@ -21,6 +21,40 @@ const DELETE_HORIZON: u8 = 0x40;
 pub struct Attributes(pub u8);
 
 impl Attributes {
+    /// The bits of a batch of magic 2.
+    #[must_use]
+    pub const fn new(
+        compression: Compression,
+        timestamp_type: TimestampType,
+        is_transactional: bool,
+        is_control: bool,
+        has_delete_horizon: bool,
+    ) -> Self {
+        let mut bits = compression.id();
+        if matches!(timestamp_type, TimestampType::LogAppendTime) {
+            bits |= TIMESTAMP_TYPE;
+        }
+        if is_transactional {
+            bits |= TRANSACTIONAL;
+        }
+        if is_control {
+            bits |= CONTROL;
+        }
+        if has_delete_horizon {
+            bits |= DELETE_HORIZON;
+        }
+        Self(bits)
+    }
+
+    /// The same with another timestamp type.
+    #[must_use]
+    pub const fn with_timestamp_type(self, timestamp_type: TimestampType) -> Self {
+        match timestamp_type {
+            TimestampType::LogAppendTime => Self(self.0 | TIMESTAMP_TYPE),
+            _ => Self(self.0 & !TIMESTAMP_TYPE),
+        }
+    }
+
     /// Bits 0 to 2 as they stand.
     #[inline]
     #[must_use]

@@ -30,6 +30,10 @@
 //! | 18 | 8 | timestamp | magic 1 only |
 //! | 18 or 26 | 4 | key length, key, value length, value | |
 
+mod write;
+
+pub use write::{assign, set_max_timestamp};
+
 use super::attributes::Attributes;
 use super::cursor::{bytes, get_i32, get_i64, get_u8, get_u32};
 use crate::error::{Error, Result};

@@ -49,6 +49,28 @@ impl ControlType {
         }
     }
 
+    /// The number of this kind; -1 for [`ControlType::Unknown`].
+    #[must_use]
+    pub const fn id(self) -> i16 {
+        match self {
+            Self::Abort => 0,
+            Self::Commit => 1,
+            Self::LeaderChange => 2,
+            Self::SnapshotHeader => 3,
+            Self::SnapshotFooter => 4,
+            Self::KraftVersion => 5,
+            Self::KraftVoters => 6,
+            Self::Unknown => -1,
+        }
+    }
+
+    /// The key of a control record of this kind, version 0.
+    #[must_use]
+    pub const fn key(self) -> [u8; 4] {
+        let [a, b] = self.id().to_be_bytes();
+        [0, 0, a, b]
+    }
+
     /// Reads a control record's key.
     ///
     /// # Errors
@@ -104,6 +126,13 @@ pub struct EndTransactionMarker {
 }
 
 impl EndTransactionMarker {
+    /// The value of a commit or abort of this coordinator, version 0.
+    #[must_use]
+    pub const fn value(coordinator_epoch: i32) -> [u8; 6] {
+        let [a, b, c, d] = coordinator_epoch.to_be_bytes();
+        [0, 0, a, b, c, d]
+    }
+
     /// Reads the value of a commit or abort.
     ///
     /// # Errors
@@ -158,6 +187,15 @@ mod tests {
         assert!(
             ControlType::Abort.ends_transaction() && !ControlType::LeaderChange.ends_transaction()
         );
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for kind in (-1i16..7).map(ControlType::from_id) {
+            assert_eq!(ControlType::parse(&kind.key()).unwrap(), kind);
+        }
+        let marker = EndTransactionMarker::parse(&EndTransactionMarker::value(347)).unwrap();
+        assert_eq!((marker.version, marker.coordinator_epoch), (0, 347));
     }
 
     #[test]

@@ -14,6 +14,10 @@
 //!
 //! Plain and checked: what `records::plain` is made of, and what reads headers for everybody.
 
+mod write;
+
+pub use write::NewRecord;
+
 use std::borrow::Cow;
 
 use super::text::put_text;

@@ -60,7 +60,7 @@ pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
 #[inline]
 #[must_use]
 #[expect(clippy::cast_sign_loss, reason = "zig-zag reinterprets the bits")]
-const fn unzigzag64(value: i64) -> u64 {
+pub const fn unzigzag64(value: i64) -> u64 {
     (value.wrapping_shl(1) ^ value.wrapping_shr(63)) as u64
 }
 
@@ -73,6 +73,22 @@ pub fn put_varlong(value: i64, to: &mut Vec<u8>) {
         rest = rest.wrapping_shr(7);
     }
     to.push(u8::try_from(rest).unwrap_or_default());
+}
+
+/// Appends the signed varint. A varint is the varlong of the same number.
+#[inline]
+pub fn put_varint(value: i32, to: &mut Vec<u8>) {
+    put_varlong(i64::from(value), to);
+}
+
+/// How many bytes the signed varlong takes, which is what the varint of the same number takes.
+#[inline]
+#[must_use]
+pub const fn varlong_len(value: i64) -> usize {
+    let bits = 64u32.saturating_sub(unzigzag64(value).leading_zeros());
+    // Seven to a byte; zero takes one.
+    let bytes = bits.saturating_add(6) / 7;
+    if bytes == 0 { 1 } else { bytes as usize }
 }
 
 #[cfg(test)]
@@ -105,6 +121,9 @@ mod tests {
             put_varlong(i64::from(value), &mut put);
             // Beyond 31 bits the two widths differ.
             assert!(put == bytes || bytes.len() == MAX_VARINT_LEN);
+            let mut put = Vec::new();
+            put_varint(value, &mut put);
+            assert_eq!(put, bytes);
         }
     }
 
@@ -115,6 +134,19 @@ mod tests {
             put_varlong(value, &mut bytes);
             assert!(bytes.len() <= MAX_VARLONG_LEN);
             assert_eq!(get_varlong(&bytes, &mut 0), Some(value));
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_put() {
+        for shift in 0..64 {
+            for value in [-1i64, 0, 1].map(|by| (1i64 << shift).wrapping_add(by)) {
+                for value in [value, value.wrapping_neg()] {
+                    let mut bytes = Vec::new();
+                    put_varlong(value, &mut bytes);
+                    assert_eq!(varlong_len(value), bytes.len(), "{value}");
+                }
+            }
         }
     }
 

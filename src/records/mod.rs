@@ -2,8 +2,11 @@
 //!
 //! A record is not copied out. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in
 //! the bytes at hand (the mapped segment, or a block of decompressed records).
+//!
+//! And back: [`builder`] makes batches of records, `validate` makes batches that came from elsewhere fit for a log.
 
 pub mod block;
+pub mod builder;
 pub mod chunk;
 pub mod legacy;
 pub mod plain;
