@@ -204,7 +204,7 @@ impl Error {
 
     /// [`Error::InvalidRecord`] about records that have no place in a file yet.
     #[cold]
-    pub fn refused(
+    pub fn unplaced(
         what: &'static str,
         expected: impl fmt::Display,
         found: impl fmt::Display,

@@ -194,7 +194,7 @@ impl BatchBuilder {
     ) -> Result<()> {
         let index = self.count;
         let count = index.checked_add(1).ok_or_else(|| {
-            Error::refused("records", format_args!("at most {}", i32::MAX), "more")
+            Error::unplaced("records", format_args!("at most {}", i32::MAX), "more")
         })?;
         let least = self.next_offset();
         let offset_delta = match offset
@@ -204,7 +204,7 @@ impl BatchBuilder {
             Some(Ok(delta)) if offset >= least => delta,
             _ => {
                 let most = self.options.base_offset.saturating_add(i64::from(i32::MAX));
-                return Err(Error::refused(
+                return Err(Error::unplaced(
                     "record offset",
                     format_args!("{least} to {most}"),
                     format_args!("{offset} in record {index}"),
@@ -212,14 +212,14 @@ impl BatchBuilder {
             }
         };
         if timestamp < NO_TIMESTAMP {
-            return Err(Error::refused(
+            return Err(Error::unplaced(
                 "record timestamp",
                 "0 or more, or -1 for none",
                 format_args!("{timestamp} in record {index}"),
             ));
         }
         if let Some(header) = headers.iter().find(|h| std::str::from_utf8(h.key).is_err()) {
-            return Err(Error::refused(
+            return Err(Error::unplaced(
                 "header key",
                 "UTF-8",
                 format_args!(
@@ -239,7 +239,7 @@ impl BatchBuilder {
         };
         let body = record.body_len()?;
         if self.size().saturating_add(body.unsigned_abs() as usize) > MOST {
-            return Err(Error::refused(
+            return Err(Error::unplaced(
                 "batch size",
                 format_args!("at most {MOST}"),
                 format_args!("{} and {body} more in record {index}", self.size()),
@@ -267,7 +267,7 @@ impl BatchBuilder {
                 self.last_offset = Some(last_offset);
                 Ok(())
             }
-            _ => Err(Error::refused(
+            _ => Err(Error::unplaced(
                 "last offset",
                 format_args!(
                     "{least} or more, at most {} behind the base offset",
@@ -306,7 +306,7 @@ impl BatchBuilder {
     fn write(&self, compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<()> {
         let begun = out.len();
         out.try_reserve(self.size())
-            .map_err(|error| Error::refused("batch", "memory for it", error))?;
+            .map_err(|error| Error::unplaced("batch", "memory for it", error))?;
         out.extend_from_slice(&[0; RECORD_BATCH_OVERHEAD]);
         match self.options.codec.compression() {
             Compression::None => out.extend_from_slice(&self.records),
@@ -406,7 +406,7 @@ pub fn empty_batch(
         .and_then(|delta| i32::try_from(delta).ok())
         .filter(|&delta| delta >= 0);
     let Some(last_offset_delta) = delta else {
-        return Err(Error::refused(
+        return Err(Error::unplaced(
             "last offset",
             format_args!("{} or a little more", options.base_offset),
             last_offset,
