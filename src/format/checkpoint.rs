@@ -12,6 +12,11 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::types::{Offset, TopicPartition};
 
+/// The leader epochs of a partition folder.
+pub const LEADER_EPOCH_CHECKPOINT: &str = "leader-epoch-checkpoint";
+/// The topic id of a partition folder.
+pub const PARTITION_METADATA: &str = "partition.metadata";
+
 const VERSION: i32 = 0;
 
 /// From when on a leader epoch counts.
@@ -116,6 +121,34 @@ pub fn parse_epochs(data: &[u8]) -> Result<Vec<EpochEntry>> {
             })
         })
         .collect()
+}
+
+fn write_entries(lines: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
+    let mut text = format!("{VERSION}\n{}\n", lines.len());
+    for line in lines {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+/// An offset checkpoint of a log dir, by topic and partition (Kafka's own order is that of a hash map).
+#[must_use]
+pub fn write_offsets(offsets: &BTreeMap<TopicPartition, Offset>) -> Vec<u8> {
+    write_entries(offsets.iter().map(|(key, offset)| {
+        let (topic, partition) = (&key.topic, key.partition);
+        format!("{topic} {partition} {offset}")
+    }))
+}
+
+/// A `leader-epoch-checkpoint`.
+#[must_use]
+pub fn write_epochs(epochs: &[EpochEntry]) -> Vec<u8> {
+    write_entries(
+        epochs
+            .iter()
+            .map(|entry| format!("{} {}", entry.epoch, entry.start_offset)),
+    )
 }
 
 /// Reads the topic id out of a `partition.metadata`.

@@ -9,7 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::checkpoint::{parse_offsets, parse_properties};
+use crate::format::checkpoint::{
+    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets, parse_properties,
+};
 use crate::format::file_name::{FileName, FolderName, FolderState};
 use crate::types::{Offset, TopicPartition};
 
@@ -203,7 +205,7 @@ impl PathKind {
             }
             is_partition = is_partition
                 || FileName::parse(name).is_some()
-                || matches!(name, "leader-epoch-checkpoint" | "partition.metadata");
+                || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA);
         }
         let is_partition = is_partition || FolderName::parse(&folder_name(path)).is_some();
         Ok(if is_partition {

@@ -6,10 +6,12 @@
 //! | [`config`] | the settings of a topic, by Kafka's names
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`divide`] | a planned range in parts |
+//! | [`epochs`] | which leader epoch wrote from which offset on |
 //! | `listing` | which files of a partition folder make up the log |
 //! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
 //! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
+//! | [`producer_state`] | producers: sequences, epochs, transactions, snapshots |
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
 
@@ -17,9 +19,11 @@ pub mod bounds;
 pub mod config;
 pub mod dir;
 pub mod divide;
+pub mod epochs;
 mod listing;
 mod live;
 pub mod partition;
 pub mod plan;
+pub mod producer_state;
 pub mod range;
 pub mod reader;

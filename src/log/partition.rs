@@ -13,7 +13,9 @@ use std::sync::{Arc, OnceLock};
 use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_text};
 use super::listing;
 use crate::error::{Error, Result};
-use crate::format::checkpoint::{EpochEntry, parse_epochs, parse_partition_metadata};
+use crate::format::checkpoint::{
+    EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+};
 use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
 };
@@ -23,9 +25,7 @@ use crate::segment::statistics::SegmentStatistics;
 use crate::types::{Offset, Position, TimestampMs};
 
 /// The file with the leader epochs.
-const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
 /// The file with the topic's id.
-const PARTITION_METADATA: &str = "partition.metadata";
 
 /// What the names of KRaft snapshots end in (`Snapshots`).
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
@@ -219,7 +219,7 @@ impl PartitionLog {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
-        let path = self.path.join(LEADER_EPOCHS);
+        let path = self.path.join(LEADER_EPOCH_CHECKPOINT);
         let epochs = read_text(&path)?.map(|text| parse_epochs(&text).map_err(|e| e.at(&path)));
         Ok(epochs.transpose()?.unwrap_or_default())
     }

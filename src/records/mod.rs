@@ -8,6 +8,7 @@
 pub mod block;
 pub mod builder;
 pub mod chunk;
+pub mod control;
 pub mod legacy;
 pub mod plain;
 pub mod walk;

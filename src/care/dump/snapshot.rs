@@ -5,7 +5,7 @@ use std::fs::File;
 use super::target::{Target, open};
 use super::text::{Text, put};
 use crate::error::{Error, Result};
-use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState};
+use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
 use crate::io::mapping::Mapping;
 use crate::segment::source::{Access, SegmentSource};
 
@@ -39,7 +39,7 @@ pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> 
             put!(
                 text,
                 " firstSequence: ",
-                first_sequence(producer.last_sequence, producer.offset_delta),
+                sequence_before(producer.last_sequence, producer.offset_delta),
                 " lastSequence: ",
                 producer.last_sequence,
                 " lastOffset: ",
@@ -53,17 +53,6 @@ pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> 
         text.end_line()?;
     }
     Ok(())
-}
-
-/// `DefaultRecordBatch.decrementSequence`: below 0 it wraps to `i32::MAX`.
-const fn first_sequence(last: i32, delta: i32) -> i32 {
-    if last < delta {
-        i32::MAX
-            .wrapping_sub(delta.wrapping_sub(last))
-            .wrapping_add(1)
-    } else {
-        last.wrapping_sub(delta)
-    }
 }
 
 /// An aborted transaction a line.
@@ -117,17 +106,4 @@ fn each_txn(
         position = position.saturating_add(ABORTED_TXN_SIZE as u64);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sequences_wrap_backwards() {
-        assert_eq!(first_sequence(5, 2), 3);
-        assert_eq!(first_sequence(5, 5), 0);
-        assert_eq!(first_sequence(0, 1), i32::MAX);
-        assert_eq!(first_sequence(4, 10), i32::MAX - 5);
-    }
 }

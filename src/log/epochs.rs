@@ -1,0 +1,232 @@
+//! Which leader epoch wrote from which offset on (`LeaderEpochFileCache`, KIP-101, KIP-279).
+//!
+//! Entries rise strictly in both epoch and start offset. They are kept in `leader-epoch-checkpoint` and are on the device
+//! before the batches of a new epoch are: a missing entry would be wrong, one too many is cut when the log is loaded.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, parse_epochs, write_epochs};
+use crate::io::atomic;
+use crate::io::disk::Disk;
+use crate::types::Offset;
+
+/// `OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH`
+pub const UNDEFINED_EPOCH: i32 = -1;
+/// `OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH_OFFSET`
+pub const UNDEFINED_EPOCH_OFFSET: Offset = -1;
+
+/// Where the entries are kept.
+#[derive(Clone, Debug)]
+struct Checkpoint {
+    path: PathBuf,
+    disk: Disk,
+}
+
+/// The leader epochs of one partition log.
+#[derive(Clone, Debug)]
+pub struct LeaderEpochs {
+    entries: Vec<EpochEntry>,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl LeaderEpochs {
+    /// Reads a partition folder's checkpoint; where there is none, an empty one is made.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptIndex` where Kafka would refuse the file; `InvalidArgument` for negative numbers in it.
+    pub fn load(folder: &Path, disk: Disk) -> Result<Self> {
+        let path = folder.join(LEADER_EPOCH_CHECKPOINT);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                drop(disk.create(&path)?);
+                Vec::new()
+            }
+            Err(e) => return Err(Error::io(path)(e)),
+        };
+        let entries = parse_epochs(&text).map_err(|error| error.at(&path))?;
+        let mut epochs = Self::in_memory(&entries)?;
+        epochs.checkpoint = Some(Checkpoint { path, disk });
+        Ok(epochs)
+    }
+
+    /// Epochs that no file keeps. Entries that do not rise give way to those behind them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative epoch or offset.
+    pub fn in_memory(entries: &[EpochEntry]) -> Result<Self> {
+        let mut epochs = Self {
+            entries: Vec::new(),
+            checkpoint: None,
+        };
+        for &entry in entries {
+            epochs.add(entry)?;
+        }
+        Ok(epochs)
+    }
+
+    /// Notes that `epoch` begins at `start_offset`, and keeps it if that is news. Entries of that epoch or above, or at
+    /// that offset or behind, give way. Returns whether it was news.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative epoch or offset, `Io`.
+    pub fn assign(&mut self, epoch: i32, start_offset: Offset) -> Result<bool> {
+        let is_news = self.add(EpochEntry {
+            epoch,
+            start_offset,
+        })?;
+        if is_news {
+            self.flush()?;
+        }
+        Ok(is_news)
+    }
+
+    fn add(&mut self, new: EpochEntry) -> Result<bool> {
+        if new.epoch < 0 || new.start_offset < 0 {
+            return Err(Error::InvalidArgument(format!(
+                "leader epoch {} from offset {}: neither may be negative",
+                new.epoch, new.start_offset
+            )));
+        }
+        if let Some(latest) = self.latest()
+            && new.epoch == latest.epoch
+            && new.start_offset >= latest.start_offset
+        {
+            return Ok(false);
+        }
+        let below =
+            |entry: &EpochEntry| entry.epoch < new.epoch && entry.start_offset < new.start_offset;
+        let kept = self.entries.iter().rposition(below);
+        self.entries
+            .truncate(kept.map_or(0, |at| at.saturating_add(1)));
+        self.entries.push(new);
+        Ok(true)
+    }
+
+    /// All entries, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> &[EpochEntry] {
+        &self.entries
+    }
+
+    /// The newest entry.
+    #[must_use]
+    pub fn latest(&self) -> Option<EpochEntry> {
+        self.entries.last().copied()
+    }
+
+    /// The oldest entry.
+    #[must_use]
+    pub fn earliest(&self) -> Option<EpochEntry> {
+        self.entries.first().copied()
+    }
+
+    /// The entry of the next epoch below `epoch`.
+    #[must_use]
+    pub fn previous(&self, epoch: i32) -> Option<EpochEntry> {
+        let below = self.entries.partition_point(|entry| entry.epoch < epoch);
+        self.entries.get(below.checked_sub(1)?).copied()
+    }
+
+    /// The entry of the next epoch above `epoch`.
+    #[must_use]
+    pub fn next(&self, epoch: i32) -> Option<EpochEntry> {
+        let upto = self.entries.partition_point(|entry| entry.epoch <= epoch);
+        self.entries.get(upto).copied()
+    }
+
+    /// The epoch the record at `offset` was written in.
+    #[must_use]
+    pub fn epoch_for_offset(&self, offset: Offset) -> Option<i32> {
+        let upto = self
+            .entries
+            .partition_point(|entry| entry.start_offset <= offset);
+        let entry = self.entries.get(upto.checked_sub(1)?)?;
+        Some(entry.epoch)
+    }
+
+    /// Where `epoch` ended, as a leader answers a follower: the greatest epoch up to it, and the start of the one behind;
+    /// the log end for the latest epoch; the start of the first for one older than all; -1 and -1 for one unknown.
+    #[must_use]
+    pub fn end_offset_for(&self, epoch: i32, log_end_offset: Offset) -> (i32, Offset) {
+        if epoch == UNDEFINED_EPOCH {
+            return (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET);
+        }
+        if self.latest().is_some_and(|latest| latest.epoch == epoch) {
+            return (epoch, log_end_offset);
+        }
+        match (self.previous(epoch.saturating_add(1)), self.next(epoch)) {
+            (_, None) => (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET),
+            (None, Some(next)) => (epoch, next.start_offset),
+            (Some(floor), Some(next)) => (floor.epoch, next.start_offset),
+        }
+    }
+
+    /// Forgets the epochs that begin at `end_offset` or behind it; returns whether there were any. The caller flushes.
+    pub fn truncate_from_end(&mut self, end_offset: Offset) -> bool {
+        let before = self.entries.len();
+        if end_offset >= 0 {
+            let kept = self
+                .entries
+                .partition_point(|entry| entry.start_offset < end_offset);
+            self.entries.truncate(kept);
+        }
+        self.entries.len() < before
+    }
+
+    /// Forgets the epochs that ended before `start_offset`; the one it lies in begins there now. Returns whether an entry
+    /// was touched. The caller flushes.
+    pub fn truncate_from_start(&mut self, start_offset: Offset) -> bool {
+        let upto = self
+            .entries
+            .partition_point(|entry| entry.start_offset <= start_offset);
+        let Some(last) = upto.checked_sub(1) else {
+            return false;
+        };
+        self.entries.drain(..last);
+        if let Some(first) = self.entries.first_mut() {
+            first.start_offset = start_offset;
+        }
+        true
+    }
+
+    /// The entries of the records from `start_offset` up to but without `end_offset`.
+    #[must_use]
+    pub fn in_range(&self, start_offset: Offset, end_offset: Offset) -> Vec<EpochEntry> {
+        let mut copy = Self {
+            entries: self.entries.clone(),
+            checkpoint: None,
+        };
+        if start_offset >= 0 {
+            copy.truncate_from_start(start_offset);
+        }
+        copy.truncate_from_end(end_offset);
+        copy.entries
+    }
+
+    /// Forgets all epochs. The caller flushes.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Writes the checkpoint anew, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&self) -> Result<()> {
+        match &self.checkpoint {
+            Some(checkpoint) => atomic::replace(
+                &checkpoint.disk,
+                &checkpoint.path,
+                &write_epochs(&self.entries),
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
