@@ -28,6 +28,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kafkalog::arrow::columns::ColumnOptions;
@@ -38,6 +39,7 @@ use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATC
 use kafkalog::io::mapping::Mapping;
 use kafkalog::log::range::{PartitionRange, SegmentRange};
 use kafkalog::records::{block, plain};
+use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::ReadOptions;
 
 const ROUNDS: usize = 9;
@@ -77,6 +79,7 @@ fn range(folder: &Path) -> PartitionRange {
         is_active: i + 1 == names.len(),
         start_position: 0,
         next_base_offset: bases.get(i + 1).copied(),
+        aborted: Arc::default(),
     });
     PartitionRange {
         segments: segments.collect(),
@@ -85,6 +88,7 @@ fn range(folder: &Path) -> PartitionRange {
         partition: 0,
         start_offset: 0,
         end_offset: None,
+        timestamps: TimestampBounds::default(),
     }
 }
 

@@ -6,10 +6,11 @@ __version__: str
 build_profile: Literal["release", "debug"]
 
 # What is to be read, as plain values (src/log/range.rs):
-# base offset, file name, size, is active, start position, next base offset
-_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None]
-# folder, topic, partition, start offset, end offset, segments
-_Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment]]
+# base offset, file name, size, is active, start position, next base offset, aborted transactions (under
+# read_committed: producer id, first and last offset of each, one after the other)
+_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None, list[int]]
+# folder, topic, partition, start offset, end offset, segments, smallest and largest timestamp
+_Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment], int | None, int | None]
 
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]

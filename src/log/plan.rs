@@ -28,6 +28,7 @@ use super::partition::PartitionLog;
 use super::range::{PartitionRange, SegmentRange};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
+use crate::segment::filter::TimestampBounds;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Kafka's number for the log start (`ListOffsetsRequest.EARLIEST_TIMESTAMP`).
@@ -505,6 +506,7 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
             is_active: segment.is_active,
             start_position: log.start_position(n, start_offset)?,
             next_base_offset: segment.next_base_offset,
+            aborted: Arc::default(),
         });
     }
     let TopicPartition { topic, partition } = log.name().topic_partition.clone();
@@ -514,6 +516,7 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
         partition,
         start_offset: start.unwrap_or_else(|| log.log_start_offset()),
         end_offset: end,
+        timestamps: TimestampBounds::default(),
         segments,
     })
 }

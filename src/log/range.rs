@@ -3,7 +3,9 @@
 //! A range pins every file's name and size as they were at planning, so that a retried Spark task reads the same bytes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::types::Offset;
 
 /// One `.log` file, as it was at planning.
@@ -21,6 +23,8 @@ pub struct SegmentRange {
     pub start_position: u64,
     /// Base offset of the segment behind it: all offsets in this one lie below. `None` for the last.
     pub next_base_offset: Option<Offset>,
+    /// Under `read_committed` the aborted transactions that reach into it, sorted; empty otherwise.
+    pub aborted: Arc<[AbortedRange]>,
 }
 
 /// Consecutive segments of one partition, and which offsets of them count.
@@ -36,6 +40,8 @@ pub struct PartitionRange {
     pub start_offset: Offset,
     /// Records at or above are left out; `None` reads to the pinned end.
     pub end_offset: Option<Offset>,
+    /// Records outside are left out.
+    pub timestamps: TimestampBounds,
     /// The files, in offset order.
     pub segments: Vec<SegmentRange>,
 }

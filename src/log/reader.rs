@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::io::region::Region;
 use crate::log::range::{PartitionRange, SegmentRange};
 use crate::segment::batches::Bounds;
+use crate::segment::filter::{RecordFilter, TimestampBounds};
 use crate::segment::reader::{ReadOptions, SegmentReader, Workspace};
 use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
@@ -45,6 +46,7 @@ pub struct LogReader {
     floor: Offset,
     /// The open segment gives nothing at or above this.
     ceiling: Offset,
+    timestamps: TimestampBounds,
     /// Memory and counts; the chunk in it is what [`LogReader::fill`] filled.
     pub work: Workspace,
 }
@@ -66,6 +68,7 @@ impl LogReader {
             },
             floor: Offset::MIN,
             ceiling: Offset::MAX,
+            timestamps: TimestampBounds::default(),
             work: Workspace::default(),
         }
     }
@@ -76,7 +79,8 @@ impl LogReader {
         &self.context
     }
 
-    /// Fills the (empty) chunk with records of one segment; false at the end of all ranges.
+    /// Fills the (empty) chunk with records of one segment; false at the end of all ranges. It stays empty where all of
+    /// them were outside the bounds of time.
     ///
     /// # Errors
     /// What reading finds. Reading does not go on behind an error.
@@ -84,7 +88,10 @@ impl LogReader {
         loop {
             if let Some(reader) = &mut self.open {
                 match reader.fill(&mut self.work) {
-                    Ok(true) => return Ok(true),
+                    Ok(true) => {
+                        self.leave_out();
+                        return Ok(true);
+                    }
                     Ok(false) => {
                         let behind = reader.next_offset().min(self.ceiling);
                         self.floor = self.floor.max(behind);
@@ -111,6 +118,19 @@ impl LogReader {
             reader.frozen(&region);
         }
         region
+    }
+
+    /// Takes the records outside the bounds of time out of the chunk.
+    #[inline]
+    fn leave_out(&mut self) {
+        let bounds = self.timestamps;
+        if bounds.are_open() {
+            return;
+        }
+        let chunk = &mut self.work.chunk;
+        let gone = chunk.retain(|slot| bounds.contain(slot.timestamp));
+        let total = &mut self.work.metrics.records_skipped;
+        *total = total.saturating_add(gone as u64);
     }
 
     fn next_segment(&mut self) -> Result<bool> {
@@ -144,6 +164,11 @@ impl LogReader {
                 continue;
             };
             self.ceiling = ceiling;
+            self.timestamps = range.timestamps;
+            let filter = RecordFilter {
+                aborted: Arc::clone(&segment.aborted),
+                timestamps: range.timestamps,
+            };
             let wanted = (self.floor, end.min(ceiling));
             self.context = Context {
                 topic: if *self.context.topic == *range.topic {
@@ -166,6 +191,7 @@ impl LogReader {
                 segment.start_position,
                 wanted,
                 self.options,
+                filter,
             ));
             return Ok(true);
         }
@@ -232,9 +258,17 @@ fn replacement(
         }
     }
     let wanted = segment.base_offset.max(floor);
+    let stand_in = |logs: &[_]| {
+        let found = stand_in(folder, logs, wanted, copying)?;
+        // Transactions stay as they were planned.
+        Ok(found.map(|(mut found, source)| {
+            found.aborted = Arc::clone(&segment.aborted);
+            (found, source)
+        }))
+    };
     let mut now = Listing::read(folder)?;
     for _ in 0..LISTINGS {
-        let found = stand_in(folder, &now.logs, wanted, copying);
+        let found = stand_in(&now.logs);
         // Opened between two equal listings, neither in the middle of an exchange: file and neighbours belong together.
         let again = Listing::read(folder)?;
         if again.is_settled() && again.agrees(&now) && !found.as_ref().is_err_and(is_gone) {
@@ -243,7 +277,7 @@ fn replacement(
         std::thread::sleep(PAUSE);
         now = again;
     }
-    stand_in(folder, &now.logs, wanted, copying)
+    stand_in(&now.logs)
 }
 
 /// The segment among `logs` that would hold `wanted`.
@@ -264,6 +298,7 @@ fn stand_in(
         is_active: next_base_offset.is_none(),
         start_position: 0,
         next_base_offset,
+        aborted: Arc::default(),
     };
     let source = open(folder, &found, copying)?;
     Ok(Some((found, source)))

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::into_py;
-use super::reader::{RangeTuple, range_from};
+use super::reader::{RangeTuple, range_from, range_to};
 use crate::error::Result;
 use crate::log::bounds::{self as ranging, PartitionBounds};
 use crate::log::dir::{self, CHECKPOINTS};
@@ -22,7 +22,6 @@ use crate::log::partition;
 use crate::log::plan::{
     self as planning, ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp,
 };
-use crate::log::range::PartitionRange;
 use crate::segment::statistics::Tally;
 use crate::types::TopicPartition;
 
@@ -37,27 +36,6 @@ fn by_partition(nested: Nested) -> ByPartition {
                 .map(move |(partition, offset)| (TopicPartition::new(&*topic, partition), offset))
         })
         .collect()
-}
-
-fn range_to(range: PartitionRange) -> RangeTuple {
-    let segments = range.segments.into_iter().map(|s| {
-        (
-            s.base_offset,
-            s.file_name,
-            s.size,
-            s.is_active,
-            s.start_position,
-            s.next_base_offset,
-        )
-    });
-    (
-        range.folder.to_string_lossy().into_owned(),
-        range.topic,
-        range.partition,
-        range.start_offset,
-        range.end_offset,
-        segments.collect(),
-    )
 }
 
 /// The argument as one of three shapes, or what it should have been.

@@ -17,18 +17,28 @@ use crate::arrow::reader::{ParallelReader, RecordReader};
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
 use crate::log::range::{PartitionRange, SegmentRange};
+use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::segment::reader::{Metrics, ReadOptions};
 
-type SegmentTuple = (i64, String, u64, bool, u64, Option<i64>);
+type SegmentTuple = (i64, String, u64, bool, u64, Option<i64>, Vec<i64>);
 /// A [`PartitionRange`] as Python holds and pickles it.
-pub(super) type RangeTuple = (String, String, i32, i64, Option<i64>, Vec<SegmentTuple>);
+pub(super) type RangeTuple = (
+    String,
+    String,
+    i32,
+    i64,
+    Option<i64>,
+    Vec<SegmentTuple>,
+    Option<i64>,
+    Option<i64>,
+);
 
 /// A range from its plain values.
 pub(super) fn range_from(
-    (folder, topic, partition, start_offset, end_offset, segments): RangeTuple,
+    (folder, topic, partition, start_offset, end_offset, segments, min, max): RangeTuple,
 ) -> PartitionRange {
     let segments = segments.into_iter().map(
-        |(base_offset, file_name, size, is_active, start_position, next_base_offset)| {
+        |(base_offset, file_name, size, is_active, start_position, next_base_offset, aborted)| {
             SegmentRange {
                 base_offset,
                 file_name,
@@ -36,6 +46,7 @@ pub(super) fn range_from(
                 is_active,
                 start_position,
                 next_base_offset,
+                aborted: aborted_from(&aborted),
             }
         },
     );
@@ -45,8 +56,46 @@ pub(super) fn range_from(
         partition,
         start_offset,
         end_offset,
+        timestamps: TimestampBounds { min, max },
         segments: segments.collect(),
     }
+}
+
+/// Producer, first and last offset of each, one after the other: flat, as JSON has no tuples.
+fn aborted_from(numbers: &[i64]) -> Arc<[AbortedRange]> {
+    let (ranges, _) = numbers.as_chunks::<3>();
+    let range = |&[producer_id, first_offset, last_offset]: &[i64; 3]| AbortedRange {
+        producer_id,
+        last_offset,
+        first_offset,
+    };
+    ranges.iter().map(range).collect()
+}
+
+/// A range's plain values.
+pub(super) fn range_to(range: PartitionRange) -> RangeTuple {
+    let numbers = |r: &AbortedRange| [r.producer_id, r.first_offset, r.last_offset];
+    let segments = range.segments.into_iter().map(|s| {
+        (
+            s.base_offset,
+            s.file_name,
+            s.size,
+            s.is_active,
+            s.start_position,
+            s.next_base_offset,
+            s.aborted.iter().flat_map(numbers).collect(),
+        )
+    });
+    (
+        range.folder.to_string_lossy().into_owned(),
+        range.topic,
+        range.partition,
+        range.start_offset,
+        range.end_offset,
+        segments.collect(),
+        range.timestamps.min,
+        range.timestamps.max,
+    )
 }
 
 /// What is to be read, until the stream is taken.
@@ -254,6 +303,7 @@ impl RecordStream {
         dict.set_item("batches", metrics.batches)?;
         dict.set_item("records", rows)?;
         dict.set_item("skipped", metrics.batches_skipped)?;
+        dict.set_item("skipped_records", metrics.records_skipped)?;
         dict.set_item("copied", metrics.bytes_decompressed)?;
         dict.set_item("segments", metrics.segments)?;
         dict.set_item("segments_lost", metrics.segments_lost)?;

@@ -188,6 +188,30 @@ impl Chunk {
         }
     }
 
+    /// Keeps the records that `wanted` is for; returns how many are gone.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&RecordSlot) -> bool) -> usize {
+        let (start, before) = (self.start, self.slots().len());
+        let (mut at, mut kept) = (start, start);
+        for run in &mut self.runs {
+            let end = at.saturating_add(run.rows);
+            let first = kept;
+            for from in at..end {
+                if self.slots.get(from).is_some_and(&mut wanted) {
+                    self.slots.copy_within(from..from.saturating_add(1), kept);
+                    kept = kept.saturating_add(1);
+                }
+            }
+            run.rows = kept.saturating_sub(first);
+            at = end;
+        }
+        self.end = kept;
+        self.runs.retain(|run| run.rows > 0);
+        if self.is_empty() {
+            self.clear();
+        }
+        before.saturating_sub(kept.saturating_sub(start))
+    }
+
     /// Decodes from `walk` until the chunk is full or the batch is done, keeping offsets in `from..to`.
     ///
     /// # Errors
@@ -336,6 +360,23 @@ mod tests {
         assert_eq!(chunk.runs()[0].rows, 3);
         assert_eq!(chunk.extend(&slots(20..30), &header(), 9, (12, 15)), 10);
         assert_eq!(chunk.runs().len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_retained_is_gone_from_its_run() {
+        let mut chunk = Chunk::default();
+        for at in [0, 10, 20] {
+            let position = u64::try_from(at).unwrap();
+            chunk.extend(&slots(at..at + 4), &header(), position, (0, i64::MAX));
+        }
+        chunk.consume(1);
+        let wanted = |offset| ![2, 23].contains(&offset) && !(10..14).contains(&offset);
+        assert_eq!(chunk.retain(|slot| wanted(slot.offset)), 6);
+        assert_eq!(offsets(&chunk), [1, 3, 20, 21, 22]);
+        let runs: Vec<_> = chunk.runs().iter().map(|r| (r.position, r.rows)).collect();
+        assert_eq!(runs, [(0, 2), (20, 3)]);
+        assert_eq!(chunk.retain(|_| false), 5);
+        assert!(chunk.is_empty() && chunk.runs().is_empty() && chunk.source().is_none());
     }
 
     #[test]

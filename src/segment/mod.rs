@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
+//! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
@@ -19,6 +20,7 @@ use crate::index::time::TimeIndex;
 use crate::types::{Offset, TimestampMs};
 
 pub mod batches;
+pub mod filter;
 pub mod lookup;
 pub mod reader;
 pub mod source;

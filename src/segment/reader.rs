@@ -14,6 +14,7 @@ use crate::records::chunk::{Arena, Chunk, Source};
 use crate::records::legacy;
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
+use crate::segment::filter::RecordFilter;
 use crate::segment::source::SegmentSource;
 use crate::types::{Compression, Offset, Position};
 
@@ -66,6 +67,8 @@ pub struct Metrics {
     pub batches: u64,
     /// Batches passed over on their header.
     pub batches_skipped: u64,
+    /// Records in them, as far as their headers say (magic 2), and records decoded but outside the bounds of time.
+    pub records_skipped: u64,
     /// Bytes that came out of decompression.
     pub bytes_decompressed: u64,
     /// Segments opened.
@@ -80,11 +83,19 @@ impl Metrics {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.batches = self.batches.saturating_add(other.batches);
         self.batches_skipped = self.batches_skipped.saturating_add(other.batches_skipped);
+        self.records_skipped = self.records_skipped.saturating_add(other.records_skipped);
         self.bytes_decompressed = self
             .bytes_decompressed
             .saturating_add(other.bytes_decompressed);
         self.segments = self.segments.saturating_add(other.segments);
         self.segments_lost = self.segments_lost.saturating_add(other.segments_lost);
+    }
+
+    #[inline]
+    fn pass_over(&mut self, header: &BatchHeader) {
+        let records = header.records_count.map_or(0, i32::unsigned_abs);
+        self.batches_skipped = self.batches_skipped.saturating_add(1);
+        self.records_skipped = self.records_skipped.saturating_add(records.into());
     }
 }
 
@@ -123,6 +134,7 @@ pub struct SegmentReader {
     source: SegmentSource,
     cursor: BatchCursor,
     options: ReadOptions,
+    filter: RecordFilter,
     is_active: bool,
     is_mapped: bool,
     /// First offset wanted, and the first not wanted.
@@ -135,7 +147,8 @@ pub struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Reads `source` from the batch at `position`; offsets outside `from..to` are left out.
+    /// Reads `source` from the batch at `position`; offsets outside `from..to`, and batches that the filter is against
+    /// as a whole, are left out.
     #[must_use]
     pub const fn new(
         source: SegmentSource,
@@ -143,12 +156,14 @@ impl SegmentReader {
         position: Position,
         wanted: (Offset, Offset),
         options: ReadOptions,
+        filter: RecordFilter,
     ) -> Self {
         Self {
             is_mapped: !source.is_copied(),
             source,
             cursor: BatchCursor::new(bounds, position),
             options,
+            filter,
             is_active: bounds.is_active,
             wanted,
             pending: None,
@@ -207,7 +222,7 @@ impl SegmentReader {
             };
             work.metrics.bytes = work.metrics.bytes.saturating_add(header.size as u64);
             if header.last_offset() < from {
-                work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
+                work.metrics.pass_over(&header);
                 self.skipped = Some((position, header));
                 continue;
             }
@@ -221,6 +236,10 @@ impl SegmentReader {
                 {
                     return Ok(Next::End);
                 }
+            }
+            if self.filter.timestamps.exclude(&header) {
+                work.metrics.pass_over(&header);
+                continue;
             }
             let codec = header
                 .compression()
@@ -274,9 +293,10 @@ impl SegmentReader {
             }
             return Err(self.located(error.shift(position), &header));
         }
-        // Not before the checksum: a flipped bit may have made it one.
-        if header.is_control() && !self.options.include_control {
-            work.metrics.batches_skipped = work.metrics.batches_skipped.saturating_add(1);
+        // Not before the checksum: a flipped bit may have made it a control batch, or another producer's.
+        let is_hidden = header.is_control() && !self.options.include_control;
+        if is_hidden || self.filter.is_aborted(&header) {
+            work.metrics.pass_over(&header);
             return Ok(true);
         }
         let region_position = position.saturating_sub(at as u64);

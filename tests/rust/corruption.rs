@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 use kafkalog::arrow::batches::BatchReader;
@@ -17,6 +18,7 @@ use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::file_name::base_offset;
 use kafkalog::log::range::{PartitionRange, SegmentRange};
 use kafkalog::records::{legacy, plain};
+use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::ReadOptions;
 
 use crate::batches::lz4_stored;
@@ -111,6 +113,7 @@ impl Bench {
             partition: 0,
             start_offset: seed.base_offset,
             end_offset: None,
+            timestamps: TimestampBounds::default(),
             segments: vec![SegmentRange {
                 base_offset: seed.base_offset,
                 file_name: seed.name.clone(),
@@ -118,6 +121,7 @@ impl Bench {
                 is_active,
                 start_position: 0,
                 next_base_offset: (!is_active).then(|| seed.next_offset()),
+                aborted: Arc::default(),
             }],
         }
     }

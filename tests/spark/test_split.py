@@ -20,10 +20,14 @@ MB = 1 << 20
 def partition(number: int, *sizes: int, start: int = 0) -> _Range:
     last = len(sizes) - 1
     segments = [
-        (n * 100, f"{n * 100:020}.log", size, n == last, start if n == 0 else 0, None if n == last else (n + 1) * 100)
+        (n * 100, f"{n * 100:020}.log", size, n == last, start if n == 0 else 0, behind(n, last), [7, 1, 2])
         for n, size in enumerate(sizes)
     ]
-    return (f"/logs/t-{number}", "t", number, 0, None, segments)
+    return (f"/logs/t-{number}", "t", number, 0, None, segments, 5, None)
+
+
+def behind(number: int, last: int) -> int | None:
+    return None if number == last else (number + 1) * 100
 
 
 def names(shares: list[tuple[_Range, ...]]) -> list[list[tuple[int, int]]]:
@@ -85,7 +89,10 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
 
 def test_a_split_survives_pickling_and_json() -> None:
     folder = "/logs/caf\udce9 \u00e9\n-0"
-    ranges: tuple[_Range, ...] = (partition(0, 5, 7), (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50)]))
+    ranges: tuple[_Range, ...] = (
+        partition(0, 5, 7),
+        (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50, [])], None, 9),
+    )
     split = Split(ranges, ScanOptions(("value", "offset"), check_crcs=False, batch_rows=7))
     assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
     text = split.to_json()

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     columns = arguments.columns or list(DEFAULT_COLUMNS)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
-    progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, _ in each[5]))
+    progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, *_ in each[5]))
     written = 0
     for target, some in _targets(out, ranges, SUFFIXES[form], single=suffix is not None):
         reader = RecordReader(

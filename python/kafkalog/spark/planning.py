@@ -101,7 +101,7 @@ def _check_start(bound: Bound, planned: Any, ranges: list[_Range]) -> None:
         return
     from kafkalog import _core
 
-    with_rows = {folder for folder, *_, segments in ranges if segments}
+    with_rows = {each[0] for each in ranges if each[5]}
     for folder, topic, partition, *_ in planned():
         timestamp = bound.timestamp if bound.timestamp is not None else (bound.by_timestamp or {})[topic][partition]
         if folder in with_rows:

@@ -44,12 +44,12 @@ class Split:
     @property
     def bytes(self) -> int:
         """Bytes of log that may have to be read."""
-        return sum(_bytes(segment) for _, _, _, _, _, segments in self.ranges for segment in segments)
+        return sum(_bytes(segment) for each in self.ranges for segment in each[5])
 
     @property
     def segments(self) -> int:
         """Number of files."""
-        return sum(len(segments) for _, _, _, _, _, segments in self.ranges)
+        return sum(len(each[5]) for each in self.ranges)
 
     def to_json(self) -> str:
         """Write the split as one line of ASCII."""
@@ -60,7 +60,7 @@ class Split:
         """Read what ``to_json`` wrote."""
         found: dict[str, Any] = json.loads(text)
         scan = dict(found["scan"], columns=tuple(found["scan"]["columns"]))
-        ranges = tuple((*values, [tuple(segment) for segment in segments]) for *values, segments in found["ranges"])
+        ranges = tuple((*each[:5], [tuple(segment) for segment in each[5]], *each[6:]) for each in found["ranges"])
         return cls(ranges, ScanOptions(**scan))
 
 
@@ -104,7 +104,8 @@ def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
     shares: list[tuple[_Range, ...]] = []
     share: list[_Range] = []
     number, position = 0, 0
-    for folder, topic, partition, start, end, segments in ranges:
+    for each in ranges:
+        head, segments, tail = each[:5], each[5], each[6:]
         taken: list[_Segment] = []
         for segment in segments:
             size = _bytes(segment)
@@ -112,7 +113,7 @@ def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
             position += size
             if belongs != number:
                 if taken:
-                    share.append((folder, topic, partition, start, end, taken))
+                    share.append((*head, taken, *tail))
                     taken = []
                 if share:
                     shares.append(tuple(share))
@@ -120,7 +121,7 @@ def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
                 number = belongs
             taken.append(segment)
         if taken:
-            share.append((folder, topic, partition, start, end, taken))
+            share.append((*head, taken, *tail))
     if share:
         shares.append(tuple(share))
     return shares

@@ -1,0 +1,186 @@
+//! Which batches and records of a segment are not wanted, beyond offsets: those of aborted transactions, and those
+//! outside bounds of time.
+//!
+//! | left out | by |
+//! |---|---|
+//! | a batch of an aborted transaction | producer id and offsets of its header; its checksum is compared first |
+//! | a batch without any record within the bounds | its header, where that proves it |
+//! | a record outside the bounds | its timestamp |
+//!
+//! # What a header proves about times
+//! No record of a batch is later than its largest timestamp, which the broker writes from the records themselves. How
+//! early its records are it does not say under CreateTime (the base timestamp is only the first record's), so that a
+//! batch is only too late where all its records have one timestamp: under LogAppendTime, and alone. What a legacy
+//! wrapper's producer said of the messages in it was never proven.
+
+use std::sync::Arc;
+
+use crate::format::batch::BatchHeader;
+use crate::types::{Offset, TimestampMs};
+
+/// A transaction that was aborted: transactional records of this producer between these offsets do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AbortedRange {
+    /// Whose transaction it was.
+    pub producer_id: i64,
+    /// Offset of the marker that ended it.
+    pub last_offset: Offset,
+    /// Its first offset, or an earlier one behind the producer's transaction before it.
+    pub first_offset: Offset,
+}
+
+/// First and last timestamp wanted, both inclusive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimestampBounds {
+    /// Records before are left out.
+    pub min: Option<TimestampMs>,
+    /// Records after are left out.
+    pub max: Option<TimestampMs>,
+}
+
+impl TimestampBounds {
+    /// Everything is wanted.
+    #[inline]
+    #[must_use]
+    pub const fn are_open(&self) -> bool {
+        self.min.is_none() && self.max.is_none()
+    }
+
+    /// Whether a record of this timestamp is wanted.
+    #[inline]
+    #[must_use]
+    pub fn contain(&self, timestamp: TimestampMs) -> bool {
+        self.min.is_none_or(|min| timestamp >= min) && self.max.is_none_or(|max| timestamp <= max)
+    }
+
+    /// Whether the header proves that no record of the batch is wanted.
+    #[must_use]
+    pub fn exclude(&self, header: &BatchHeader) -> bool {
+        let is_wrapper = header.is_legacy() && header.attributes.codec_id() != 0;
+        if is_wrapper || self.are_open() {
+            return false;
+        }
+        let latest = header.max_timestamp;
+        let too_early = self.min.is_some_and(|min| latest < min);
+        let have_one = header.is_legacy()
+            || header.attributes.is_log_append_time()
+            || header.records_count == Some(1);
+        too_early || (have_one && !self.contain(latest))
+    }
+}
+
+/// What is left out of a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordFilter {
+    /// Sorted by producer, then by offset.
+    pub aborted: Arc<[AbortedRange]>,
+    /// Bounds of time.
+    pub timestamps: TimestampBounds,
+}
+
+impl RecordFilter {
+    /// Whether the batch belongs to an aborted transaction. Control batches never do: they are about transactions.
+    #[inline]
+    #[must_use]
+    pub fn is_aborted(&self, header: &BatchHeader) -> bool {
+        !self.aborted.is_empty()
+            && header.is_transactional()
+            && !header.is_control()
+            && self.covers(header)
+    }
+
+    fn covers(&self, header: &BatchHeader) -> bool {
+        let behind = |range: &AbortedRange| {
+            (range.producer_id, range.last_offset) <= (header.producer_id, header.base_offset)
+        };
+        let next = self.aborted.partition_point(behind);
+        self.aborted.get(next).is_some_and(|range| {
+            range.producer_id == header.producer_id && range.first_offset <= header.last_offset()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::attributes::Attributes;
+
+    fn header(attributes: u8, count: i32, max_timestamp: TimestampMs) -> BatchHeader {
+        let mut bytes = [0u8; 61];
+        bytes[8..12].copy_from_slice(&49i32.to_be_bytes());
+        bytes[16] = 2;
+        BatchHeader {
+            attributes: Attributes(attributes),
+            records_count: Some(count),
+            max_timestamp,
+            ..BatchHeader::parse(&bytes).unwrap().unwrap()
+        }
+    }
+
+    #[test]
+    fn a_header_proves_no_more_than_it_knows() {
+        let bounds = |min, max| TimestampBounds { min, max };
+        let (create, append) = (0, 0b1000);
+        for (bounds, attributes, count, max, excluded) in [
+            (bounds(None, None), create, 5, 7, false),
+            (bounds(Some(8), None), create, 5, 7, true),
+            (bounds(Some(7), None), create, 5, 7, false),
+            (bounds(None, Some(6)), create, 5, 7, false),
+            (bounds(None, Some(6)), create, 1, 7, true),
+            (bounds(None, Some(7)), create, 1, 7, false),
+            (bounds(None, Some(6)), append, 5, 7, true),
+            (bounds(Some(1), Some(7)), append, 5, 7, false),
+        ] {
+            let header = header(attributes, count, max);
+            assert_eq!(bounds.exclude(&header), excluded, "{bounds:?} {header:?}");
+        }
+        let wrapper = BatchHeader {
+            magic: 1,
+            records_count: None,
+            ..header(1, 0, 7)
+        };
+        assert!(!bounds(Some(8), None).exclude(&wrapper));
+        let message = BatchHeader {
+            attributes: Attributes(0),
+            ..wrapper
+        };
+        assert!(bounds(Some(8), None).exclude(&message) && bounds(None, Some(6)).exclude(&message));
+    }
+
+    #[test]
+    fn aborted_is_what_lies_between_first_offset_and_marker() {
+        let range = |producer_id, first_offset, last_offset| AbortedRange {
+            producer_id,
+            last_offset,
+            first_offset,
+        };
+        let filter = RecordFilter {
+            aborted: [range(1, 10, 20), range(1, 30, 40), range(2, 0, 100)].into(),
+            ..RecordFilter::default()
+        };
+        let (transactional, control) = (0b1_0000, 0b10_0000);
+        let aborted = |producer_id, base_offset, attributes| {
+            filter.is_aborted(&BatchHeader {
+                producer_id,
+                base_offset,
+                last_offset_delta: 2,
+                ..header(attributes, 3, 0)
+            })
+        };
+        for (base, expected) in [
+            (5, false),
+            (7, false),
+            (10, true),
+            (17, true),
+            (20, false),
+            (21, false),
+            (27, false),
+            (30, true),
+            (40, false),
+        ] {
+            assert_eq!(aborted(1, base, transactional), expected, "{base}");
+        }
+        assert!(aborted(2, 50, transactional) && !aborted(3, 50, transactional));
+        assert!(!aborted(2, 50, 0) && !aborted(2, 50, transactional | control));
+    }
+}
