@@ -3,7 +3,7 @@
 //! A record is not copied out. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in
 //! the bytes at hand (the mapped segment, or a block of decompressed records).
 //!
-//! And back: [`builder`] makes batches of records, `validate` makes batches that came from elsewhere fit for a log.
+//! And back: [`builder`] makes batches of records, [`validate`] makes batches that came from elsewhere fit for a log.
 
 pub mod block;
 pub mod builder;
@@ -11,6 +11,7 @@ pub mod chunk;
 pub mod control;
 pub mod legacy;
 pub mod plain;
+pub mod validate;
 pub mod walk;
 
 use crate::types::{Offset, TimestampMs};

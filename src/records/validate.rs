@@ -1,0 +1,428 @@
+//! What a leader does to batches that come to it before they go into the log (`LogValidator`): their records are looked
+//! at, they get offsets, an epoch and the timestamp type, and are encoded anew where codec or format ask for it.
+//!
+//! | what came | what goes into the log |
+//! |---|---|
+//! | magic 2, the topic's codec | the same bytes with another base offset, epoch, timestamp type, largest timestamp |
+//! | magic 2, another codec; offsets with gaps | its records in one new batch |
+//! | magic 0 or 1 | the records of all messages in one new batch of magic 2 |
+//! | a control batch, not compressed | as the first line, whatever the codec |
+//!
+//! The checksums of batches are checked by the log before (`UnifiedLog.analyzeAndValidateRecords`), as sizes are; those
+//! of messages inside a wrapper here. Where Kafka skips over keys and values of a compressed batch without adding up
+//! their lengths, everything is read here: what is in a log was whole when it came.
+
+use super::RecordSlot;
+use super::block::Payload;
+use super::builder::{BatchBuilder, BatchOptions};
+use super::plain;
+use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use crate::error::{Error, Refusal, Result};
+use crate::format::batch::{self, BatchHeader};
+use crate::format::message::Message;
+use crate::format::record::{Header, HeaderIter, key_text};
+use crate::types::{AppendOrigin, Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
+
+/// A topic's settings that decide what a leader takes, and what it makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderRules {
+    /// `compression.type` and its level; `None` for `producer`.
+    pub codec: Option<Codec>,
+    /// `cleanup.policy` names `compact`: records need keys.
+    pub compact: bool,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: i64,
+}
+
+impl LeaderRules {
+    /// Whether a record's timestamp is in bounds (`LogValidator.validateTimestamp`); none at all always is, and under
+    /// LogAppendTime every one.
+    #[inline]
+    #[must_use]
+    pub const fn takes_timestamp(&self, timestamp: TimestampMs, now_ms: TimestampMs) -> bool {
+        // As in Java the difference wraps.
+        let behind = now_ms.wrapping_sub(timestamp);
+        !matches!(self.timestamp_type, TimestampType::CreateTime)
+            || timestamp == NO_TIMESTAMP
+            || (behind <= self.timestamp_before_max_ms
+                && behind.wrapping_neg() <= self.timestamp_after_max_ms)
+    }
+
+    /// The timestamps in bounds, for a message.
+    fn bounds(&self, now_ms: TimestampMs) -> (TimestampMs, TimestampMs) {
+        (
+            now_ms.saturating_sub(self.timestamp_before_max_ms),
+            now_ms.saturating_add(self.timestamp_after_max_ms),
+        )
+    }
+
+    /// The refusal of `timestamp` in the record of this number.
+    #[cold]
+    #[must_use]
+    pub fn timestamp_refused(
+        &self,
+        timestamp: TimestampMs,
+        index: usize,
+        now_ms: TimestampMs,
+    ) -> Error {
+        let (least, most) = self.bounds(now_ms);
+        Error::refused(
+            Refusal::InvalidTimestamp,
+            format!("timestamp: expected {least} to {most}, found {timestamp} in record {index}"),
+        )
+    }
+
+    /// The refusal of the record of this number, which has no key.
+    #[cold]
+    #[must_use]
+    pub fn key_refused(index: usize) -> Error {
+        Error::unplaced(
+            "key",
+            "one in each record, as the topic is compacted",
+            format_args!("none in record {index}"),
+        )
+    }
+}
+
+/// Where and when an append goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The log end offset.
+    pub base_offset: Offset,
+    /// The leader's epoch.
+    pub leader_epoch: i32,
+    /// The clock.
+    pub now_ms: TimestampMs,
+    /// Who appends.
+    pub origin: AppendOrigin,
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validated {
+    /// The offset behind the last record.
+    pub next_offset: Offset,
+    /// The largest timestamp, -1 if there is none; under LogAppendTime the clock.
+    pub max_timestamp: TimestampMs,
+    /// The clock, under LogAppendTime.
+    pub log_append_time: Option<TimestampMs>,
+    /// The bytes are new ones: their sizes have to be compared with `max.message.bytes` once more.
+    pub is_reencoded: bool,
+}
+
+/// Validates appends; keeps its contexts and memory between them.
+#[derive(Debug, Default)]
+pub struct LeaderValidator {
+    decompressor: Decompressor,
+    compressor: Compressor,
+    arena: Vec<u8>,
+    slots: Vec<RecordSlot>,
+    limit: DecodeLimit,
+}
+
+impl LeaderValidator {
+    /// Without contexts yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the batches in `records` fit for the log; they are then what is to be written. On failure they are as they
+    /// were.
+    ///
+    /// # Errors
+    /// `InvalidRecord`: no batch, more than one (of magic 2, or compressed), a count or offsets that contradict each
+    /// other, control records from a client, a producer without sequence, broken records, records without key in a
+    /// compacted topic. `Refused` for timestamps out of bounds. `CorruptRecord` and `UnsupportedFormat` for bytes that
+    /// are no batches, or messages in a wrapper whose checksum is wrong.
+    pub fn validate(
+        &mut self,
+        records: &mut Vec<u8>,
+        rules: &LeaderRules,
+        placement: &Placement,
+    ) -> Result<Validated> {
+        let batches = split(records)?;
+        let Some((_, first)) = batches.first() else {
+            return Err(Error::unplaced("append", "a batch", "none at all"));
+        };
+        let first = first.clone();
+        let mut source = Compression::None;
+        for (_, header) in &batches {
+            match header.compression()? {
+                Compression::None => {}
+                codec => source = codec,
+            }
+        }
+        if batches.len() > 1 && (first.magic >= 2 || source != Compression::None) {
+            return Err(Error::unplaced(
+                "append",
+                "one batch",
+                format_args!("{} of them", batches.len()),
+            ));
+        }
+        let target = rules.codec.unwrap_or(Codec::new(source));
+        let keeps_codec = source == target.compression();
+        let is_plain_control = source == Compression::None && first.is_control();
+        let mut in_place = first.magic == 2 && (keeps_codec || is_plain_control);
+
+        self.arena.clear();
+        self.slots.clear();
+        let mut max_timestamp = NO_TIMESTAMP;
+        // Where each batch's slots end, and what they are about.
+        let mut ends = Vec::with_capacity(batches.len());
+        let mut expected = 0i64;
+        for (at, header) in &batches {
+            check_batch(header, &first, placement.origin)?;
+            let bytes = part(records, *at, header);
+            let begun = self.slots.len();
+            let payload = plain::batch(
+                bytes,
+                u32::try_from(*at).map_err(|_| too_large(records.len()))?,
+                header,
+                &mut self.decompressor,
+                &mut self.arena,
+                self.limit,
+                &mut self.slots,
+            )
+            .map_err(|error| error.shift(*at as u64))?;
+            if header.is_legacy() && payload == Payload::Arena {
+                check_inner_messages(&self.arena, header)
+                    .map_err(|error| error.inside(*at as u64))?;
+            }
+            let slots = self.slots.get(begun..).unwrap_or_default();
+            check_records(slots, header, rules, placement.now_ms)?;
+            for slot in slots {
+                max_timestamp = max_timestamp.max(slot.timestamp);
+                // Some old clients number the records of a batch wrongly; a compressed batch is then made anew.
+                if source != Compression::None && slot.offset != expected {
+                    in_place = false;
+                }
+                expected = expected.saturating_add(1);
+            }
+            ends.push((self.slots.len(), payload));
+        }
+        let next_offset = i64::try_from(self.slots.len())
+            .ok()
+            .and_then(|count| placement.base_offset.checked_add(count))
+            .ok_or_else(|| Error::unplaced("offsets", "below 2^63", placement.base_offset))?;
+        let log_append_time =
+            (rules.timestamp_type == TimestampType::LogAppendTime).then_some(placement.now_ms);
+        let max_timestamp = log_append_time.unwrap_or(max_timestamp);
+        if in_place {
+            let base = next_offset
+                .wrapping_sub(1)
+                .wrapping_sub(i64::from(first.last_offset_delta));
+            batch::assign(records, base, placement.leader_epoch);
+            batch::set_max_timestamp(records, &first, rules.timestamp_type, max_timestamp);
+        } else {
+            *records = self.rebuild(records, &first, &ends, target, rules, placement)?;
+        }
+        Ok(Validated {
+            next_offset,
+            max_timestamp,
+            log_append_time,
+            is_reencoded: !in_place,
+        })
+    }
+
+    /// All records in one new batch (`buildRecordsAndAssignOffsets`).
+    fn rebuild(
+        &mut self,
+        records: &[u8],
+        first: &BatchHeader,
+        ends: &[(usize, Payload)],
+        codec: Codec,
+        rules: &LeaderRules,
+        placement: &Placement,
+    ) -> Result<Vec<u8>> {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            base_offset: placement.base_offset,
+            codec,
+            timestamp_type: rules.timestamp_type,
+            log_append_time: placement.now_ms,
+            partition_leader_epoch: placement.leader_epoch,
+            producer_id: first.producer_id,
+            producer_epoch: first.producer_epoch,
+            base_sequence: first.base_sequence,
+            is_transactional: first.is_transactional(),
+            is_control: false,
+            delete_horizon_ms: None,
+        })?;
+        let mut begun = 0;
+        for &(end, payload) in ends {
+            let source = match payload {
+                Payload::Source => records,
+                Payload::Arena => &self.arena,
+            };
+            for slot in self.slots.get(begun..end).unwrap_or_default() {
+                append_slot(&mut builder, source, slot)?;
+            }
+            begun = end;
+        }
+        let mut out = Vec::new();
+        builder.finish(&mut self.compressor, &mut out)?;
+        Ok(out)
+    }
+}
+
+fn append_slot(builder: &mut BatchBuilder, source: &[u8], slot: &RecordSlot) -> Result<()> {
+    let bytes = |start: u32, len: i32| {
+        let start = usize::try_from(start).ok()?;
+        source.get(start..)?.get(..usize::try_from(len).ok()?)
+    };
+    let start = usize::try_from(slot.headers_start).unwrap_or(usize::MAX);
+    let read: Vec<_> = HeaderIter::new(source, start, slot.headers_count)
+        .map(|header| (key_text(header.key), header.value))
+        .collect();
+    let headers: Vec<_> = read
+        .iter()
+        .map(|(key, value)| Header {
+            key: key.as_bytes(),
+            value: *value,
+        })
+        .collect();
+    builder.append(
+        builder.next_offset(),
+        slot.timestamp,
+        bytes(slot.key_start, slot.key_len),
+        bytes(slot.value_start, slot.value_len),
+        &headers,
+    )
+}
+
+/// The batches in `records`, all of them whole.
+fn split(records: &[u8]) -> Result<Vec<(usize, BatchHeader)>> {
+    let mut batches = Vec::new();
+    let mut at = 0usize;
+    while let Some(rest) = records.get(at..).filter(|rest| !rest.is_empty()) {
+        let header = BatchHeader::parse(rest).map_err(|error| error.shift(at as u64))?;
+        let Some(header) = header.filter(|header| header.size <= rest.len()) else {
+            return Err(Error::corrupt(
+                "append",
+                at as u64,
+                "whole batches",
+                format_args!("{} bytes of one", rest.len()),
+            ));
+        };
+        let size = header.size;
+        batches.push((at, header));
+        at = at.saturating_add(size);
+    }
+    Ok(batches)
+}
+
+fn part<'a>(records: &'a [u8], at: usize, header: &BatchHeader) -> &'a [u8] {
+    records
+        .get(at..at.saturating_add(header.size))
+        .unwrap_or_default()
+}
+
+#[cold]
+fn too_large(size: usize) -> Error {
+    Error::unplaced("append", "below 4 GiB", size)
+}
+
+/// `LogValidator.validateBatch`
+fn check_batch(header: &BatchHeader, first: &BatchHeader, origin: AppendOrigin) -> Result<()> {
+    let refused = |what, expected: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+        Err(Error::unplaced(what, expected, found))
+    };
+    if header.magic != first.magic {
+        return refused(
+            "magic",
+            &format_args!("{} as in the first batch", first.magic),
+            &header.magic,
+        );
+    }
+    if origin != AppendOrigin::Client {
+        return Ok(());
+    }
+    if let Some(count) = header.records_count {
+        if count <= 0 {
+            return refused("records count", &"1 or more", &count);
+        }
+        if header.last_offset_delta != count.saturating_sub(1) {
+            return refused(
+                "records count",
+                &format_args!(
+                    "{} as the offsets say",
+                    i64::from(header.last_offset_delta).saturating_add(1)
+                ),
+                &count,
+            );
+        }
+    }
+    if header.is_control() {
+        return refused(
+            "control batch",
+            &"records from a client",
+            &"control records",
+        );
+    }
+    if header.producer_id > crate::types::NO_PRODUCER_ID && header.base_sequence < 0 {
+        return refused(
+            "base sequence",
+            &format_args!("0 or more from producer {}", header.producer_id),
+            &header.base_sequence,
+        );
+    }
+    Ok(())
+}
+
+/// The messages of a wrapper, which lie decompressed in `arena`: each of the wrapper's magic, and its checksum right.
+fn check_inner_messages(arena: &[u8], wrapper: &BatchHeader) -> Result<()> {
+    let mut at = 0usize;
+    while let Some(rest) = arena.get(at..)
+        && let Some(message) = Message::parse(rest).map_err(|error| error.shift(at as u64))?
+    {
+        if message.magic != wrapper.magic {
+            return Err(Error::invalid(
+                "inner message magic",
+                at as u64,
+                format_args!("{} as the wrapper's", wrapper.magic),
+                message.magic,
+            ));
+        }
+        if let Some(header) = BatchHeader::parse(rest)? {
+            header
+                .ensure_valid(rest.get(..message.size).unwrap_or_default())
+                .map_err(|error| error.shift(at as u64))?;
+        }
+        at = at.saturating_add(message.size);
+    }
+    Ok(())
+}
+
+/// Keys and timestamps of a batch's records (`LogValidator.validateRecord`). As in Kafka a timestamp out of bounds
+/// decides what the refusal is, wherever it stands.
+fn check_records(
+    slots: &[RecordSlot],
+    header: &BatchHeader,
+    rules: &LeaderRules,
+    now_ms: TimestampMs,
+) -> Result<()> {
+    let mut keyless = None;
+    for (index, slot) in slots.iter().enumerate() {
+        if rules.compact && slot.key_len < 0 {
+            keyless.get_or_insert(index);
+        } else if !rules.takes_timestamp(slot.timestamp, now_ms) {
+            return Err(rules.timestamp_refused(slot.timestamp, index, now_ms));
+        } else if (rules.timestamp_type != TimestampType::CreateTime
+            || slot.timestamp == NO_TIMESTAMP)
+            && header.timestamp_type() == TimestampType::LogAppendTime
+        {
+            return Err(Error::refused(
+                Refusal::InvalidTimestamp,
+                "timestamp type: expected CreateTime from a producer, found LogAppendTime",
+            ));
+        }
+    }
+    match keyless {
+        Some(index) => Err(LeaderRules::key_refused(index)),
+        None => Ok(()),
+    }
+}
