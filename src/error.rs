@@ -76,11 +76,15 @@ pub enum Refusal {
     RecordBatchTooLarge,
     /// A timestamp too far from the clock, or out of range.
     InvalidTimestamp,
-    /// Offsets that do not rise inside an append.
+    /// Offsets that do not rise, inside an append or in an index (`InvalidOffsetException`).
     OffsetsOutOfOrder,
+    /// A time index that would go back.
+    TimestampsOutOfOrder,
+    /// An index without room for another entry.
+    IndexFull,
     /// An append that begins below the log end.
     UnexpectedAppendOffset,
-    /// An offset too far from the segment's base.
+    /// An offset too far from the segment's base (`IndexOffsetOverflowException`).
     SegmentOffsetOverflow,
     /// A segment that exists, or would lie below the active one.
     SegmentExists,

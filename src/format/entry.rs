@@ -71,6 +71,30 @@ impl AbortedTxn {
     /// The newest version there is.
     pub const CURRENT_VERSION: i16 = 0;
 
+    /// Whether a broker reads this version: up to 4.3 it looks at the high byte only.
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.version >> 8 <= Self::CURRENT_VERSION
+    }
+
+    /// The entry's bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; ABORTED_TXN_SIZE] {
+        let mut data = [0; ABORTED_TXN_SIZE];
+        let (version, rest) = data.split_at_mut(PRODUCER_ID_AT);
+        version.copy_from_slice(&self.version.to_be_bytes());
+        let fields = [
+            self.producer_id,
+            self.first_offset,
+            self.last_offset,
+            self.last_stable_offset,
+        ];
+        for (place, field) in rest.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_be_bytes());
+        }
+        data
+    }
+
     /// Reads the entry at the start of `data`; `None` where it is cut off.
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Self> {
@@ -251,6 +275,7 @@ mod tests {
             })
         );
         assert_eq!(AbortedTxn::parse(&data[..33]), None);
+        assert_eq!(AbortedTxn::parse(&data).unwrap().encode(), data[..]);
     }
 
     const SNAPSHOT: &str = "0001ea6551fb000000010000000000000001000c0000000500000000000000640000\

@@ -5,6 +5,7 @@
 //! | [`offset`] | from offsets to positions |
 //! | [`time`] | from timestamps to offsets |
 //! | [`txn`] | aborted transactions |
+//! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
 //! # Zero tails
 //! While a segment is active, a broker keeps its offset and time index at full length, zeros behind the entries; after a
@@ -27,6 +28,7 @@ use crate::io::region::Region;
 pub mod offset;
 pub mod time;
 pub mod txn;
+pub mod writable;
 
 /// The most that is copied of an index. Kafka's default index is 10 MiB; what lies behind is not used, which an index,
 /// being a hint, can bear.

@@ -2,11 +2,14 @@
 //!
 //! Appended to while the segment is active, never preallocated; a part of an entry at the end is ignored.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use super::{Access, Slots};
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
+use crate::io::disk::Disk;
+use crate::io::file::read_at;
 use crate::types::Offset;
 
 /// A read-only transaction index.
@@ -73,6 +76,284 @@ impl TransactionIndex {
             };
             return Err(fault.at(&self.slots.path));
         }
+        Ok(())
+    }
+}
+
+/// Entries that are read from a file at once.
+const AT_ONCE: usize = 1024;
+
+/// Aborted transactions that a fetch has to know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbortedTxns {
+    /// Those of this segment.
+    pub txns: Vec<AbortedTxn>,
+    /// Whether later segments hold none.
+    pub is_complete: bool,
+}
+
+/// A transaction index that is written; its file comes into being with its first entry.
+///
+/// Entries are read as a broker reads them ([`AbortedTxn::is_readable`]), up to where the file ended when it was opened,
+/// and what was appended since.
+#[derive(Debug)]
+pub struct TransactionIndexFile {
+    disk: Disk,
+    path: PathBuf,
+    base_offset: Offset,
+    file: Option<File>,
+    /// Bytes up to the end of the last whole entry; a part of one behind it is written over.
+    length: u64,
+    /// The last entry's marker, if it was written or met by a cut since the file was opened (as in Kafka).
+    last_offset: Option<Offset>,
+}
+
+impl TransactionIndexFile {
+    /// Opens the index of the segment that begins at `base_offset`; one that is not there is empty.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn open(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
+        let mut index = Self {
+            disk: disk.clone(),
+            path: path.to_path_buf(),
+            base_offset,
+            file: None,
+            length: 0,
+            last_offset: None,
+        };
+        if path.try_exists().map_err(Error::io(path))? {
+            index.file()?;
+        }
+        Ok(index)
+    }
+
+    /// The file; created where there is none.
+    fn file(&mut self) -> Result<&File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = self.disk.open_or_create(&self.path)?;
+                let length = file.metadata().map_err(Error::io(&self.path))?.len();
+                let part = length.checked_rem(ABORTED_TXN_SIZE as u64);
+                self.length = length.saturating_sub(part.unwrap_or_default());
+                file
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    /// The file, whether it is there or not.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says that the file was renamed, or its folder: it stays open.
+    pub fn set_path(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
+    /// The segment's base offset.
+    #[must_use]
+    pub const fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// Entries in the file.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        let entries = self.length.checked_div(ABORTED_TXN_SIZE as u64);
+        usize::try_from(entries.unwrap_or_default()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is none, or no file.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Writes an entry behind the others.
+    ///
+    /// # Errors
+    /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.
+    pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
+        if let Some(last) = self.last_offset.filter(|&last| last >= txn.last_offset) {
+            let path = self.path.display();
+            let text = format!("{path}: expected a marker above the last one, {last}");
+            let refused = Error::refused(Refusal::OffsetsOutOfOrder, text);
+            return Err(refused.for_offset(txn.last_offset));
+        }
+        self.file()?;
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        self.disk
+            .write_at(file, &self.path, &txn.encode(), self.length)?;
+        self.length = self.length.saturating_add(ABORTED_TXN_SIZE as u64);
+        self.last_offset = Some(txn.last_offset);
+        Ok(())
+    }
+
+    /// Shows `see` every entry and its position, until it says that it has seen enough (`false`).
+    fn scan(&self, mut see: impl FnMut(AbortedTxn, u64) -> Result<bool>) -> Result<()> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let mut position = 0u64;
+        let mut bytes = vec![0; ABORTED_TXN_SIZE.saturating_mul(AT_ONCE)];
+        while position < self.length {
+            let read = read_at(file, &mut bytes, position).map_err(Error::io(&self.path))?;
+            let whole = bytes.get(..read).unwrap_or(&bytes);
+            if whole.len() < ABORTED_TXN_SIZE {
+                break;
+            }
+            for entry in whole.chunks_exact(ABORTED_TXN_SIZE) {
+                let Some(txn) = AbortedTxn::parse(entry).filter(|_| position < self.length) else {
+                    return Ok(());
+                };
+                if !txn.is_readable() {
+                    let what = "aborted transaction version";
+                    let expected = AbortedTxn::CURRENT_VERSION;
+                    let error = Error::unsupported(what, position, expected, txn.version);
+                    return Err(error.at(&self.path));
+                }
+                if !see(txn, position)? {
+                    return Ok(());
+                }
+                position = position.saturating_add(ABORTED_TXN_SIZE as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// All entries in order.
+    ///
+    /// # Errors
+    /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
+    pub fn all(&self) -> Result<Vec<AbortedTxn>> {
+        let mut all = Vec::new();
+        self.scan(|txn, _| {
+            all.push(txn);
+            Ok(true)
+        })?;
+        Ok(all)
+    }
+
+    /// The aborted transactions that touch offsets from `fetch_offset` to before `upper_bound`.
+    ///
+    /// # Errors
+    /// As [`TransactionIndexFile::all`].
+    pub fn collect_aborted_txns(
+        &self,
+        fetch_offset: Offset,
+        upper_bound: Offset,
+    ) -> Result<AbortedTxns> {
+        let mut found = AbortedTxns {
+            txns: Vec::new(),
+            is_complete: false,
+        };
+        self.scan(|txn, _| {
+            if txn.last_offset >= fetch_offset && txn.first_offset < upper_bound {
+                found.txns.push(txn);
+            }
+            found.is_complete = txn.last_stable_offset >= upper_bound;
+            Ok(!found.is_complete)
+        })?;
+        Ok(found)
+    }
+
+    /// Cuts from the first entry whose marker is at or above `offset`.
+    ///
+    /// # Errors
+    /// As [`TransactionIndexFile::all`].
+    pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
+        let (mut cut, mut last) = (None, None);
+        self.scan(|txn, position| {
+            if txn.last_offset >= offset {
+                cut = Some(position);
+                return Ok(false);
+            }
+            last = Some(txn.last_offset);
+            Ok(true)
+        })?;
+        let Some(cut) = cut else {
+            return Ok(());
+        };
+        self.cut(cut)?;
+        self.last_offset = last;
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> Result<()> {
+        if let Some(file) = &self.file {
+            self.disk.set_length(file, &self.path, length)?;
+            self.length = length;
+        }
+        Ok(())
+    }
+
+    /// Removes all entries; the file stays, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn reset(&mut self) -> Result<()> {
+        self.cut(0)?;
+        self.last_offset = None;
+        Ok(())
+    }
+
+    /// Kafka's check: no marker below the base.
+    ///
+    /// # Errors
+    /// `CorruptIndex` where it fails, else as [`TransactionIndexFile::all`].
+    pub fn sanity_check(&self) -> Result<()> {
+        let base = self.base_offset;
+        self.scan(|txn, position| {
+            if txn.last_offset >= base {
+                return Ok(true);
+            }
+            let expected = format_args!("at least the base, {base}");
+            let error = Error::corrupt_index("last offset", position, expected, txn.last_offset);
+            Err(error.at(&self.path))
+        })
+    }
+
+    /// Has the entries on the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&self) -> Result<()> {
+        match &self.file {
+            Some(file) => self.disk.sync(file, &self.path),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the file; an append would open it again.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
+    /// Closes and removes the file; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn delete_if_exists(&mut self) -> Result<bool> {
+        self.close();
+        self.length = 0;
+        self.disk.remove(&self.path)
+    }
+
+    /// Renames the file, if there is one, in place of one that has the name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
+        if self.path.try_exists().map_err(Error::io(&self.path))? {
+            self.disk.rename(&self.path, path)?;
+        }
+        self.path = path.to_path_buf();
         Ok(())
     }
 }

@@ -1,0 +1,413 @@
+//! Offset and time indexes that are written: `AbstractIndex`, `OffsetIndex` and `TimeIndex`, answer for answer.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`offset`] | [`WritableOffsetIndex`](offset::WritableOffsetIndex) |
+//! | [`time`] | [`WritableTimeIndex`](time::WritableTimeIndex) |
+//!
+//! Here is what both do; how the file is mapped and read beside the writer is [`io::index_file`](crate::io::index_file)'s.
+//!
+//! # Where we differ
+//! Kafka's objects can be driven into a state in which their entries and their write position disagree (a resize below
+//! the entries; a time entry whose offset does not fit): exceptions out of that state follow, and bytes in wrong places.
+//! Here such a call is refused and changes nothing.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Refusal, Result};
+use crate::io::disk::Disk;
+use crate::io::index_file::{IndexFile, IndexReader, Snapshot};
+use crate::types::Offset;
+
+pub mod offset;
+mod search;
+pub mod time;
+
+/// An entry of `W` words.
+pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
+    /// Slots that count as full while they are free.
+    const KEPT_FREE: usize;
+
+    /// From the words on disk.
+    fn decode(base_offset: Offset, words: [u32; W]) -> Self;
+
+    /// What stands for the last entry of an empty index, and for what lies before the first one.
+    fn before_all(base_offset: Offset) -> Self;
+
+    /// What entries are found by.
+    fn key(&self) -> i64;
+
+    /// The offset it names.
+    fn offset(&self) -> Offset;
+
+    /// The number of the last entry whose key is at or below `target`, as Kafka's search finds it.
+    fn floor(base_offset: Offset, entries: Snapshot<'_, W>, target: i64) -> Option<usize>;
+}
+
+/// An index and its only writer; [`WritableIndex::reader`] gives handles to other threads.
+#[derive(Debug)]
+pub struct WritableIndex<E, const W: usize> {
+    file: IndexFile<W>,
+    base_offset: Offset,
+    last: E,
+    /// Whether the entries rise, so that any search finds what Kafka's does.
+    is_sorted: bool,
+}
+
+/// A handle to an index that is being written: one a thread, clone it for another.
+///
+/// Each answer is that of a single moment between call and return.
+#[derive(Clone, Debug)]
+pub struct Reader<E, const W: usize> {
+    reader: IndexReader<W>,
+    base_offset: Offset,
+    entry: std::marker::PhantomData<fn() -> E>,
+}
+
+fn entry_at<E: Entry<W>, const W: usize>(
+    base_offset: Offset,
+    entries: Snapshot<'_, W>,
+    n: usize,
+) -> Option<E> {
+    entries.get(n).map(|words| E::decode(base_offset, words))
+}
+
+fn last_of<E: Entry<W>, const W: usize>(base_offset: Offset, entries: Snapshot<'_, W>) -> E {
+    let last = entries.entries().checked_sub(1);
+    let last = last.and_then(|n| entry_at(base_offset, entries, n));
+    last.unwrap_or_else(|| E::before_all(base_offset))
+}
+
+#[inline]
+fn lookup<E: Entry<W>, const W: usize>(
+    base_offset: Offset,
+    entries: Snapshot<'_, W>,
+    target: i64,
+) -> E {
+    let found = E::floor(base_offset, entries, target);
+    let found = found.and_then(|n| entry_at(base_offset, entries, n));
+    found.unwrap_or_else(|| E::before_all(base_offset))
+}
+
+impl<E: Entry<W>, const W: usize> Reader<E, W> {
+    /// Entries written.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.reader.read(|entries| entries.entries())
+    }
+
+    /// Entry `n`, if there is one.
+    #[must_use]
+    pub fn entry(&self, n: usize) -> Option<E> {
+        let base = self.base_offset;
+        self.reader.read(|entries| entry_at(base, entries, n))
+    }
+
+    /// The last entry, or what stands for it in an empty index.
+    #[must_use]
+    pub fn last_entry(&self) -> E {
+        let base = self.base_offset;
+        self.reader.read(|entries| last_of(base, entries))
+    }
+
+    /// The last entry whose key is at or below `target`, or what stands for it.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, target: i64) -> E {
+        let base = self.base_offset;
+        self.reader.read(|entries| lookup(base, entries, target))
+    }
+}
+
+impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
+    /// Opens the index of the segment that begins at `base_offset`; a new one gets `max_index_size` bytes, rounded down
+    /// to whole entries. Of one that is there every whole slot is an entry, zeros too: it is full until
+    /// [`WritableIndex::resize`].
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` where a new index would have no room for an entry (an empty file stays, as in Kafka).
+    pub fn open(
+        disk: &Disk,
+        path: &Path,
+        base_offset: Offset,
+        max_index_size: usize,
+    ) -> Result<Self> {
+        Self::over(IndexFile::open(disk, path, max_index_size)?, base_offset)
+    }
+
+    /// Opens an index that is there for reading; only [`WritableIndex::resize`] makes it writable, as in Kafka.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn open_read_only(path: &Path, base_offset: Offset, max_index_size: usize) -> Result<Self> {
+        Self::over(
+            IndexFile::open_read_only(path, max_index_size)?,
+            base_offset,
+        )
+    }
+
+    fn over(file: IndexFile<W>, base_offset: Offset) -> Result<Self> {
+        let entries = file.snapshot()?;
+        let last = last_of(base_offset, entries);
+        let key = |n| entry_at::<E, W>(base_offset, entries, n).map(|entry| entry.key());
+        let is_sorted = (1..entries.entries()).all(|n| key(n.wrapping_sub(1)) < key(n));
+        Ok(Self {
+            file,
+            base_offset,
+            last,
+            is_sorted,
+        })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Says that the file was renamed, or its folder: it stays open.
+    pub fn set_path(&mut self, path: PathBuf) {
+        self.file.set_path(path);
+    }
+
+    /// The segment's base offset.
+    #[must_use]
+    pub const fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// Entries written.
+    #[must_use]
+    pub const fn entries(&self) -> usize {
+        self.file.entries()
+    }
+
+    /// Entries the file has room for.
+    #[must_use]
+    pub const fn max_entries(&self) -> usize {
+        self.file.max_entries()
+    }
+
+    /// Whether there is no room for an entry; a time index keeps a slot free for the end of its segment.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.file.entries().saturating_add(E::KEPT_FREE) >= self.file.max_entries()
+    }
+
+    /// The file's length.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        self.file.length()
+    }
+
+    /// Bytes of the entries.
+    #[must_use]
+    pub const fn size_in_bytes(&self) -> usize {
+        self.file
+            .entries()
+            .saturating_mul(IndexFile::<W>::ENTRY_SIZE)
+    }
+
+    /// The last entry, or what stands for it in an empty index; also after a close.
+    #[must_use]
+    pub const fn last_entry(&self) -> E {
+        self.last
+    }
+
+    /// A handle for another thread.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    pub fn reader(&self) -> Result<Reader<E, W>> {
+        Ok(Reader {
+            reader: self.file.reader()?,
+            base_offset: self.base_offset,
+            entry: std::marker::PhantomData,
+        })
+    }
+
+    /// Entry `n`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is none, and after a close.
+    pub fn entry(&self, n: usize) -> Result<E> {
+        let found = entry_at(self.base_offset, self.file.snapshot()?, n);
+        found.ok_or_else(|| {
+            let (path, entries) = (self.path().display(), self.entries());
+            Error::InvalidArgument(format!("{path}: no entry {n}, the index has {entries}"))
+        })
+    }
+
+    /// The last entry whose key is at or below `target`, or what stands for it: `(base, 0)` in an offset index,
+    /// `(-1, base)` in a time index.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    #[inline]
+    pub fn lookup(&self, target: i64) -> Result<E> {
+        Ok(lookup(self.base_offset, self.file.snapshot()?, target))
+    }
+
+    /// Whether entries can name this offset: at the base or up to 2^31 - 1 above.
+    #[must_use]
+    pub fn can_append_offset(&self, offset: Offset) -> bool {
+        self.relative(offset).is_some()
+    }
+
+    #[inline]
+    fn relative(&self, offset: Offset) -> Option<i32> {
+        let relative = i32::try_from(offset.wrapping_sub(self.base_offset)).ok();
+        relative.filter(|&relative| relative >= 0)
+    }
+
+    /// How far `offset` is from the base.
+    ///
+    /// # Errors
+    /// `Refused` (`SegmentOffsetOverflow`) where entries cannot name it.
+    #[inline]
+    pub fn relative_offset(&self, offset: Offset) -> Result<i32> {
+        self.relative(offset).ok_or_else(|| {
+            let (path, base) = (self.path().display(), self.base_offset);
+            let text = format!(
+                "{path}: expected at most {} above the base {base}",
+                i32::MAX
+            );
+            Error::refused(Refusal::SegmentOffsetOverflow, text).for_offset(offset)
+        })
+    }
+
+    #[cold]
+    fn full(&self) -> Error {
+        let (path, entries) = (self.path().display(), self.entries());
+        let text = format!(
+            "{path}: full with {entries} entries of {}",
+            self.max_entries()
+        );
+        Error::refused(Refusal::IndexFull, text)
+    }
+
+    #[cold]
+    fn out_of_order(&self, offset: Offset) -> Error {
+        let (path, last) = (self.path().display(), self.last.offset());
+        let text = format!("{path}: expected an offset above the last one, {last}");
+        Error::refused(Refusal::OffsetsOutOfOrder, text).for_offset(offset)
+    }
+
+    #[inline]
+    fn push(&mut self, entry: E, words: [u32; W]) -> Result<()> {
+        self.file.push(words)?;
+        self.last = entry;
+        Ok(())
+    }
+
+    /// Takes back all entries.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    pub fn truncate(&mut self) -> Result<()> {
+        self.truncate_to_entries(0)
+    }
+
+    fn truncate_to_entries(&mut self, entries: usize) -> Result<()> {
+        self.file.truncate(entries)?;
+        self.last = last_of(self.base_offset, self.file.snapshot()?);
+        self.is_sorted |= entries == 0;
+        Ok(())
+    }
+
+    /// Takes back the entries at or above `offset`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
+        let entries = self.file.snapshot()?;
+        let at =
+            |n| entry_at::<E, W>(self.base_offset, entries, n).map_or(i64::MAX, |e| e.offset());
+        let kept = match search::floor::<W>(entries.entries(), offset, at) {
+            None => 0,
+            Some(slot) if at(slot) == offset => slot,
+            Some(slot) => slot.saturating_add(1),
+        };
+        self.truncate_to_entries(kept)
+    }
+
+    /// Sets the file's length to `size` rounded down to whole entries; returns whether that changed it.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` after a close, or where entries would be lost.
+    pub fn resize(&mut self, size: usize) -> Result<bool> {
+        self.file.resize(size)
+    }
+
+    /// Takes back all entries and makes the file as long as it may be.
+    ///
+    /// # Errors
+    /// As [`WritableIndex::resize`].
+    pub fn reset(&mut self) -> Result<()> {
+        self.truncate()?;
+        let size = usize::try_from(self.file.max_size()).unwrap_or(usize::MAX);
+        self.resize(size).map(|_| ())
+    }
+
+    /// Cuts the file behind the last entry; nothing after a close.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn trim_to_valid_size(&mut self) -> Result<()> {
+        self.file.trim_to_valid_size()
+    }
+
+    /// Has the entries on the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` after a close.
+    pub fn flush(&self) -> Result<()> {
+        self.file.flush()
+    }
+
+    /// Trims and closes. Closing again does nothing.
+    ///
+    /// # Errors
+    /// `Io`; it is closed even so.
+    pub fn close(&mut self) -> Result<()> {
+        self.file.close()
+    }
+
+    /// Closes and leaves the file as long as it is (`closeHandler`): as after a crash.
+    pub fn close_handler(&mut self) {
+        self.file.close_handler();
+    }
+
+    /// Closes and removes the file; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn delete_if_exists(&mut self) -> Result<bool> {
+        self.file.delete_if_exists()
+    }
+
+    /// Renames the file, in place of one that has the name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
+        self.file.rename_to(path)
+    }
+
+    /// Whether the file is a number of whole entries.
+    fn check_length(&self) -> Result<()> {
+        let (length, size) = (self.length(), IndexFile::<W>::ENTRY_SIZE);
+        if length.checked_rem(size as u64) == Some(0) {
+            return Ok(());
+        }
+        let expected = format_args!("a multiple of {size}");
+        Err(Error::corrupt_index("index length", length, expected, length).at(self.path()))
+    }
+
+    /// Where the last entry begins.
+    const fn last_position(&self) -> u64 {
+        self.size_in_bytes()
+            .saturating_sub(IndexFile::<W>::ENTRY_SIZE) as u64
+    }
+}

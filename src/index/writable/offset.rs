@@ -1,0 +1,121 @@
+//! `OffsetIndex`: entries rise in their offset; positions are taken as they come.
+
+use super::{Entry, Reader, WritableIndex, search};
+use crate::error::{Error, Result};
+use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
+use crate::io::index_file::Snapshot;
+use crate::types::Offset;
+
+/// Words of an entry: offset less base, position.
+const WORDS: usize = OFFSET_ENTRY_SIZE / 4;
+
+/// An offset index that is written.
+pub type WritableOffsetIndex = WritableIndex<OffsetPosition, WORDS>;
+/// A handle to one for another thread.
+pub type OffsetIndexReader = Reader<OffsetPosition, WORDS>;
+
+#[inline]
+fn absolute(base_offset: Offset, relative: u32) -> Offset {
+    base_offset.wrapping_add(i64::from(relative.cast_signed()))
+}
+
+impl Entry<WORDS> for OffsetPosition {
+    const KEPT_FREE: usize = 0;
+
+    #[inline]
+    fn decode(base_offset: Offset, [relative, position]: [u32; WORDS]) -> Self {
+        Self {
+            offset: absolute(base_offset, relative),
+            position: position.cast_signed(),
+        }
+    }
+
+    fn before_all(base_offset: Offset) -> Self {
+        Self {
+            offset: base_offset,
+            position: 0,
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> i64 {
+        self.offset
+    }
+
+    #[inline]
+    fn offset(&self) -> Offset {
+        self.offset
+    }
+
+    #[inline]
+    fn floor(base_offset: Offset, entries: Snapshot<'_, WORDS>, target: i64) -> Option<usize> {
+        let key = |n| {
+            let words = entries.get(n);
+            words.map_or(i64::MAX, |[relative, _]| absolute(base_offset, relative))
+        };
+        search::floor::<WORDS>(entries.entries(), target, key)
+    }
+}
+
+impl WritableOffsetIndex {
+    /// The last entry's offset; the base offset of an empty index.
+    #[must_use]
+    pub const fn last_offset(&self) -> Offset {
+        self.last.offset
+    }
+
+    /// Writes an entry behind the others.
+    ///
+    /// # Errors
+    /// `Refused`, in Kafka's order of checks: `IndexFull`; `OffsetsOutOfOrder` for an offset that is not above the last
+    /// one; `SegmentOffsetOverflow` for one that lies below the base or too far above. `InvalidArgument` after a close
+    /// or in an index opened for reading; `Io` where the disk has no room.
+    #[inline]
+    pub fn append(&mut self, offset: Offset, position: i32) -> Result<()> {
+        if self.is_full() {
+            return Err(self.full());
+        }
+        if self.entries() > 0 && offset <= self.last.offset {
+            return Err(self.out_of_order(offset));
+        }
+        let relative = self.relative_offset(offset)?;
+        let words = [relative.cast_unsigned(), position.cast_unsigned()];
+        self.push(OffsetPosition { offset, position }, words)
+    }
+
+    /// An entry that lies behind a fetch of `fetch_size` bytes from `from`; not in general the first such.
+    ///
+    /// Kafka adds position and size as Java `int`s, and so do we: a sum above 2^31 - 1 turns negative.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    pub fn fetch_upper_bound(
+        &self,
+        from: OffsetPosition,
+        fetch_size: i32,
+    ) -> Result<Option<OffsetPosition>> {
+        let entries = self.file.snapshot()?;
+        let target = i64::from(from.position.wrapping_add(fetch_size));
+        let at = |n| {
+            entries
+                .get(n)
+                .map(|words| OffsetPosition::decode(self.base_offset, words))
+        };
+        let key = |n| at(n).map_or(i64::MAX, |entry| entry.position.into());
+        Ok(search::ceiling::<WORDS>(entries.entries(), target, key).and_then(at))
+    }
+
+    /// Kafka's check: whole entries only, and the last not below the base.
+    ///
+    /// # Errors
+    /// `CorruptIndex` where it fails.
+    pub fn sanity_check(&self) -> Result<()> {
+        if self.entries() > 0 && self.last.offset < self.base_offset {
+            let expected = format_args!("at least the base, {}", self.base_offset);
+            let at = self.last_position();
+            let error = Error::corrupt_index("last offset", at, expected, self.last.offset);
+            return Err(error.at(self.path()));
+        }
+        self.check_length()
+    }
+}
