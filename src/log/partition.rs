@@ -25,8 +25,6 @@ use crate::segment::statistics::SegmentStatistics;
 use crate::types::{Offset, Position, TimestampMs};
 
 /// The file with the leader epochs.
-/// The file with the topic's id.
-
 /// What the names of KRaft snapshots end in (`Snapshots`).
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
 

@@ -158,3 +158,89 @@ impl<V> ByProducer<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(map: &mut ByProducer<i32>, ids: &[i64]) {
+        for &id in ids {
+            map.insert(id, 0);
+        }
+    }
+
+    fn ids<V>(map: &ByProducer<V>) -> Vec<i64> {
+        map.in_order().into_iter().map(|(id, _)| id).collect()
+    }
+
+    fn hash(ids: &[i64]) -> i64 {
+        ids.iter()
+            .fold(0i64, |hash, &id| hash.wrapping_mul(31).wrapping_add(id))
+    }
+
+    /// Orders printed by OpenJDK 17's `HashMap`.
+    #[test]
+    fn the_order_is_javas() {
+        let few = [1, 17, 33, 2, 16, 0];
+        let crowded = [100, 36, 68, 4, 132, 164, 196, 228, 260, 292, 324, 356, 388];
+        for (added, by_put, by_compute) in [
+            (
+                &few[..],
+                &[16, 0, 1, 17, 33, 2][..],
+                &[0, 16, 33, 17, 1, 2][..],
+            ),
+            (
+                &crowded,
+                &[68, 4, 132, 196, 260, 324, 388, 100, 36, 164, 228, 292, 356],
+                &[388, 324, 260, 196, 132, 4, 68, 356, 292, 228, 164, 36, 100],
+            ),
+        ] {
+            let mut map = ByProducer::default();
+            put(&mut map, added);
+            assert_eq!(ids(&map), by_put);
+            let mut map = ByProducer::default();
+            for &id in added {
+                map.get_or_insert_with(id, || 0);
+            }
+            assert_eq!(ids(&map), by_compute);
+            let given: Vec<_> = map.into_in_order().iter().map(|&(id, _)| id).collect();
+            assert_eq!(given, by_compute);
+        }
+    }
+
+    #[test]
+    fn bins_never_become_fewer() {
+        let (mut by_put, mut by_compute) = (ByProducer::default(), ByProducer::default());
+        let mut x = 7i64;
+        for i in 0..500i32 {
+            x = x
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let bits = x.cast_unsigned();
+            let id = match i % 3 {
+                0 => (bits >> 50).cast_signed(),
+                1 => (bits >> 1).cast_signed(),
+                _ => 4000 + i64::from(i),
+            };
+            by_put.insert(id, i);
+            by_compute.get_or_insert_with(id, || i);
+        }
+        for map in [&mut by_put, &mut by_compute] {
+            map.retain(|id, _| id % 5 == 0);
+        }
+        for id in [17, 65553] {
+            by_put.insert(id, 0);
+            by_compute.get_or_insert_with(id, || 0);
+        }
+        assert_eq!((by_put.len(), by_compute.len()), (93, 93));
+        assert_eq!(hash(&ids(&by_put)), 416_076_592_310_134_646);
+        assert_eq!(hash(&ids(&by_compute)), -3_922_675_790_066_755_652);
+        by_put.clear();
+        assert!(by_put.is_empty());
+        put(&mut by_put, &[40, 8, 1, 520, 1032]);
+        assert_eq!(ids(&by_put), [1, 8, 1032, 40, 520]);
+        by_put.insert(40, 9);
+        assert_eq!(ids(&by_put), [1, 8, 1032, 40, 520]);
+        assert_eq!((by_put.get(40), by_put.get(41)), (Some(&9), None));
+    }
+}

@@ -92,6 +92,7 @@ impl ProducerEntry {
     }
 
     /// Its last batches, at most [`BATCHES_TO_RETAIN`], oldest first.
+    #[must_use]
     pub fn batches(&self) -> impl ExactSizeIterator<Item = &BatchMetadata> {
         self.batches.iter()
     }

@@ -402,3 +402,6 @@ const fn is_expired(entry: &ProducerEntry, now_ms: TimestampMs, expiration_ms: i
     entry.current_txn_first_offset.is_none()
         && now_ms.wrapping_sub(entry.last_timestamp) >= expiration_ms
 }
+
+#[cfg(test)]
+mod tests;
