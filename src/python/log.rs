@@ -201,12 +201,12 @@ pub(super) fn bounds(
 #[pyfunction]
 pub(super) fn divide(
     py: Python<'_>,
-    range: RangeTuple,
+    planned: RangeTuple,
     borders: Vec<i64>,
 ) -> PyResult<Vec<RangeTuple>> {
-    let range = range_from(range);
+    let planned = range_from(planned);
     let parts = py
-        .detach(|| dividing::divide(&range, &borders))
+        .detach(|| dividing::divide(&planned, &borders))
         .map_err(into_py)?;
     Ok(parts.into_iter().map(range_to).collect())
 }

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
-from kafkalog.spark.options import KNOWN, UNSUPPORTED, Bound, parse
+from kafkalog.spark.names import IGNORED, KNOWN, REFUSED
+from kafkalog.spark.options import Bound, ReadOptions, parse
 
 
 def test_defaults() -> None:
@@ -29,8 +30,8 @@ def test_defaults() -> None:
     [
         ({"subscribe": " a, b,,"}, "topics", ("a", "b")),
         ({"SUBSCRIBE": ["a", "b"]}, "topics", ("a", "b")),
-        ({"subscribePattern": "or.*"}, "topic_pattern", "or.*"),
-        ({"subscribe_pattern": "or.*"}, "topic_pattern", "or.*"),
+        ({"subscribePattern": " or.* "}, "topic_pattern", ".*(?:or.*).*"),
+        ({"subscribe_pattern": "or.*"}, "topic_pattern", ".*(?:or.*).*"),
         ({"assign": '{"a": [0, 1], "b": [2]}'}, "assign", {"a": [0, 1], "b": [2]}),
         ({"assign": {"a": [0]}}, "assign", {"a": [0]}),
         ({"startingoffsets": '{"a": {"0": 23, "1": -2}}'}, "starting", Bound({"a": {0: 23, 1: -2}})),
@@ -68,7 +69,28 @@ def test_defaults() -> None:
         ({"decodeAhead": "false"}, "decode_ahead", False),
         ({"subscribe": None}, "topics", None),
         ({"paths": '["/a", "/b"]'}, "paths", ("/data", "/a", "/b")),
-        ({"kafka.isolation.level": "read_uncommitted"}, "include_control", False),
+        ({}, "isolation", "read_uncommitted"),
+        ({"kafka.isolation.level": "READ_COMMITTED"}, "isolation", "read_committed"),
+        ({"isolation.level": "read_committed"}, "isolation", "read_committed"),
+        (
+            {"isolation.level": "read_committed", "Kafka.Isolation.Level": "read_committed"},
+            "isolation",
+            "read_committed",
+        ),
+        ({}, "fail_on_data_loss", True),
+        ({"FAILONDATALOSS": "False"}, "fail_on_data_loss", False),
+        ({}, "min_partitions", None),
+        ({"minPartitions": "5"}, "min_partitions", 5),
+        ({"maxRecordsPerPartition": "10000000000"}, "max_records", 10_000_000_000),
+        # only the end that wins is looked at, as in Spark
+        ({"startingTimestamp": "5", "startingOffsets": "latest"}, "starting", Bound("earliest", 5)),
+        ({"startingTimestamp": "5", "startingOffsetsByTimestamp": "x"}, "starting", Bound("earliest", 5)),
+        # -1 and -2 are compared with nothing
+        (
+            {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": -1}}'},
+            "ending",
+            Bound({"a": {0: -1}}),
+        ),
     ],
 )
 def test_values(given: dict[str, Any], field: str, value: object) -> None:
@@ -88,6 +110,13 @@ def test_values(given: dict[str, Any], field: str, value: object) -> None:
 )
 def test_paths(path: object, read: str) -> None:
     assert parse({"path": path}).paths == (read,)
+
+
+def test_several_log_dirs_in_one_path(tmp_path: Path) -> None:
+    assert parse({"path": "/a, /b,"}).paths == ("/a", "/b")
+    assert parse({"path": ["/a,b"]}).paths == ("/a,b",)
+    (tmp_path / "x,y").mkdir()
+    assert parse({"path": f"{tmp_path}/x,y"}).paths == (f"{tmp_path}/x,y",)
 
 
 def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() -> None:
@@ -138,19 +167,36 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
         ({"splitBytes": "64 apples"}, "option splitBytes: expected a number above zero"),
         ({"batchRows": "-1"}, "option batchRows: expected a number above zero"),
         ({"path": None}, "no path is given"),
-        ({"paths": "/a"}, "option paths: expected JSON"),
+        ({"paths": "/a"}, "option paths: expected a JSON list of paths"),
         ({"path": "hdfs://host/a"}, "path 'hdfs://host/a': only local files can be read, not hdfs:"),
         ({"Path": "/b"}, "option path is given twice"),
-        ({"minPartitions": "5"}, "minPartitions of Spark's Kafka source is not supported in this version"),
-        ({"failondataloss": "false"}, "failOnDataLoss of Spark's Kafka source is not supported in this version"),
-        ({"maxOffsetsPerTrigger": "5"}, "streaming is not supported in this version"),
-        ({"topic": "t"}, "writing from Spark is not supported in this version"),
+        ({"minPartitions": "0"}, "option minPartitions: expected a number above zero, found 0"),
+        ({"minPartitions": "2.5"}, "option minPartitions: expected a number above zero, found '2.5'"),
+        ({"maxRecordsPerPartition": "-1"}, "option maxRecordsPerPartition: expected a number above zero, found -1"),
+        ({"failondataloss": "no"}, "option failOnDataLoss: expected true or false, found 'no'"),
+        ({"topic": "t"}, "option topic is for writing; `subscribe` names topics to read"),
+        ({"kafka.isolation.level": "none"}, "expected read_uncommitted or read_committed, found 'none'"),
+        ({"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "say different things"),
+        # what Spark's source refuses
+        ({"kafka.auto.offset.reset": "latest"}, "`startingOffsets` says where to begin"),
+        ({"kafka.key.deserializer": "x"}, "kafka.key.deserializer is not supported: keys are bytes"),
+        ({"kafka.value.deserializer": "x"}, "kafka.value.deserializer is not supported: values are bytes"),
+        ({"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit is not supported"),
+        ({"kafka.interceptor.classes": "x"}, "kafka.interceptor.classes is not supported"),
+        ({"subscribePattern": " "}, "option subscribePattern: the pattern is empty"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is above"),
         (
-            {"kafka.bootstrap.servers": "h:9092"},
-            "kafka.bootstrap.servers of Spark's Kafka source has no meaning",
+            {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"1": 5}}'},
+            "starting and ending offsets must name the same partitions; only one of them names a-0, a-1",
         ),
-        ({"kafka.fetch.max.bytes": "5"}, "kafka.fetch.max.bytes has no meaning for files"),
-        ({"kafka.isolation.level": "read_committed"}, "'read_committed' is not supported in this version"),
+        (
+            {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": 4}}'},
+            "starting offset 5 of a-0 is above its ending offset 4",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"a": {"0": 5}}', "endingOffsetsByTimestamp": '{"a": {"0": 4}}'},
+            "starting timestamp 5 of a-0 is above its ending timestamp 4",
+        ),
     ],
 )
 def test_errors(given: dict[str, Any], says: str) -> None:
@@ -160,7 +206,76 @@ def test_errors(given: dict[str, Any], says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_every_option_of_sparks_kafka_source_is_known_or_refused_by_name() -> None:
+def stream(**given: Any) -> ReadOptions:
+    return parse({"path": "/data", **given}, "stream")
+
+
+def test_defaults_of_a_stream() -> None:
+    options = stream()
+    assert options.starting == Bound("latest")
+    assert options.ending == Bound("latest")
+    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger) == (None, None)
+    assert options.max_trigger_delay_ms == 15 * 60 * 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value"),
+    [
+        ({"startingOffsets": "Earliest"}, "starting", Bound("earliest")),
+        ({"startingOffsets": '{"a": {"0": -1, "1": -2}}'}, "starting", Bound({"a": {0: -1, 1: -2}})),
+        ({"startingTimestamp": "5"}, "starting", Bound("latest", 5)),
+        ({"endingOffsets": "high_watermark"}, "ending", Bound("high_watermark")),
+        ({"maxOffsetsPerTrigger": "10"}, "max_offsets_per_trigger", 10),
+        ({"minoffsetspertrigger": "10"}, "min_offsets_per_trigger", 10),
+        ({"maxTriggerDelay": "2h"}, "max_trigger_delay_ms", 7_200_000),
+        ({"maxTriggerDelay": "2min"}, "max_trigger_delay_ms", 120_000),
+        ({"maxTriggerDelay": "250"}, "max_trigger_delay_ms", 250),
+        ({"maxTriggerDelay": "10s"}, "max_trigger_delay_ms", 10_000),
+    ],
+)
+def test_values_of_a_stream(given: dict[str, Any], field: str, value: object) -> None:
+    assert getattr(stream(**given), field) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
+        (
+            {"endingOffsetsByTimestamp": '{"a": {"0": 5}}'},
+            "option endingOffsetsByTimestamp is not possible in a stream",
+        ),
+        ({"endingTimestamp": "5"}, "option endingTimestamp is not possible in a stream"),
+        ({"startingOffsets": "oldest"}, "option startingOffsets: expected earliest or latest, or JSON"),
+        ({"startingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0 is not possible in a stream"),
+        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: expected a time, as 15m, 10s or 500ms, found 'soon'"),
+        ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: expected a number above zero"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is above"),
+    ],
+)
+def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are what is tested
+        stream(**given)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"kafka.bootstrap.servers": "h:9092"}, "option kafka.bootstrap.servers is ignored: it is for a client"),
+        ({"KAFKA.FETCH.MAX.BYTES": "5"}, "option KAFKA.FETCH.MAX.BYTES is ignored: it is for a client"),
+        ({"groupidprefix": "g"}, "option groupIdPrefix is ignored: it is for a client"),
+        ({"fetchoffset.numretries": "g"}, "option fetchOffset.numRetries is ignored: it is for a client"),
+        ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
+        ({"maxTriggerDelay": "5s"}, "option maxTriggerDelay is ignored in a batch read"),
+    ],
+)
+def test_what_is_passed_over_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
+    parse({"path": "/data", **given})
+    assert says in caplog.text
+
+
+def test_every_option_of_sparks_kafka_source_is_known_by_name() -> None:
     # The guide of Spark 4.3, "Structured Streaming + Kafka Integration".
     spark = """assign subscribe subscribePattern kafka.bootstrap.servers startingTimestamp startingOffsetsByTimestamp
         startingOffsets endingTimestamp endingOffsetsByTimestamp endingOffsets failOnDataLoss
@@ -168,8 +283,8 @@ def test_every_option_of_sparks_kafka_source_is_known_or_refused_by_name() -> No
         fetchOffset.numRetries fetchOffset.retryIntervalMs maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay
         minPartitions maxRecordsPerPartition groupIdPrefix kafka.group.id includeHeaders
         startingOffsetsByTimestampStrategy kafka.isolation.level topic"""
-    assert set(spark.split()) <= {*KNOWN, *UNSUPPORTED}
-    assert not set(KNOWN) & set(UNSUPPORTED)
+    assert set(spark.split()) <= {*KNOWN, *IGNORED, *REFUSED}
+    assert not set(KNOWN) & {*IGNORED, *REFUSED}
 
 
 def test_schema_is_ddl() -> None:

@@ -103,7 +103,9 @@ def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
     live = {("events", 0), ("events", 1), ("ledger", 0), ("orders", 0), ("state", 0)}
     assert topics() == live
     assert topics(subscribe="orders, events") == {("orders", 0), ("events", 0), ("events", 1)}
-    assert topics(subscribePattern="e.*s|order") == {("events", 0), ("events", 1)}
+    # anywhere in the name, as in Spark's source
+    assert topics(subscribePattern="^e.*s|rd") == {("events", 0), ("events", 1), ("orders", 0)}
+    assert topics(subscribePattern="^v|order$") == set()
     assert topics(assign='{"events": [1], "orders": [0]}') == {("events", 1), ("orders", 0)}
     assert ("__transaction_state", 0) in topics(subscribe="__transaction_state")
 
@@ -160,8 +162,17 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
             "no record of orders-0 has timestamp 35184372088832",
         ),
         ({"subscribe": "orders", "startingOffsets": '{"orders": {}}'}, "startingOffsets: all partitions must be named"),
-        ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5, "7": 5}}'}, "that are not read: orders-7"),
-        ({"subscribe": "orders", "minPartitions": "5"}, "not supported in this version"),
+        ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5, "7": 5}}'}, "orders-7, which is not read"),
+        ({"subscribe": "orders", "minPartitions": "0"}, "option minPartitions: expected a number above zero"),
+        ({"assign": '{"orders": [0, 9]}'}, "partition orders-9 is not there"),
+        (
+            {"subscribe": "orders", "startingTimestamp": "1700030390000", "endingTimestamp": "1700030350000"},
+            "which is above its end",
+        ),
+        (
+            {"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5000}}'},
+            "orders-0 is asked for up to offset 5000, but its log ends at 880",
+        ),
     ],
 )
 def test_errors(spark: SparkSession, way: Way, options: dict[str, str], says: str) -> None:
@@ -169,6 +180,73 @@ def test_errors(spark: SparkSession, way: Way, options: dict[str, str], says: st
     with pytest.raises(Exception, match=r"(?s).+") as caught:
         way(spark, DATA, **options).collect()
     assert says in str(caught.value)
+
+
+@both_ways
+def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    folder = source.copy(tmp_path)
+    first, second = sorted(folder.glob("*.log"))[:2]
+    for file in folder.glob(f"{first.stem}.*"):
+        file.unlink()
+    start = int(second.stem)
+    options = {
+        "assign": '{"orders": [0, 9]}',
+        "startingOffsets": '{"orders": {"0": 0}}',
+        "endingOffsets": '{"orders": {"0": 5000}}',
+        "columns": "offset",
+    }
+    wanted = [row["offset"] for row in expected("orders", 0) if row["offset"] >= start]
+    assert len(wanted) < len(expected("orders", 0))
+    frame = way(spark, folder.parent, failOnDataLoss="false", **options)
+    assert [row[0] for row in frame.collect()] == wanted
+    options["assign"] = '{"orders": [0]}'
+    with pytest.raises(Exception, match=f"from offset 0 on, but its log starts at {start}"):
+        way(spark, folder.parent, **options).collect()
+    # a start beyond the end, to the latest, is no rows
+    behind = {"startingOffsets": '{"orders": {"0": 5000}}', "assign": '{"orders": [0]}'}
+    assert way(spark, folder.parent, **behind).count() == 0
+
+
+@both_ways
+def test_segments_that_go_away_between_planning_and_reading(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    folder = source.copy(tmp_path)
+    if way is by_data_source:
+        # the data source plans when it reads; its task is asked by itself
+        from kafkalog.spark.options import parse
+        from kafkalog.spark.planning import plan_splits
+        from kafkalog.spark.rows import rows
+
+        given = {"path": str(folder), "columns": "offset"}
+        strict, lax = (plan_splits(parse({**given, "failOnDataLoss": fail}), 1)[0] for fail in ("true", "false"))
+        first, second = sorted(folder.glob("*.log"))[:2]
+        first.unlink()
+        wanted = [row["offset"] for row in expected("orders", 0) if row["offset"] >= int(second.stem)]
+        assert [n for batch in rows(lax) for n in batch["offset"].to_pylist()] == wanted
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match="1 of 6 planned segments were deleted"):
+            list(rows(strict))
+        return
+    frame = way(spark, folder, columns="offset")
+    min(folder.glob("*.log")).unlink()
+    with pytest.raises(Exception, match="1 of 6 planned segments were deleted before they were read"):
+        frame.collect()
+
+
+@both_ways
+def test_minimum_of_partitions_and_maximum_of_records(spark: SparkSession, way: Way) -> None:
+    wanted = [row["offset"] for row in expected("orders", 0)]
+    whole = way(spark, DATA, subscribe="orders", columns="offset")
+    assert whole.rdd.getNumPartitions() == 1
+    more = way(spark, DATA, subscribe="orders", columns="offset", minPartitions="4")
+    assert more.rdd.getNumPartitions() >= 4
+    assert [row[0] for row in more.collect()] == wanted
+    few = way(spark, DATA, subscribe="orders", columns="offset", maxRecordsPerPartition="100")
+    sizes = few.rdd.glom().map(lambda rows: [row[0] for row in rows]).collect()
+    assert [offset for rows in sizes for offset in rows] == wanted
+    assert max(rows[-1] - rows[0] for rows in sizes) < 100
+    # 880 offsets in parts of at most 100
+    assert len(sizes) == 9
 
 
 @both_ways

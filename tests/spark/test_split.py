@@ -5,11 +5,14 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.spark.split import LARGEST_SPLIT, LEAST_SPLIT, ScanOptions, Split, cut, default_split_bytes
+import corpus
+from kafkalog import _core
+from kafkalog.spark.split import LARGEST_SPLIT, LEAST_SPLIT, MOST_SPLITS, ScanOptions, Split, cut, default_split_bytes
 
 if TYPE_CHECKING:
     from kafkalog._core import _Range
@@ -103,3 +106,30 @@ def test_a_split_survives_pickling_and_json() -> None:
     assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each[5])
     assert (split.bytes, split.segments) == (19, 3)
     assert len(pickle.dumps(split)) < 600
+
+
+@pytest.mark.parametrize("number", range(0, len(corpus.partitions()), 3))
+def test_parts_by_offset_hold_every_record_once(number: int) -> None:
+    each = corpus.partitions()[number]
+    records = corpus.expected_records(each)
+    wanted: list[int] = list(records["offset"])
+    (planned,) = _core.plan([str(each.folder)], starting_offsets="oldest", include_inactive=True)
+    last = wanted[-1] if wanted else 0
+    borders = sorted({*wanted[5::7], *(n + 1 for n in wanted[::31]), -1, 0, last, last + 1, last + 100})
+    found = []
+    for part in _core.divide(planned, borders):
+        _, _, _, first, end, *_ = part
+        some = pa.table(_core.scan_ranges([part], columns=["offset"], include_control=True))["offset"].to_pylist()
+        assert all(first <= n and (end is None or n < end) for n in some)
+        found += some
+    assert found == wanted
+    bounds = _core.bounds([str(each.folder)])[0]
+    assert bounds[1:3] == planned[1:3]
+    assert bounds[3] <= bounds[4]
+    assert not wanted or bounds[4] > last
+
+
+def test_no_more_splits_than_the_driver_can_hold() -> None:
+    total = 1_000_000 << 30
+    for slots in (1, 7, 1000):
+        assert total // default_split_bytes(total, slots) <= MOST_SPLITS + slots

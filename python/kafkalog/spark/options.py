@@ -2,77 +2,36 @@
 
 A data source gets strings under lower-cased names, a Python caller gives any of them as keyword arguments, in
 Spark's spelling or with underscores, and may give dicts, lists and numbers where Spark wants JSON.
+
+Source of names, defaults, precedence and refusals: ``KafkaSourceProvider`` and ``JsonUtils`` of Spark 4.3.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from kafkalog.spark import values
 from kafkalog.spark.columns import resolve
+from kafkalog.spark.names import by_known_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Bound", "ReadOptions", "parse"]
+    from kafkalog.spark.names import Use
+    from kafkalog.spark.values import Offsets
 
-Offsets = dict[str, dict[int, int]]
+__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse"]
 
 EARLIEST, LATEST = -2, -1
+Isolation = Literal["read_uncommitted", "read_committed"]
 
-# Spark's spelling of every option that a batch read takes.
-KNOWN = (
-    "path",
-    "paths",
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "endingOffsets",
-    "startingTimestamp",
-    "endingTimestamp",
-    "startingOffsetsByTimestamp",
-    "endingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "includeHeaders",
-    "kafka.isolation.level",
-    # kafkalog's own
-    "columns",
-    "checkCrcs",
-    "includeControl",
-    "includeInactive",
-    "splitBytes",
-    "batchRows",
-    "batchBytes",
-    "decodeAhead",
-)
-# Options of Spark's Kafka source that this version refuses, and why.
-_LATER = "is not supported in this version of kafkalog"
-_NO_BROKER = "has no meaning for files: kafkalog reads the log dir that `path` names, without a broker"
-UNSUPPORTED = {
-    "failOnDataLoss": _LATER,
-    "minPartitions": f"{_LATER}; `splitBytes` sets the size of a task",
-    "maxRecordsPerPartition": f"{_LATER}; `splitBytes` sets the size of a task",
-    "maxOffsetsPerTrigger": f"is for streams, and streaming {_LATER}",
-    "minOffsetsPerTrigger": f"is for streams, and streaming {_LATER}",
-    "maxTriggerDelay": f"is for streams, and streaming {_LATER}",
-    "topic": f"is for writing, and writing from Spark {_LATER}",
-    "groupIdPrefix": _NO_BROKER,
-    "kafka.group.id": _NO_BROKER,
-    "kafka.bootstrap.servers": _NO_BROKER,
-    "kafkaConsumer.pollTimeoutMs": _NO_BROKER,
-    "fetchOffset.numRetries": _NO_BROKER,
-    "fetchOffset.retryIntervalMs": _NO_BROKER,
-}
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_SHORT = 80
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_STRATEGIES = ("assign", "subscribe", "subscribePattern")
+# KafkaSourceProvider.DEFAULT_MAX_TRIGGER_DELAY
+_DEFAULT_DELAY_MS = 15 * 60_000
 
 
 @dataclass(frozen=True)
@@ -96,7 +55,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a batch read is asked for."""
+    """What a read is asked for."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None
@@ -106,23 +65,32 @@ class ReadOptions:
     ending: Bound
     # startingOffsetsByTimestampStrategy: no record at or after the time is an error, or an empty partition
     start_must_match: bool
+    fail_on_data_loss: bool
+    isolation: Isolation
     columns: tuple[str, ...]
     check_crcs: bool
     include_control: bool
     include_inactive: bool
+    min_partitions: int | None
+    max_records: int | None
     split_bytes: int | None
     batch_rows: int
     batch_bytes: int
     decode_ahead: bool
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
 
 
-def parse(given: Mapping[str, Any]) -> ReadOptions:
+def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     """Read the options.
 
     Parameters
     ----------
     given : mapping
         Names in any letter case, with or without underscores; values as strings or as Python's own. None is not given.
+    use : {"batch", "stream"}
+        What they are for.
 
     Returns
     -------
@@ -132,64 +100,47 @@ def parse(given: Mapping[str, Any]) -> ReadOptions:
     Raises
     ------
     ValueError
-        For an unknown name (the nearest known one is named), an option of Spark's Kafka source that is not supported,
-        a value that cannot be read, or a combination that makes no sense.
+        For an unknown name (the nearest known one is named), an option of Spark's Kafka source that is refused, a value
+        that cannot be read, or a combination that makes no sense.
     """
-    options = _by_known_name(given)
-    take = options.get
-    selected = [name for name in ("assign", "subscribe", "subscribePattern") if take(name) is not None]
+    options = by_known_name(given, use)
+    selected = [name for name in _STRATEGIES if name in options]
     if len(selected) > 1:
         raise ValueError(
             f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(selected)}"
         )
-    isolation = str(take("kafka.isolation.level", "read_uncommitted"))
-    if isolation != "read_uncommitted":
-        raise ValueError(f"option kafka.isolation.level={isolation!r} {_LATER}; it reads read_uncommitted")
-    strategy = str(take("startingOffsetsByTimestampStrategy", "error")).lower()
+    strategy = str(options.get("startingOffsetsByTimestampStrategy", "error")).lower()
     if strategy not in {"error", "latest"}:
         raise ValueError(f"option startingOffsetsByTimestampStrategy is {strategy!r}, not 'error' or 'latest'")
+    starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
+    least = _read(options, "minOffsetsPerTrigger", _count)
+    most = _read(options, "maxOffsetsPerTrigger", _count)
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
     return ReadOptions(
         paths=_paths(options),
         topics=_read(options, "subscribe", _topics),
-        topic_pattern=_read(options, "subscribePattern", str),
-        assign=_read(options, "assign", _assignment),
-        starting=_bound(options, "starting", "earliest", ("earliest", "oldest"), refused=LATEST),
-        ending=_bound(options, "ending", "latest", ("latest", "high_watermark"), refused=EARLIEST),
+        topic_pattern=_read(options, "subscribePattern", _pattern),
+        assign=_read(options, "assign", values.assignment),
+        starting=starting,
+        ending=ending,
         start_must_match=strategy == "error",
+        fail_on_data_loss=_read(options, "failOnDataLoss", values.boolean, default=True),
+        isolation=_isolation(options),
         columns=_columns(options),
-        check_crcs=_read(options, "checkCrcs", _boolean, default=True),
-        include_control=_read(options, "includeControl", _boolean, default=False),
-        include_inactive=_read(options, "includeInactive", _boolean, default=False),
-        split_bytes=_read(options, "splitBytes", _size),
-        batch_rows=_read(options, "batchRows", _size, default=65_536),
-        batch_bytes=_read(options, "batchBytes", _size, default=2 << 20),
-        decode_ahead=_read(options, "decodeAhead", _boolean, default=True),
+        check_crcs=_read(options, "checkCrcs", values.boolean, default=True),
+        include_control=_read(options, "includeControl", values.boolean, default=False),
+        include_inactive=_read(options, "includeInactive", values.boolean, default=False),
+        min_partitions=_read(options, "minPartitions", _count),
+        max_records=_read(options, "maxRecordsPerPartition", _count),
+        split_bytes=_read(options, "splitBytes", values.size),
+        batch_rows=_read(options, "batchRows", values.size, default=65_536),
+        batch_bytes=_read(options, "batchBytes", values.size, default=2 << 20),
+        decode_ahead=_read(options, "decodeAhead", values.boolean, default=True),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=_read(options, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS),
     )
-
-
-def _by_known_name(given: Mapping[str, Any]) -> dict[str, Any]:
-    known = {_plain(name): name for name in KNOWN}
-    refused = {_plain(name): name for name in UNSUPPORTED}
-    options: dict[str, Any] = {}
-    for name, value in given.items():
-        plain = _plain(name)
-        if plain in refused:
-            raise ValueError(f"option {refused[plain]} of Spark's Kafka source {UNSUPPORTED[refused[plain]]}")
-        if plain not in known:
-            if plain.startswith("kafka."):
-                raise ValueError(f"option {name} {_NO_BROKER}")
-            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
-            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
-        if value is None:
-            continue
-        if known[plain] in options:
-            raise ValueError(f"option {known[plain]} is given twice")
-        options[known[plain]] = value
-    return options
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
 
 
 def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *, default: Any = None) -> Any:
@@ -201,10 +152,33 @@ def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *
         raise ValueError(f"option {name}: {error}") from error
 
 
+def _count(value: Any) -> int:
+    return values.integer(value, "a number above zero", least=1)
+
+
+def _isolation(options: Mapping[str, Any]) -> Isolation:
+    def level(value: Any) -> Isolation:
+        for known in ("read_uncommitted", "read_committed"):
+            if str(value).strip().lower() == known:
+                return known
+        raise ValueError(f"expected read_uncommitted or read_committed, found {value!r}")
+
+    found = {_read(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
+    if len(found) > 1:
+        raise ValueError("options kafka.isolation.level and isolation.level say different things")
+    chosen: Isolation = found.pop() if found else "read_uncommitted"
+    return chosen
+
+
 def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
     def several(value: Any) -> list[Any]:
+        import json
+
         if isinstance(value, str):
-            value = _json(value)
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError(f"expected a JSON list of paths, found {value!r}") from None
         if not isinstance(value, list):
             raise ValueError(f"expected a JSON list of paths, found {value!r}")  # noqa: TRY004 - a value of an option
         return value
@@ -212,7 +186,7 @@ def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
     given = _read(options, "paths", several, default=[])
     if "path" in options:
         path = options["path"]
-        given = [*(path if isinstance(path, (list, tuple)) else [path]), *given]
+        given = [*(path if isinstance(path, (list, tuple)) else _comma_list(path)), *given]
     if not given:
         raise ValueError("no path is given: name a log dir, as in load('/var/lib/kafka/data')")
     paths = []
@@ -228,8 +202,15 @@ def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(paths)
 
 
+def _comma_list(path: Any) -> list[Any]:
+    """Cut ``/d1,/d2`` as the broker does its ``log.dirs``, unless something of that very name exists."""
+    if not isinstance(path, str) or "," not in path or os.path.lexists(path):
+        return [path]
+    return [each.strip() for each in path.split(",") if each.strip()]
+
+
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
-    include_headers = _read(options, "includeHeaders", _boolean, default=False)
+    include_headers = _read(options, "includeHeaders", values.boolean, default=False)
     names: tuple[str, ...] = _read(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 
@@ -242,99 +223,70 @@ def _topics(value: Any) -> tuple[str, ...]:
     return topics
 
 
-def _assignment(value: Any) -> dict[str, list[int]]:
-    value = _json(value)
-    if not isinstance(value, dict) or not value or not all(isinstance(v, (list, tuple)) for v in value.values()):
-        raise ValueError(f'expected {{"topic": [0, 1]}}, found {_short(value)}')
-    return {str(topic): [_number(n, "a partition", least=0) for n in numbers] for topic, numbers in value.items()}
+def _pattern(value: Any) -> str:
+    pattern = str(value).strip()
+    if not pattern:
+        raise ValueError("the pattern is empty")
+    # Spark takes a topic whose name has the pattern anywhere in it (SubscribePatternStrategy, findFirstIn).
+    return f".*(?:{pattern}).*"
 
 
-def _bound(options: Mapping[str, Any], end: str, default: str, words: tuple[str, ...], *, refused: int) -> Bound:
-    """Read the three ways to give one end; a timestamp wins over timestamps by partition, these win over offsets."""
+def _batch_bounds(options: Mapping[str, Any]) -> tuple[Bound, Bound]:
+    starting = _bound(options, "starting", ("earliest", "oldest"), default="earliest", refused=LATEST, use="batch read")
+    ending = _bound(
+        options, "ending", ("latest", "high_watermark"), default="latest", refused=EARLIEST, use="batch read"
+    )
+    _compare(starting.by_timestamp, ending.by_timestamp, "timestamp")
+    if isinstance(starting.offsets, dict) and isinstance(ending.offsets, dict):
+        _compare(starting.named, ending.named, "offset")
+    return starting, ending
+
+
+def _stream_bounds(options: Mapping[str, Any]) -> tuple[Bound, Bound]:
+    word = str(options.get("endingOffsets", "latest")).strip().lower()
+    if "endingOffsets" in options and word != "high_watermark":
+        raise ValueError("option endingOffsets: a stream has no end; only high_watermark can bound what is read so far")
+    starting = _bound(options, "starting", ("earliest", "latest"), default="latest", refused=None, use="stream")
+    return starting, Bound(word)
+
+
+def _bound(
+    options: Mapping[str, Any], end: str, words: tuple[str, ...], *, default: str, refused: int | None, use: str
+) -> Bound:
+    """Read the three ways to give one end; only the one that wins is looked at, as in Spark."""
 
     def offsets(value: Any) -> str | Offsets:
         if isinstance(value, str) and value.strip().lower() in words:
             return value.strip().lower()
         if isinstance(value, str) and value.strip().lower() in {"earliest", "latest"}:
-            raise ValueError(f"{value.strip().lower()!r} is not possible in a batch read")
-        found = _by_partition(value, f"{' or '.join(words)}, or ")
+            raise ValueError(f"{value.strip().lower()!r} is not possible in a {use}")
+        found = values.by_partition(value, f"{' or '.join(words)}, or ")
         for topic, partitions in found.items():
             for partition, offset in partitions.items():
                 if offset == refused or offset < EARLIEST:
-                    raise ValueError(f"offset {offset} of {topic}-{partition} is not possible in a batch read")
+                    raise ValueError(f"offset {offset} of {topic}-{partition} is not possible in a {use}")
         return found
 
-    return Bound(
-        offsets=_read(options, f"{end}Offsets", offsets, default=default),
-        timestamp=_read(options, f"{end}Timestamp", _timestamp),
-        by_timestamp=_read(options, f"{end}OffsetsByTimestamp", lambda value: _by_partition(value, "", _timestamp)),
-    )
+    if f"{end}Timestamp" in options:
+        return Bound(default, timestamp=_read(options, f"{end}Timestamp", values.timestamp))
+    name = f"{end}OffsetsByTimestamp"
+    if name in options:
+        times = _read(options, name, lambda value: values.by_partition(value, "", values.timestamp))
+        return Bound(default, by_timestamp=times)
+    return Bound(_read(options, f"{end}Offsets", offsets, default=default))
 
 
-def _by_partition(value: Any, words: str, reader: Callable[[Any], int] | None = None) -> Offsets:
-    value = _json(value, words)
-    if not isinstance(value, dict) or not all(isinstance(partitions, dict) for partitions in value.values()):
-        raise ValueError(f'expected {words}{{"topic": {{"0": 23}}}}, found {_short(value)}')
-    reader = reader or (lambda offset: _number(offset, "an offset"))
-    return {
-        str(topic): {_number(partition, "a partition", least=0): reader(n) for partition, n in partitions.items()}
-        for topic, partitions in value.items()
-    }
-
-
-def _timestamp(value: Any) -> int:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    return _number(value, "milliseconds since the epoch")
-
-
-def _number(value: Any, what: str, least: int | None = None) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,19}", value.strip()):
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-        raise ValueError(f"expected {what}, found {value!r}")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
-        return value.strip().lower() == "true"
-    raise ValueError(f"expected true or false, found {value!r}")
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, str):
-        match = re.fullmatch(r"([0-9]{1,18})([bkmg]?)b?", value.strip().lower())
-        if match:
-            value = int(match[1]) * _UNITS[match[2]]
-    size = _number(value, "a number above zero, as 64m or 67108864", least=1)
-    if size >= 1 << 63:
-        raise ValueError(f"{size} is too large")
-    return size
-
-
-def _json(value: Any, words: str = "") -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value, object_pairs_hook=_no_twins)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"expected {words}JSON, found {_short(value)}: {error.msg} at character {error.pos}"
-        ) from error
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError(f"a name occurs twice in {_short([name for name, _ in pairs])}")
-    return found
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHORT else text[: _SHORT - 3] + "..."
+def _compare(starting: Offsets | None, ending: Offsets | None, what: str) -> None:
+    """Hold two ends by partition against each other (``checkOffsetLimitValidity``)."""
+    if starting is None or ending is None:
+        return
+    first = {(topic, partition): n for topic, by in starting.items() for partition, n in by.items()}
+    last = {(topic, partition): n for topic, by in ending.items() for partition, n in by.items()}
+    if first.keys() != last.keys():
+        odd = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(first.keys() ^ last.keys())[:10])
+        raise ValueError(f"starting and ending {what}s must name the same partitions; only one of them names {odd}")
+    for (topic, partition), n in first.items():
+        if n > last[topic, partition] >= 0:
+            raise ValueError(
+                f"starting {what} {n} of {topic}-{partition} is above its ending {what} {last[topic, partition]}"
+            )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.spark.options import Bound, ReadOptions, parse
+from kafkalog.spark.options import ReadOptions, parse
+from kafkalog.spark.ranges import folder_bounds, plan_ranges
 from kafkalog.spark.split import ScanOptions, Split, cut, default_split_bytes
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from kafkalog._core import _Range
 
-__all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots"]
+__all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots", "splits_of"]
 
 
 def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
@@ -33,12 +34,35 @@ def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
 
     Raises
     ------
-    ValueError
-        When offsets or timestamps by partition do not name exactly the partitions to be read, or when no record of a
-        partition is at or after its starting timestamp.
+    ValueError, OffsetOutOfRangeError
+        As ``plan_ranges``.
     """
-    ranges = _ranges(options)
+    return splits_of(plan_ranges(options), options, slots)
+
+
+def splits_of(ranges: list[_Range], options: ReadOptions, slots: int) -> list[Split]:
+    """Divide ranges into splits.
+
+    Parameters
+    ----------
+    ranges : list of range
+        What is to be read.
+    options : ReadOptions
+        ``splitBytes`` or what is best for the slots, smaller where ``minPartitions`` asks for more of them; with
+        ``maxRecordsPerPartition`` no split is larger, counted by offsets as Spark does.
+    slots : int
+        Tasks that run at the same time.
+
+    Returns
+    -------
+    list of Split
+        In the order of the ranges.
+    """
+    ranges = [each for each in ranges if each[5]]
     total = sum(segment[2] - segment[4] for each in ranges for segment in each[5])
+    size = options.split_bytes or default_split_bytes(total, slots)
+    if options.min_partitions is not None:
+        size = max(min(size, -(-total // options.min_partitions)), 1)
     scan = ScanOptions(
         columns=options.columns,
         check_crcs=options.check_crcs,
@@ -46,76 +70,26 @@ def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
         decode_ahead=options.decode_ahead,
+        fail_on_data_loss=options.fail_on_data_loss,
     )
-    return [Split(share, scan) for share in cut(ranges, options.split_bytes or default_split_bytes(total, slots))]
+    if options.max_records is None:
+        return [Split(share, scan) for share in cut(ranges, size)]
+    ends = folder_bounds(options) if any(each[4] is None for each in ranges) else {}
+    parts = _of_records(ranges, options.max_records, ends)
+    return [Split(share, scan) for part in parts for share in cut([part], size)]
 
 
-def _ranges(options: ReadOptions) -> list[_Range]:
+def _of_records(ranges: list[_Range], most: int, ends: dict[str, tuple[int, int]]) -> list[_Range]:
+    """Divide ranges evenly, so that none spans more offsets (``KafkaOffsetRangeCalculator.getDividedPartition``)."""
     from kafkalog import _core
 
-    def planned(**bounds: Any) -> list[_Range]:
-        return _core.plan(
-            list(options.paths),
-            topics=list(options.assign or options.topics or ()) or None,
-            topic_pattern=options.topic_pattern,
-            partitions=options.assign,
-            include_inactive=options.include_inactive,
-            **bounds,
-        )
-
-    starting, ending = options.starting, options.ending
-    if starting.named is not None or ending.named is not None:
-        assigned = planned()
-        _check_names("starting", starting, assigned)
-        _check_names("ending", ending, assigned)
-    ranges = planned(**_arguments("starting", starting), **_arguments("ending", ending))
-    if options.start_must_match:
-        _check_start(starting, planned, ranges)
-    return ranges
-
-
-def _arguments(end: str, bound: Bound) -> dict[str, Any]:
-    if bound.timestamp is not None:
-        return {f"{end}_timestamp": bound.timestamp}
-    if bound.by_timestamp is not None:
-        return {f"{end}_timestamp": bound.by_timestamp}
-    return {f"{end}_offsets": bound.offsets}
-
-
-def _check_names(end: str, bound: Bound, assigned: list[_Range]) -> None:
-    """Hold the user to Spark's rule: offsets by partition name all partitions that are read, and no other."""
-    if bound.named is None:
-        return
-    named = {(topic, partition) for topic, partitions in bound.named.items() for partition in partitions}
-    there = {(topic, partition) for _, topic, partition, *_ in assigned}
-    option = f"{end}OffsetsByTimestamp" if bound.by_timestamp is not None else f"{end}Offsets"
-    if missing := sorted(there - named):
-        raise ValueError(f"option {option}: all partitions must be named; missing: {_listed(missing)}")
-    if extra := sorted(named - there):
-        raise ValueError(f"option {option}: names partitions that are not read: {_listed(extra)}")
-
-
-def _check_start(bound: Bound, planned: Any, ranges: list[_Range]) -> None:
-    """Refuse a starting timestamp that no record of a partition reaches, as Spark's strategy ``error`` does."""
-    if bound.timestamp is None and bound.by_timestamp is None:
-        return
-    from kafkalog import _core
-
-    with_rows = {each[0] for each in ranges if each[5]}
-    for folder, topic, partition, *_ in planned():
-        timestamp = bound.timestamp if bound.timestamp is not None else (bound.by_timestamp or {})[topic][partition]
-        if folder in with_rows:
-            continue
-        if _core.PartitionLog(folder).offset_for_timestamp(timestamp) is None:
-            raise ValueError(
-                f"no record of {topic}-{partition} has timestamp {timestamp} or a later one; "
-                "startingOffsetsByTimestampStrategy=latest starts such a partition at its end"
-            )
-
-
-def _listed(partitions: list[tuple[str, int]], most: int = 10) -> str:
-    names = [f"{topic}-{partition}" for topic, partition in partitions[:most]]
-    return ", ".join(names) + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
+    parts: list[_Range] = []
+    for each in ranges:
+        folder, _, _, start, end, *_ = each
+        count = max((ends[folder][1] if end is None else end) - start, 0)
+        number = -(-count // most)
+        parts += _core.divide(each, [start + count * n // number for n in range(1, number)])
+    return parts
 
 
 def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:

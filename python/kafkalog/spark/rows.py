@@ -65,11 +65,24 @@ def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch
         for batch in pa.RecordBatchReader.from_stream(stream):
             if batch.num_rows:
                 yield conform(batch, schema)
+        if lost := stream.metrics()["segments_lost"]:
+            _report_lost(split, lost)
     except (OSError, pa.ArrowException) as error:
         # What crosses the C stream is text; the stream remembers the exception with path and position.
         raise stream.error() or error from None
     finally:
         stream.close()
+
+
+def _report_lost(split: Split, lost: int) -> None:
+    from kafkalog.spark.loss import report
+
+    folders = ", ".join(folder for folder, *_ in split.ranges[:3])
+    report(
+        f"{lost} of {split.segments} planned segments were deleted before they were read, in {folders}",
+        fail=split.scan.fail_on_data_loss,
+        path=split.ranges[0][0],
+    )
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

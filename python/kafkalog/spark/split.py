@@ -19,6 +19,8 @@ __all__ = ["ScanOptions", "Split", "cut", "default_split_bytes"]
 
 # One task: about as much as its own cost is worth, up to a second or two of work.
 LEAST_SPLIT, LARGEST_SPLIT = 32 << 20, 256 << 20
+# Spark's driver keeps all of them; a longer read has larger ones.
+MOST_SPLITS = 20_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class ScanOptions:
     batch_bytes: int = 2 << 20
     # In a thread beside the sending.
     decode_ahead: bool = True
+    fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ def default_split_bytes(total: int, slots: int) -> int:
     """
     slots = max(slots, 1)
     rounds = max(-(-total // (slots * LARGEST_SPLIT)), 1)
+    rounds = min(rounds, max(MOST_SPLITS // slots, 1))
     return max(-(-total // (rounds * slots)), LEAST_SPLIT)
 
 
