@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -116,10 +116,11 @@ def test_parts_by_offset_hold_every_record_once(number: int) -> None:
     (planned,) = _core.plan([str(each.folder)], starting_offsets="oldest", include_inactive=True)
     last = wanted[-1] if wanted else 0
     borders = sorted({*wanted[5::7], *(n + 1 for n in wanted[::31]), -1, 0, last, last + 1, last + 100})
-    found = []
+    found: list[int] = []
     for part in _core.divide(planned, borders):
         _, _, _, first, end, *_ = part
-        some = pa.table(_core.scan_ranges([part], columns=["offset"], include_control=True))["offset"].to_pylist()
+        table = pa.table(_core.scan_ranges([part], columns=["offset"], include_control=True))
+        some: list[Any] = table["offset"].to_pylist()
         assert all(first <= n and (end is None or n < end) for n in some)
         found += some
     assert found == wanted
