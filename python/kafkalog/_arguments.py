@@ -184,13 +184,15 @@ def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[in
     return timestamp(option, given)
 
 
-def timestamp(option: str, given: Any) -> int:
+def timestamp(option: str, given: Any, *, up: bool = True) -> int:
     """Give milliseconds since the epoch.
 
-    A datetime between two milliseconds counts as the later one: these are lower bounds of "at or after".
+    A datetime between two milliseconds counts as the later one, for lower bounds ("at or after"), or as the earlier
+    one, for upper bounds ("at or before").
     """
     if isinstance(given, datetime):
         if given.tzinfo is None or given.utcoffset() is None:
             raise ValueError(f"{option} {given.isoformat()} has no time zone; give one, for instance timezone.utc")
-        return -((_EPOCH - given) // timedelta(milliseconds=1))
+        millisecond = timedelta(milliseconds=1)
+        return -((_EPOCH - given) // millisecond) if up else (given - _EPOCH) // millisecond
     return integer(option, given)

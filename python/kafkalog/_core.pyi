@@ -14,6 +14,7 @@ _Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment], int | 
 
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
+_IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 _Ending: TypeAlias = Literal["latest", "high_watermark"] | int | dict[str, dict[int, int]]
 
 @final
@@ -38,6 +39,11 @@ def plan(
     ending_offsets: _Ending | None = None,  # latest
     starting_timestamp: int | dict[str, dict[int, int]] | None = None,
     ending_timestamp: int | dict[str, dict[int, int]] | None = None,
+    isolation_level: _IsolationLevel = "read_uncommitted",
+    min_offset: int | None = None,
+    max_offset: int | None = None,
+    min_timestamp: int | None = None,
+    max_timestamp: int | None = None,
     include_inactive: bool = False,
     allow_missing: bool = False,
 ) -> list[_Range]: ...
@@ -50,6 +56,7 @@ def bounds(
     topic_pattern: str | None = None,
     partitions: _Partitions = None,
     ending_offsets: _Ending | None = None,  # latest
+    isolation_level: _IsolationLevel = "read_uncommitted",
     include_inactive: bool = False,
     allow_missing: bool = False,
 ) -> list[tuple[str, str, int, int, int]]: ...
@@ -104,6 +111,8 @@ class PartitionLog:
     def log_start_offset(self) -> int: ...
     @property
     def log_end_offset(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
     @property
     def high_watermark(self) -> int | None: ...
     @property

@@ -301,6 +301,11 @@ class PartitionLog:
         return self._core.log_end_offset
 
     @property
+    def last_stable_offset(self) -> int:
+        """Where a ``read_committed`` reader ends: the start of the oldest open transaction, or the log end offset."""
+        return self._core.last_stable_offset
+
+    @property
     def high_watermark(self) -> int | None:
         """The checkpointed high watermark, or None when the log dir has none for this partition."""
         return self._core.high_watermark
@@ -318,6 +323,10 @@ class PartitionLog:
         ending_offsets: EndingOffsets = "latest",
         starting_timestamp: Timestamps | None = None,
         ending_timestamp: Timestamps | None = None,
+        min_offset: int | None = None,
+        max_offset: int | None = None,
+        min_timestamp: int | datetime | None = None,
+        max_timestamp: int | datetime | None = None,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         include_control: bool = False,
         check_crcs: bool = True,
@@ -336,6 +345,10 @@ class PartitionLog:
             ending_offsets=ending_offsets,
             starting_timestamp=starting_timestamp,
             ending_timestamp=ending_timestamp,
+            min_offset=min_offset,
+            max_offset=max_offset,
+            min_timestamp=min_timestamp,
+            max_timestamp=max_timestamp,
             isolation_level=isolation_level,
             include_control=include_control,
             check_crcs=check_crcs,

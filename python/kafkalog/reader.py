@@ -13,6 +13,7 @@ from kafkalog.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
     from types import TracebackType
     from typing import NoReturn
 
@@ -128,7 +129,14 @@ class RecordReader:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What has been read so far: bytes, batches, records, skipped and copied."""
+        """What has been read so far.
+
+        ``bytes`` of the batches looked at; ``batches`` whose records were decoded; ``records`` given as rows;
+        ``skipped`` batches, which were passed over on their header (outside the offsets or times asked for, aborted,
+        control); ``skipped_records`` in them, as far as headers say (not before v2), and decoded ones outside the times
+        asked for; ``copied`` bytes that came out of decompression; ``segments`` opened, and ``segments_lost`` to
+        retention between planning and reading.
+        """
         return self._stream.metrics()
 
     @property
@@ -208,6 +216,10 @@ def scan(
     ending_offsets: EndingOffsets = "latest",
     starting_timestamp: Timestamps | None = None,
     ending_timestamp: Timestamps | None = None,
+    min_offset: int | None = None,
+    max_offset: int | None = None,
+    min_timestamp: int | datetime | None = None,
+    max_timestamp: int | datetime | None = None,
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     include_control: bool = False,
     include_inactive: bool = False,
@@ -246,10 +258,20 @@ def scan(
         a time zone.
     ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
         End before the first record whose timestamp is at or after it.
-    isolation_level : {"read_uncommitted"}
-        Records of open and aborted transactions are read as well.
+    min_offset, max_offset : int, optional
+        Leave out records with offsets outside, whatever the bounds above; both are inclusive. A partition that has
+        none within them is no error.
+    min_timestamp, max_timestamp : int or datetime, optional
+        Leave out records with timestamps outside, both inclusive: milliseconds since the epoch, or a datetime with a
+        time zone. Unlike ``starting_timestamp`` they hold for every record, also where times are out of order.
+        Segments and batches that cannot hold such a record are passed over unread, so their checksums are not checked.
+    isolation_level : {"read_uncommitted", "read_committed"}
+        Read records of open and aborted transactions as well, or, as Kafka's consumer does, only those of committed
+        transactions and of none. ``read_committed`` ends at the last stable offset, where the oldest open transaction
+        begins: of the whole log, or of what lies below the high watermark when that is the end.
     include_control : bool
-        Give control records (transaction markers and the like) as rows.
+        Give control records (transaction markers and the like) as rows. Also under ``read_committed``, which leaves
+        out the records of aborted transactions but not the markers that say so.
     include_inactive : bool
         Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
     check_crcs : bool
@@ -277,7 +299,6 @@ def scan(
     ValueError
         For arguments that make no sense or name a topic that is not there.
     """
-    _arguments.supported("isolation_level", isolation_level, ("read_uncommitted",), ("read_committed",))
     _arguments.supported("on_corrupt", on_corrupt, ("raise",), ("skip",))
     wanted = _arguments.column_names(columns, _RECORD_COLUMN_NAMES)
     layout = _arguments.choose("layout", layout, ("binary", "view"))
@@ -294,6 +315,11 @@ def scan(
         ending_offsets=ending_offsets,
         starting_timestamp=starting_timestamp,
         ending_timestamp=ending_timestamp,
+        min_offset=min_offset,
+        max_offset=max_offset,
+        min_timestamp=min_timestamp,
+        max_timestamp=max_timestamp,
+        isolation_level=isolation_level,
         include_inactive=include_inactive,
     )
     stream = _core.scan_ranges(
@@ -321,6 +347,10 @@ def read_table(
     ending_offsets: EndingOffsets = "latest",
     starting_timestamp: Timestamps | None = None,
     ending_timestamp: Timestamps | None = None,
+    min_offset: int | None = None,
+    max_offset: int | None = None,
+    min_timestamp: int | datetime | None = None,
+    max_timestamp: int | datetime | None = None,
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     include_control: bool = False,
     include_inactive: bool = False,
@@ -349,6 +379,10 @@ def read_table(
         ending_offsets=ending_offsets,
         starting_timestamp=starting_timestamp,
         ending_timestamp=ending_timestamp,
+        min_offset=min_offset,
+        max_offset=max_offset,
+        min_timestamp=min_timestamp,
+        max_timestamp=max_timestamp,
         isolation_level=isolation_level,
         include_control=include_control,
         include_inactive=include_inactive,
@@ -418,6 +452,11 @@ def plan_ranges(
     ending_offsets: EndingOffsets = "latest",
     starting_timestamp: Timestamps | None = None,
     ending_timestamp: Timestamps | None = None,
+    min_offset: int | None = None,
+    max_offset: int | None = None,
+    min_timestamp: int | datetime | None = None,
+    max_timestamp: int | datetime | None = None,
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     include_inactive: bool = False,
 ) -> list[_core._Range]:
     """Give what is to be read as plain values (``src/log/range.rs``), one for each partition."""
@@ -432,5 +471,10 @@ def plan_ranges(
         ending_offsets=_arguments.ending_offsets(ending_offsets),
         starting_timestamp=_arguments.timestamps("starting_timestamp", starting_timestamp),
         ending_timestamp=_arguments.timestamps("ending_timestamp", ending_timestamp),
+        min_offset=None if min_offset is None else _arguments.integer("min_offset", min_offset),
+        max_offset=None if max_offset is None else _arguments.integer("max_offset", max_offset),
+        min_timestamp=None if min_timestamp is None else _arguments.timestamp("min_timestamp", min_timestamp),
+        max_timestamp=None if max_timestamp is None else _arguments.timestamp("max_timestamp", max_timestamp, up=False),
+        isolation_level=_arguments.choose("isolation_level", isolation_level, ("read_uncommitted", "read_committed")),
         include_inactive=include_inactive,
     )

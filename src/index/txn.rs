@@ -41,6 +41,12 @@ impl TransactionIndex {
         self.slots.entries
     }
 
+    /// Whether the file ends with a whole entry.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.slots.check_length().is_ok()
+    }
+
     /// Entry `n`, if there is one.
     #[must_use]
     pub fn entry(&self, n: usize) -> Option<AbortedTxn> {

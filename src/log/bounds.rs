@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::partition::PartitionLog;
-use super::plan::{PlanOptions, ask_all, end_of};
+use super::plan::{PlanOptions, ask_all, stable_end_of, transactions_of};
 use crate::error::Result;
 use crate::types::Offset;
 
@@ -21,7 +21,7 @@ pub struct PartitionBounds {
     pub partition: i32,
     /// The log start offset.
     pub start_offset: Offset,
-    /// The offset behind the last one, as [`PlanOptions::ending_offsets`] bounds it.
+    /// The offset behind the last one, as [`PlanOptions::ending_offsets`] and the isolation level bound it.
     pub end_offset: Offset,
 }
 
@@ -34,7 +34,8 @@ pub fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionB
 }
 
 fn bounds_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionBounds> {
-    let end_offset = match end_of(log, options)? {
+    let mut transactions = transactions_of(log, options)?;
+    let end_offset = match stable_end_of(log, options, transactions.as_mut())? {
         Some(end) => end,
         None => log.log_end_offset()?,
     };

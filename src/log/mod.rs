@@ -14,7 +14,7 @@
 //! | [`producer_state`] | producers: sequences, epochs, transactions, snapshots |
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
-//! | [`write`] | a partition log open for writing |
+//! | [`transactions`] | which were aborted, and up to where all are decided |
 
 pub mod bounds;
 pub mod config;
@@ -28,4 +28,4 @@ pub mod plan;
 pub mod producer_state;
 pub mod range;
 pub mod reader;
-pub mod write;
+pub mod transactions;

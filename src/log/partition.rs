@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_text};
 use super::listing;
+use super::transactions::Transactions;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -62,6 +63,9 @@ pub struct PartitionLog {
     high_watermark: Option<Offset>,
     has_high_watermarks: bool,
     log_end_offset: OnceLock<Offset>,
+    last_stable_offset: OnceLock<Offset>,
+    /// Where only some files count, the log around them.
+    around: Option<Arc<Self>>,
 }
 
 impl PartitionLog {
@@ -106,6 +110,8 @@ impl PartitionLog {
             // Nor does it checkpoint its high watermark there.
             has_high_watermarks: dir.high_watermarks.is_some() && !is_metadata,
             log_end_offset: OnceLock::new(),
+            last_stable_offset: OnceLock::new(),
+            around: None,
             name,
         })
     }
@@ -142,10 +148,37 @@ impl PartitionLog {
                 return Err(Error::InvalidArgument(text));
             }
         }
+        let around = log.with(&named, from);
         log.trusted = named.iter().take_while(|s| from(s)).count();
+        log.around = Some(Arc::new(around));
         log.log_start_offset = named.first().map_or(0, |s| s.base_offset);
         log.segments = named;
         Ok(log)
+    }
+
+    /// This log with `named` among its segments, in the place of those of the same base offset.
+    fn with(&self, named: &[LogSegment], is_trusted: impl Fn(&LogSegment) -> bool) -> Self {
+        let is_named = |s: &LogSegment| named.iter().any(|n| n.base_offset == s.base_offset);
+        let others = self.segments.iter().filter(|s| !is_named(s));
+        let mut segments: Vec<LogSegment> = others.chain(named).cloned().collect();
+        segments.sort_by_key(|s| s.base_offset);
+        Self {
+            trusted: segments.iter().take_while(|s| is_trusted(s)).count(),
+            log_start_offset: segments.first().map_or(0, |s| s.base_offset),
+            segments,
+            ..self.clone()
+        }
+    }
+
+    /// The log that tells of transactions: this one, or the one around it.
+    pub(super) fn whole(&self) -> &Self {
+        self.around.as_deref().unwrap_or(self)
+    }
+
+    /// Whether Kafka would load segment `n` without recovering it.
+    pub(super) fn is_trusted(&self, n: usize) -> bool {
+        let has_index = self.segments.get(n).is_some_and(|s| s.has_offset_index);
+        n < self.trusted && has_index
     }
 
     /// The folder.
@@ -199,6 +232,19 @@ impl PartitionLog {
         // A log that ends below its start is begun anew there.
         let end = end.max(self.log_start_offset);
         Ok(*self.log_end_offset.get_or_init(|| end))
+    }
+
+    /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
+    /// oldest open transaction begins, or the log's end.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header or a marker that had to be read.
+    pub fn last_stable_offset(&self) -> Result<Offset> {
+        if let Some(&known) = self.last_stable_offset.get() {
+            return Ok(known);
+        }
+        let found = Transactions::of(self.whole())?.last_stable_offset(None)?;
+        Ok(*self.last_stable_offset.get_or_init(|| found))
     }
 
     /// The topic's id, where the folder has it.
@@ -309,7 +355,7 @@ impl PartitionLog {
         if let Some(known) = segment.known_max_timestamp() {
             return Ok(known);
         }
-        let recovered = n >= self.trusted || !segment.has_offset_index;
+        let recovered = !self.is_trusted(n);
         SegmentLookup::open(segment)?.max_timestamp(recovered)
     }
 

@@ -16,6 +16,12 @@
 //! | high watermark | as checkpointed; 0 where the checkpoint does not name the partition |
 //! | an offset | up to but without that one |
 //! | a timestamp | up to but without Kafka's answer; where there is none, the end |
+//!
+//! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be left
+//! out ([`super::transactions`]).
+//!
+//! [`Pruning`] narrows what the bounds above give. It never asks for anything, so a partition without a record within it
+//! has nothing to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,9 +32,11 @@ use regex::Regex;
 use super::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
 use super::partition::PartitionLog;
 use super::range::{PartitionRange, SegmentRange};
+use super::transactions::Transactions;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
-use crate::segment::filter::TimestampBounds;
+use crate::segment::filter::{AbortedRange, TimestampBounds};
+use crate::segment::lookup::SegmentLookup;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Kafka's number for the log start (`ListOffsetsRequest.EARLIEST_TIMESTAMP`).
@@ -101,6 +109,27 @@ impl Timestamp {
     }
 }
 
+/// Which records of transactions are read (`IsolationLevel`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IsolationLevel {
+    /// All, whatever became of their transactions.
+    #[default]
+    ReadUncommitted,
+    /// Those of committed ones, and of none.
+    ReadCommitted,
+}
+
+/// Bounds that every record has to be within, all of them inclusive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// Smallest offset.
+    pub min_offset: Option<Offset>,
+    /// Largest offset.
+    pub max_offset: Option<Offset>,
+    /// Smallest and largest timestamp.
+    pub timestamps: TimestampBounds,
+}
+
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanOptions {
@@ -118,6 +147,10 @@ pub struct PlanOptions {
     pub starting_timestamp: Option<Timestamp>,
     /// Where to end, by time.
     pub ending_timestamp: Option<Timestamp>,
+    /// Which records of transactions.
+    pub isolation_level: IsolationLevel,
+    /// Further bounds.
+    pub pruning: Pruning,
     /// Also `-delete`, `-future` and `-stray` folders of a log dir.
     pub include_inactive: bool,
     /// Topics and partitions that are named and not there are passed over.
@@ -486,10 +519,53 @@ pub(super) fn end_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option
     })
 }
 
-fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange> {
-    let start = start_of(log, options)?;
+/// Where to end, and under `read_committed` no further than all is decided; `None` for the end of the files.
+pub(super) fn stable_end_of(
+    log: &PartitionLog,
+    options: &PlanOptions,
+    transactions: Option<&mut Transactions<'_>>,
+) -> Result<Option<Offset>> {
     let end = end_of(log, options)?;
+    let Some(transactions) = transactions else {
+        return Ok(end);
+    };
+    let partition = &log.name().topic_partition;
+    let by_time = Timestamp::of(options.ending_timestamp.as_ref(), partition).is_some();
+    let is_high_watermark = !by_time && options.ending_offsets == Ending::HighWatermark;
+    let stable = transactions.last_stable_offset(end.filter(|_| is_high_watermark))?;
+    Ok(Some(end.map_or(stable, |end| end.min(stable))))
+}
+
+/// The transactions of a log, where they matter.
+pub(super) fn transactions_of<'a>(
+    log: &'a PartitionLog,
+    options: &PlanOptions,
+) -> Result<Option<Transactions<'a>>> {
+    match options.isolation_level {
+        IsolationLevel::ReadUncommitted => Ok(None),
+        IsolationLevel::ReadCommitted => Transactions::of(log.whole()).map(Some),
+    }
+}
+
+fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange> {
+    let Pruning {
+        min_offset,
+        max_offset,
+        timestamps,
+    } = options.pruning;
+    let start = start_of(log, options)?.map(|start| min_offset.map_or(start, |min| min.max(start)));
+    let mut transactions = match start {
+        Some(_) => transactions_of(log, options)?,
+        None => None,
+    };
+    let end = stable_end_of(log, options, transactions.as_mut())?;
+    let behind = max_offset.map(|max| max.saturating_add(1));
+    let end = end.into_iter().chain(behind).min();
     let start_offset = start.unwrap_or(Offset::MAX);
+    let aborted = match &mut transactions {
+        Some(transactions) => transactions.aborted(start_offset, end.unwrap_or(Offset::MAX))?,
+        None => Vec::new(),
+    };
     let mut segments = Vec::new();
     for (n, segment) in log.segments().iter().enumerate() {
         let lies_below = segment
@@ -499,6 +575,17 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
         if start.is_none() || lies_below || lies_above {
             continue;
         }
+        if let Some(min) = timestamps.min
+            && SegmentLookup::open(segment)?.ends_before(min)?
+        {
+            continue;
+        }
+        let reaches_in = |range: &&AbortedRange| {
+            range.last_offset >= segment.base_offset
+                && segment
+                    .next_base_offset
+                    .is_none_or(|next| range.first_offset < next)
+        };
         segments.push(SegmentRange {
             base_offset: segment.base_offset,
             file_name: segment.file_name.clone(),
@@ -506,7 +593,7 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
             is_active: segment.is_active,
             start_position: log.start_position(n, start_offset)?,
             next_base_offset: segment.next_base_offset,
-            aborted: Arc::default(),
+            aborted: aborted.iter().filter(reaches_in).copied().collect(),
         });
     }
     let TopicPartition { topic, partition } = log.name().topic_partition.clone();
@@ -516,7 +603,7 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
         partition,
         start_offset: start.unwrap_or_else(|| log.log_start_offset()),
         end_offset: end,
-        timestamps: TimestampBounds::default(),
+        timestamps,
         segments,
     })
 }

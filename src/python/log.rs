@@ -20,8 +20,10 @@ use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::divide as dividing;
 use crate::log::partition;
 use crate::log::plan::{
-    self as planning, ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp,
+    self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
+    Starting, Timestamp,
 };
+use crate::segment::filter::TimestampBounds;
 use crate::segment::statistics::Tally;
 use crate::types::TopicPartition;
 
@@ -116,11 +118,22 @@ fn timestamp_of(given: TimestampArg) -> Timestamp {
     }
 }
 
+fn isolation_of(given: &str) -> PyResult<IsolationLevel> {
+    match given {
+        "read_uncommitted" => Ok(IsolationLevel::ReadUncommitted),
+        "read_committed" => Ok(IsolationLevel::ReadCommitted),
+        _ => Err(PyValueError::new_err(format!(
+            "isolation level {given:?}: expected 'read_uncommitted' or 'read_committed'"
+        ))),
+    }
+}
+
 /// Plans what to read, as plain values.
 #[pyfunction]
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, starting_offsets=None, ending_offsets=None,
-    starting_timestamp=None, ending_timestamp=None, include_inactive=false, allow_missing=false
+    starting_timestamp=None, ending_timestamp=None, isolation_level="read_uncommitted", min_offset=None, max_offset=None,
+    min_timestamp=None, max_timestamp=None, include_inactive=false, allow_missing=false
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -136,6 +149,11 @@ pub(super) fn plan(
     ending_offsets: Option<BoundArg>,
     starting_timestamp: Option<TimestampArg>,
     ending_timestamp: Option<TimestampArg>,
+    isolation_level: &str,
+    min_offset: Option<i64>,
+    max_offset: Option<i64>,
+    min_timestamp: Option<i64>,
+    max_timestamp: Option<i64>,
     include_inactive: bool,
     allow_missing: bool,
 ) -> PyResult<Vec<RangeTuple>> {
@@ -147,6 +165,15 @@ pub(super) fn plan(
         ending_offsets: ending_of(ending_offsets)?,
         starting_timestamp: starting_timestamp.map(timestamp_of),
         ending_timestamp: ending_timestamp.map(timestamp_of),
+        isolation_level: isolation_of(isolation_level)?,
+        pruning: Pruning {
+            min_offset,
+            max_offset,
+            timestamps: TimestampBounds {
+                min: min_timestamp,
+                max: max_timestamp,
+            },
+        },
         include_inactive,
         allow_missing,
     };
@@ -161,8 +188,8 @@ type BoundsTuple = (String, String, i32, i64, i64);
 /// Folder, topic, partition, first and last offset of what is there.
 #[pyfunction]
 #[pyo3(signature = (
-    paths, *, topics=None, topic_pattern=None, partitions=None, ending_offsets=None, include_inactive=false,
-    allow_missing=false
+    paths, *, topics=None, topic_pattern=None, partitions=None, ending_offsets=None,
+    isolation_level="read_uncommitted", include_inactive=false, allow_missing=false
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -175,6 +202,7 @@ pub(super) fn bounds(
     topic_pattern: Option<String>,
     partitions: Option<PartitionsArg>,
     ending_offsets: Option<BoundArg>,
+    isolation_level: &str,
     include_inactive: bool,
     allow_missing: bool,
 ) -> PyResult<Vec<BoundsTuple>> {
@@ -183,6 +211,7 @@ pub(super) fn bounds(
         topic_pattern,
         partitions: partitions_of(partitions),
         ending_offsets: ending_of(ending_offsets)?,
+        isolation_level: isolation_of(isolation_level)?,
         include_inactive,
         allow_missing,
         ..PlanOptions::default()
@@ -321,6 +350,12 @@ impl PartitionLog {
     #[getter]
     fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
         py.detach(|| self.log.ask(partition::PartitionLog::log_end_offset))
+            .map_err(into_py)
+    }
+
+    #[getter]
+    fn last_stable_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        py.detach(|| self.log.ask(partition::PartitionLog::last_stable_offset))
             .map_err(into_py)
     }
 

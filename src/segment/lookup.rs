@@ -13,10 +13,13 @@ use std::cell::OnceCell;
 
 use super::LogSegment;
 use super::batches::{BatchCursor, CURRENT_MAGIC};
+use super::filter::TimestampBounds;
 use super::source::{Access, SegmentSource};
+use super::transactions::control_type;
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::control::ControlType;
 use crate::format::entry::TimestampOffset;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
@@ -134,6 +137,20 @@ impl<'a> SegmentLookup<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Whose control batch begins at `offset`, and what it says.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with it or a header on the way.
+    pub fn marker_at(&mut self, offset: Offset) -> Result<Option<(i64, ControlType)>> {
+        match self.find(offset)? {
+            Some((_, position, header)) if header.base_offset == offset && header.is_control() => {
+                let kind = control_type(&mut self.source, position, &header)?;
+                Ok(kind.map(|kind| (header.producer_id, kind)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The records of a batch, as numbers. Its checksum is looked at first.
@@ -274,6 +291,40 @@ impl<'a> SegmentLookup<'a> {
             }
         }
         self.max_from(BatchCursor::new(self.segment.bounds(), 0), NO_TIMESTAMP)
+    }
+
+    /// Whether the headers prove that every record is earlier than `timestamp`; false as soon as one does not.
+    ///
+    /// Up to a time entry that the log confirms, nothing is later than it says.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn ends_before(&mut self, timestamp: TimestampMs) -> Result<bool> {
+        let bounds = TimestampBounds {
+            min: Some(timestamp),
+            max: None,
+        };
+        let index = self
+            .segment
+            .time_index()
+            .filter(|index| index.entries() > 0);
+        let last = index.map(|index| index.last_entry());
+        let mut cursor = BatchCursor::new(self.segment.bounds(), 0);
+        if let Some(last) = last
+            && let Some((behind, _, header)) = self.find(last.offset)?
+            && agrees(last, &header)
+        {
+            if !bounds.exclude(&header) {
+                return Ok(false);
+            }
+            cursor = behind;
+        }
+        while let Some((_, header)) = cursor.next(&mut self.source)? {
+            if !bounds.exclude(&header) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether an index whose last entry the log can no longer confirm fits it in every other way.

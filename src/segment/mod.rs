@@ -2,13 +2,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `lazy_index` | index files opened when first looked at |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
-//! | [`writer`] | a segment that is appended to |
+//! | [`transactions`] | where transactions begin and end |
 //! | [`statistics`] | what the headers of a segment add up to |
 
 use std::path::{Path, PathBuf};
@@ -19,16 +18,16 @@ use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::index::Access as IndexAccess;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
+use crate::index::txn::TransactionIndex;
 use crate::types::{Offset, TimestampMs};
 
 pub mod batches;
 pub mod filter;
-mod lazy_index;
 pub mod lookup;
 pub mod reader;
 pub mod source;
 pub mod statistics;
-pub mod writer;
+pub mod transactions;
 
 use batches::Bounds;
 use source::{Access, SegmentSource};
@@ -154,5 +153,12 @@ impl LogSegment {
         self.has_time_index
             .then(|| TimeIndex::open(&path, self.base_offset, self.index_access()).ok())
             .flatten()
+    }
+
+    /// The transaction index, if there is one that can be opened: it is a hint.
+    #[must_use]
+    pub fn transaction_index(&self) -> Option<TransactionIndex> {
+        let path = self.sibling(FileKind::TxnIndex);
+        TransactionIndex::open(&path, self.base_offset, self.index_access()).ok()
     }
 }

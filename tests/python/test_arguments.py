@@ -40,7 +40,6 @@ def test_columns() -> None:
 
 
 def test_later_versions_options_say_what_is_supported() -> None:
-    refused("not supported in this version; it has 'read_uncommitted'", isolation_level="read_committed")
     refused("not supported in this version; it has 'raise'", on_corrupt="skip")
     refused("unknown isolation_level 'serializable'", isolation_level="serializable")
     refused("unknown on_corrupt 'ignore'", on_corrupt="ignore")

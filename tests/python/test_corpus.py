@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import corpus
@@ -83,6 +84,47 @@ def test_records(partition: Partition) -> None:
             first = {name: plain(table[name]) for name in table.column_names}
         for name, array in first.items():
             assert plain(table[name]).equals(array), f"{name}: {layout}, {threads} threads differ from binary, 1"
+
+
+@each_partition
+def test_committed(partition: Partition) -> None:
+    """What Kafka's consumer gets under read_committed, in every layout; the last stable offset."""
+    if not partition.has("committed"):
+        pytest.skip("Kafka could not load this folder")
+    head, *lines = partition.lines("committed")
+    offsets = [line["offset"] for line in lines if line["type"] == "record"]
+    log = kafkalog.PartitionLog(partition.folder)
+    assert log.last_stable_offset == head["last_stable_offset"]
+    ways: tuple[tuple[Literal["binary", "view"], int, int], ...] = (
+        ("binary", 1, 65_536),
+        ("view", 1, 50),
+        ("binary", 4, 7),
+        ("view", 4, 65_536),
+    )
+    everything = log.scan(columns=list(corpus.RECORD_COLUMNS)).read_all()
+    wanted = everything.filter(pc.is_in(everything["offset"], pa.array(offsets, type=pa.int64())))
+    for layout, threads, batch_rows in ways:
+        table = log.scan(
+            columns=list(corpus.RECORD_COLUMNS),
+            isolation_level="read_committed",
+            layout=layout,
+            threads=threads,
+            batch_rows=batch_rows,
+        ).read_all()
+        table.validate(full=True)
+        assert table["offset"].to_pylist() == offsets
+        for name in table.column_names:
+            assert plain(table[name]).equals(plain(wanted[name])), name
+    controlled = log.scan(
+        columns=["offset", "isControl"], isolation_level="read_committed", include_control=True
+    ).read_all()
+    markers = [
+        line["offset"]
+        for line in partition.lines("records")
+        if line.get("is_control") and head["log_start_offset"] <= line["offset"] < head["last_stable_offset"]
+    ]
+    assert controlled.filter(controlled["isControl"])["offset"].to_pylist() == markers
+    assert controlled.filter(pc.invert(controlled["isControl"]))["offset"].to_pylist() == offsets
 
 
 @each_partition

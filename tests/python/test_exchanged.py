@@ -80,12 +80,12 @@ def test_each_planned_segment_by_itself_after_a_merge(
     """Splits of one plan that different tasks read: together every record once."""
     folder = tmp_path / "ledger-0"
     shutil.copytree(LEDGER, folder)
-    ((path, topic, partition, start, end, segments),) = _core.plan([str(folder)])
-    before = read([(path, topic, partition, start, end, segments)], layout, threads)
+    (planned,) = _core.plan([str(folder)])
+    before = read([planned], layout, threads)
     merge(folder)
     offsets = []
-    for segment in segments:
-        offsets += read([(path, topic, partition, start, end, [segment])], layout, threads)["offset"].to_pylist()
+    for segment in planned[5]:
+        offsets += read([(*planned[:5], [segment], *planned[6:])], layout, threads)["offset"].to_pylist()
     assert offsets == before["offset"].to_pylist()
 
 

@@ -179,7 +179,7 @@ impl Copy {
     }
 
     /// The live files of a kind.
-    fn files(&self, kind: FileKind) -> Vec<PathBuf> {
+    pub fn files(&self, kind: FileKind) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = fs::read_dir(&self.folder)
             .unwrap()
             .map(|entry| entry.unwrap().path())

@@ -5,9 +5,9 @@
 //! | [`layers`] | imports point down only |
 //! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
-//! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
 //! | [`plans`] | from topics and bounds to files and positions |
+//! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
@@ -24,10 +24,10 @@
 
 mod batches;
 mod checks;
+mod committed;
 mod common;
 mod corruption;
 mod layers;
-mod locks;
 mod log_cases;
 mod lookups;
 mod plans;

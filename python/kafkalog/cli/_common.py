@@ -23,6 +23,16 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a log dir, or a partition's folder")
 
 
+def add_isolation_level(parser: argparse.ArgumentParser) -> None:
+    """Add --isolation-level."""
+    parser.add_argument(
+        "--isolation-level",
+        choices=["read_uncommitted", "read_committed"],
+        default="read_uncommitted",
+        help="read_committed leaves out aborted transactions, and ends where the oldest open one begins",
+    )
+
+
 def folders(path: str) -> list[PartitionFolder]:
     """Give the partition folders that a path holds or is, by topic and partition."""
     if is_partition(path):

@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="OFF",
         help="beginning, end, an offset, -N for the last N of each partition, s@MS from a time, e@MS until a time",
     )
+    _common.add_isolation_level(parser)
     parser.add_argument("-c", "--count", type=_count, help="end after this many records")
     parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="between records; default \\n")
     parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="show keys too, with this behind them")
@@ -90,7 +91,7 @@ def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[t
 
 def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Give ``scan``'s arguments, or None when nothing can match."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"isolation_level": arguments.isolation_level}
     if arguments.topic is not None:
         found["topics"] = arguments.topic
     if arguments.partition is not None:
@@ -120,7 +121,9 @@ def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int
         and arguments.partition in {None, folder.partition}
     ]
     for folder, log in _common.opened(wanted):
-        start = max(log.log_start_offset, log.log_end_offset - number)
+        committed = arguments.isolation_level == "read_committed"
+        end = log.last_stable_offset if committed else log.log_end_offset
+        start = max(log.log_start_offset, end - number)
         starts.setdefault(folder.topic, {})[folder.partition] = start
     return starts
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog.cli import _common
 from kafkalog.cli._write import SUFFIXES, Files
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", type=_names, help="names with commas between them; default: Spark's and headers")
     parser.add_argument("--from", dest="start", type=_moment, metavar="WHEN", help="ms, or ISO 8601 with a time zone")
     parser.add_argument("--until", dest="end", type=_moment, metavar="WHEN", help="exclusive; as --from")
+    _common.add_isolation_level(parser)
     parser.add_argument("--include-control", action="store_true", help="control records too")
     parser.add_argument("--threads", type=int, default=1, help="segments decoded at a time; default 1")
     parser.add_argument("--spark", metavar="MASTER", help="do it on Spark, for instance 'local[*]'")
@@ -57,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         partitions=arguments.partition,
         starting_timestamp=arguments.start,
         ending_timestamp=arguments.end,
+        isolation_level=arguments.isolation_level,
     )
     columns = arguments.columns or list(DEFAULT_COLUMNS)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
@@ -115,6 +118,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         "startingTimestamp": arguments.start,
         "endingTimestamp": arguments.end,
         "includeControl": arguments.include_control or None,
+        "kafka.isolation.level": arguments.isolation_level,
         "subscribePattern": arguments.topic_pattern,
     }
     if arguments.topic and partitions:

@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="WHEN",
         help="latest (-1, the default), earliest (-2), max-timestamp (-3), or milliseconds since the epoch",
     )
+    _common.add_isolation_level(parser)
     parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out topics named __...")
 
 
@@ -45,19 +46,22 @@ def run(arguments: argparse.Namespace) -> int:
         print("kafkalog: no topic-partition matches", file=sys.stderr)
         return 1
     for folder, log in _common.opened(found):
-        offset = _offset(log, arguments.time)
+        offset = _offset(log, arguments.time, committed=arguments.isolation_level == "read_committed")
         if offset is not None:
             print(f"{folder.topic}:{folder.partition}:{offset}")
     return 0
 
 
-def _offset(log: PartitionLog, time: int) -> int | None:
+def _offset(log: PartitionLog, time: int, *, committed: bool) -> int | None:
+    """Give what a broker answers to ListOffsets: under read_committed nothing at or behind the last stable offset."""
     if time == _WORDS["latest"]:
-        return log.log_end_offset
+        return log.last_stable_offset if committed else log.log_end_offset
     if time == _WORDS["earliest"]:
         return log.log_start_offset
     found = log.offset_of_max_timestamp() if time == _WORDS["max-timestamp"] else log.offset_for_timestamp(time)
-    return None if found is None else found.offset
+    if found is None or (committed and found.offset >= log.last_stable_offset):
+        return None
+    return found.offset
 
 
 def _time(text: str) -> int:

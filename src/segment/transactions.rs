@@ -1,0 +1,134 @@
+//! Where transactions begin and end in a segment: headers, and the records of markers (`ProducerAppendInfo`).
+//!
+//! | batch | says |
+//! |---|---|
+//! | transactional, no control batch | its producer has a transaction open from here on, if it had none |
+//! | control batch of a producer, COMMIT or ABORT | whatever the producer had open ends here |
+//! | control batch without a record | nothing: the cleaner has taken the whole transaction |
+
+use std::collections::BTreeSet;
+
+use super::LogSegment;
+use super::batches::BatchCursor;
+use super::source::{Access, SegmentSource};
+use crate::compress::{DecodeLimit, Decompressor};
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::control::ControlType;
+use crate::records::block::Payload;
+use crate::records::plain;
+use crate::types::{NO_PRODUCER_ID, Offset, Position};
+
+/// The most a control batch's record may decompress to; brokers do not even compress it.
+const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
+
+/// A transaction begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxnEvent {
+    /// The first batch of a producer behind where it had nothing open.
+    Began {
+        /// The producer.
+        producer_id: i64,
+        /// The batch's base offset.
+        offset: Offset,
+    },
+    /// A marker.
+    Ended {
+        /// The producer.
+        producer_id: i64,
+        /// The marker's offset.
+        offset: Offset,
+        /// ABORT, not COMMIT.
+        is_aborted: bool,
+    },
+}
+
+impl TxnEvent {
+    /// Where in the log.
+    #[must_use]
+    pub const fn offset(&self) -> Offset {
+        match self {
+            Self::Began { offset, .. } | Self::Ended { offset, .. } => *offset,
+        }
+    }
+}
+
+/// The events of `segment` from the batch at `position` on, batches that end below `from` left out.
+///
+/// A transaction that was open before begins here with its first batch here.
+///
+/// # Errors
+/// `Io`, or what is wrong with a header or a marker on the way.
+pub fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Vec<TxnEvent>> {
+    // By copy: a map's pages would come one fault at a time.
+    let mut source = SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?;
+    let mut cursor = BatchCursor::new(segment.bounds(), position);
+    let mut open = BTreeSet::new();
+    let mut found = Vec::new();
+    while let Some((position, header)) = cursor.next(&mut source)? {
+        let producer_id = header.producer_id;
+        if producer_id == NO_PRODUCER_ID || header.is_legacy() || header.last_offset() < from {
+            continue;
+        }
+        let offset = header.base_offset;
+        if header.is_control() {
+            if let Some(kind) = control_type(&mut source, position, &header)?
+                && kind.ends_transaction()
+            {
+                open.remove(&producer_id);
+                found.push(TxnEvent::Ended {
+                    producer_id,
+                    offset,
+                    is_aborted: kind == ControlType::Abort,
+                });
+            }
+        } else if header.is_transactional() && open.insert(producer_id) {
+            found.push(TxnEvent::Began {
+                producer_id,
+                offset,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// What the first record of a control batch says, once the batch's checksum is right; `None` where there is none.
+pub(super) fn control_type(
+    source: &mut SegmentSource,
+    position: Position,
+    header: &BatchHeader,
+) -> Result<Option<ControlType>> {
+    if header.records_count == Some(0) {
+        return Ok(None);
+    }
+    let batch = source.bytes(position, header.size)?;
+    let found = first_type(batch, header);
+    found.map_err(|e: Error| {
+        let e = e.shift(position).for_offset(header.base_offset);
+        e.at(source.path())
+    })
+}
+
+fn first_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
+    header.ensure_valid(batch)?;
+    let (mut arena, mut slots) = (Vec::new(), Vec::new());
+    let payload = plain::batch(
+        batch,
+        0,
+        header,
+        &mut Decompressor::new(),
+        &mut arena,
+        MARKER_LIMIT,
+        &mut slots,
+    )?;
+    let bytes = match payload {
+        Payload::Source => batch,
+        Payload::Arena => arena.as_slice(),
+    };
+    let Some(slot) = slots.first() else {
+        return Ok(None);
+    };
+    let start = usize::try_from(slot.key_start).unwrap_or(usize::MAX);
+    let end = start.saturating_add(usize::try_from(slot.key_len).unwrap_or_default());
+    ControlType::parse(bytes.get(start..end).unwrap_or_default()).map(Some)
+}

@@ -1,0 +1,227 @@
+//! What a `read_committed` consumer of Kafka gets from every partition of the corpus, and the last stable offset: as
+//! they lie, by index alone, in parts that begin and end anywhere, and with the files beside the log gone or damaged.
+
+use std::fs;
+use std::path::Path;
+
+use arrow_array::{Array, Int64Array};
+use kafkalog::arrow::columns::ColumnOptions;
+use kafkalog::arrow::reader::RecordReader;
+use kafkalog::arrow::schema::Column;
+use kafkalog::format::file_name::FileKind;
+use kafkalog::log::partition::PartitionLog;
+use kafkalog::log::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan};
+use kafkalog::log::range::PartitionRange;
+use kafkalog::log::transactions::Transactions;
+use kafkalog::segment::filter::AbortedRange;
+use kafkalog::segment::reader::ReadOptions;
+
+use crate::common::Chance;
+use crate::lookups::{Case, Copy, EARLY, cases, lines};
+
+/// Kafka's answer.
+struct Committed {
+    log_start_offset: i64,
+    last_stable_offset: i64,
+    log_end_offset: i64,
+    aborted: usize,
+    offsets: Vec<i64>,
+}
+
+fn committed(case: &Case) -> Option<Committed> {
+    let path = case.expected.join("committed.jsonl.gz");
+    let all = if path.exists() {
+        lines(&path)
+    } else {
+        return None;
+    };
+    let number = |name: &str| all[0][name].as_i64().unwrap();
+    let records = all.iter().filter(|line| line["type"] == "record");
+    Some(Committed {
+        log_start_offset: number("log_start_offset"),
+        last_stable_offset: number("last_stable_offset"),
+        log_end_offset: number("log_end_offset"),
+        aborted: usize::try_from(number("aborted_txns")).unwrap(),
+        offsets: records
+            .map(|line| line["offset"].as_i64().unwrap())
+            .collect(),
+    })
+}
+
+fn options(start: i64, end: i64) -> PlanOptions {
+    PlanOptions {
+        starting_offsets: Starting::Offset(start),
+        ending_offsets: Ending::Offset(end),
+        isolation_level: IsolationLevel::ReadCommitted,
+        ..PlanOptions::default()
+    }
+}
+
+fn read(ranges: Vec<PartitionRange>) -> Vec<i64> {
+    let columns = ColumnOptions {
+        columns: vec![Column::Offset],
+        ..ColumnOptions::default()
+    };
+    let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+    let mut offsets = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        let column = batch.column(0).as_any().downcast_ref::<Int64Array>();
+        offsets.extend(column.unwrap().values());
+    }
+    offsets
+}
+
+/// Every segment of a plan by itself: whatever a split begins with, it knows what became of it.
+fn read_apart(ranges: &[PartitionRange]) -> Vec<i64> {
+    let apart = ranges.iter().flat_map(|range| {
+        range.segments.iter().map(|segment| PartitionRange {
+            segments: vec![segment.clone()],
+            ..range.clone()
+        })
+    });
+    apart.flat_map(|range| read(vec![range])).collect()
+}
+
+#[test]
+fn rows_are_those_of_kafkas_consumer() {
+    let (mut aborted, mut undecided) = (0, 0);
+    for case in cases() {
+        let Some(kafkas) = committed(&case) else {
+            continue;
+        };
+        let place = case.folder.display();
+        let log = PartitionLog::open(&case.folder).unwrap();
+        assert_eq!(
+            log.last_stable_offset().unwrap(),
+            kafkas.last_stable_offset,
+            "{place}"
+        );
+        let latest = PlanOptions {
+            isolation_level: IsolationLevel::ReadCommitted,
+            ..PlanOptions::default()
+        };
+        let ranges = plan(std::slice::from_ref(&case.folder), &latest).unwrap();
+        assert_eq!(read(ranges.clone()), kafkas.offsets, "{place}");
+        assert_eq!(read_apart(&ranges), kafkas.offsets, "{place}, apart");
+        aborted += kafkas.aborted;
+        undecided += usize::from(kafkas.last_stable_offset < kafkas.log_end_offset);
+    }
+    assert!(aborted > 50 && undecided > 0, "{aborted} {undecided}");
+}
+
+/// The part of Kafka's answer that lies in `start..end`, for starts and ends at every kind of place.
+fn parts(case: &Case, folder: &Path, kafkas: &Committed, chance: &mut Chance, what: &str) {
+    let bases: Vec<i64> = PartitionLog::open(folder)
+        .unwrap()
+        .segments()
+        .iter()
+        .map(|s| s.base_offset)
+        .collect();
+    let span = usize::try_from(kafkas.log_end_offset - kafkas.log_start_offset + 2).unwrap();
+    for _ in 0..6 {
+        let mut anywhere = || match chance.below(3) {
+            0 => *chance.pick(&bases),
+            _ => kafkas.log_start_offset + i64::try_from(chance.below(span)).unwrap(),
+        };
+        let (start, end) = (anywhere(), anywhere());
+        let ranges = plan(&[folder.to_path_buf()], &options(start, end)).unwrap();
+        let expected: Vec<i64> = kafkas
+            .offsets
+            .iter()
+            .copied()
+            .filter(|offset| (start..end).contains(offset))
+            .collect();
+        let place = case.folder.display();
+        assert_eq!(
+            read_apart(&ranges),
+            expected,
+            "{place} {start}..{end} {what}"
+        );
+    }
+}
+
+#[test]
+fn parts_know_the_fate_of_what_they_begin_in() {
+    let mut chance = Chance(7);
+    for case in cases() {
+        if let Some(kafkas) = committed(&case) {
+            parts(&case, &case.folder, &kafkas, &mut chance, "as it lies");
+        }
+    }
+}
+
+/// An index is a hint: without it, cut or garbled, the rows stay the same.
+#[test]
+fn damage_beside_the_log_changes_no_row() {
+    let mut chance = Chance(11);
+    let mut damaged = 0;
+    for case in cases() {
+        let Some(kafkas) = committed(&case).filter(|kafkas| kafkas.aborted > 0) else {
+            continue;
+        };
+        for round in 0..6 {
+            let copy = Copy::of(&case.folder, EARLY);
+            let mut indexes = copy.files(FileKind::TxnIndex);
+            match round {
+                0 => indexes
+                    .iter()
+                    .for_each(|path| fs::remove_file(path).unwrap()),
+                1 => indexes.extend(copy.files(FileKind::Snapshot)),
+                _ => {}
+            }
+            for path in indexes.iter().filter(|path| path.exists()) {
+                let mut bytes = fs::read(path).unwrap();
+                let is_snapshot = path.extension().is_some_and(|e| e == "snapshot");
+                match round {
+                    1 if is_snapshot => fs::remove_file(path).unwrap(),
+                    2 => bytes.truncate(bytes.len().saturating_sub(34)),
+                    3 => bytes.truncate(bytes.len() / 2),
+                    4 => bytes.clear(),
+                    _ if bytes.is_empty() => {}
+                    _ => {
+                        let at = chance.below(bytes.len());
+                        bytes[at] ^= 1 << chance.below(8);
+                    }
+                }
+                if path.exists() {
+                    fs::write(path, bytes).unwrap();
+                }
+                damaged += 1;
+            }
+            if round == 1 && kafkas.log_start_offset > 0 {
+                // What was open below the log start only the snapshots knew.
+                continue;
+            }
+            let what = format!("round {round}");
+            parts(&case, &copy.folder, &kafkas, &mut chance, &what);
+        }
+    }
+    assert!(damaged > 50, "{damaged}");
+}
+
+/// What indexes say is what a walk over the headers says, and where they are believed there is no walk.
+#[test]
+fn sound_indexes_agree_with_the_log() {
+    let (mut walked, mut saved) = (0, 0);
+    for case in cases() {
+        let Some(kafkas) = committed(&case).filter(|kafkas| kafkas.aborted > 0) else {
+            continue;
+        };
+        let log = PartitionLog::open(&case.folder).unwrap();
+        let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
+        let mut by_index = Transactions::of(&log).unwrap().preferring_indexes();
+        let mut by_log = Transactions::of(&log).unwrap();
+        let ours = by_index.aborted(start, end).unwrap();
+        let logs = by_log.aborted(start, end).unwrap();
+        // A walk begins at the start: it knows no earlier first offset.
+        let clipped = |range: &AbortedRange| (range.producer_id, range.first_offset.max(start));
+        let place = case.folder.display();
+        assert!(
+            ours.iter().map(clipped).eq(logs.iter().map(clipped)),
+            "{place}: {ours:?} {logs:?}"
+        );
+        walked += by_log.walks();
+        saved += by_log.walks() - by_index.walks();
+    }
+    assert!(saved * 5 > walked, "{saved} of {walked}");
+}
