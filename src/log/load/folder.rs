@@ -1,0 +1,466 @@
+//! A partition folder as it will be: what is on the disk, and the actions planned over it.
+//!
+//! Nothing is written here. Every change becomes an [`Action`] and is seen by whatever reads the folder afterwards, so
+//! that a plan goes through the same states as the folder will when the actions are carried out in their order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::io::file::read_at;
+
+/// Where bytes come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The file that had this name at the beginning, from this byte on.
+    Disk {
+        /// Its name then.
+        name: Arc<str>,
+        /// The first byte taken.
+        from: u64,
+    },
+    /// These.
+    Bytes(Arc<[u8]>),
+    /// An index made from a `.log`, too much to keep: it is made again when it is written.
+    Rebuilt(Arc<dyn Rebuild>),
+}
+
+/// Makes bytes again that were not kept.
+pub trait Rebuild: std::fmt::Debug + Send + Sync {
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// `Io` where what they are made from cannot be read.
+    fn bytes(&self, places: &Places) -> Result<Vec<u8>>;
+}
+
+/// Where the files are that lay in the folder at the beginning.
+#[derive(Clone, Debug)]
+pub struct Places {
+    folder: PathBuf,
+    /// Names now, by the names then.
+    moved: HashMap<String, String>,
+}
+
+impl Places {
+    /// All under their names of the beginning.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            moved: HashMap::new(),
+        }
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the file is that had this name at the beginning.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        let now = self.moved.get(name).map_or(name, String::as_str);
+        self.folder.join(now)
+    }
+
+    /// The file now called `from` takes the name `to`.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        let then = self.moved.iter().find(|(_, now)| *now == from);
+        let then = then.map_or_else(|| from.to_owned(), |(then, _)| then.clone());
+        self.moved.insert(then, to.to_owned());
+    }
+}
+
+/// The bytes of a file: some from a source, zeros behind.
+#[derive(Clone, Debug)]
+pub struct Content {
+    source: Source,
+    /// Bytes that the source gives.
+    kept: u64,
+    length: u64,
+}
+
+impl Content {
+    /// No bytes.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::bytes(Vec::new())
+    }
+
+    /// Bytes at hand.
+    #[must_use]
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        let length = bytes.len() as u64;
+        Self {
+            source: Source::Bytes(bytes.into()),
+            kept: length,
+            length,
+        }
+    }
+
+    /// Bytes that will be made again.
+    #[must_use]
+    pub fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
+        Self {
+            source: Source::Rebuilt(how),
+            kept: length,
+            length,
+        }
+    }
+
+    /// A file as it is on the disk.
+    #[must_use]
+    pub fn disk(name: &str, length: u64) -> Self {
+        let source = Source::Disk {
+            name: name.into(),
+            from: 0,
+        };
+        Self {
+            source,
+            kept: length,
+            length,
+        }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Bytes that the source gives; zeros follow up to the length.
+    #[must_use]
+    pub const fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// Where its bytes come from.
+    #[must_use]
+    pub const fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The same, cut or followed by zeros.
+    #[must_use]
+    pub fn resized(&self, length: u64) -> Self {
+        Self {
+            source: self.source.clone(),
+            kept: self.kept.min(length),
+            length,
+        }
+    }
+
+    /// A part of a file on the disk; `None` for bytes that are not there.
+    #[must_use]
+    pub fn part(&self, at: u64, length: u64) -> Option<Self> {
+        let Source::Disk { name, from } = &self.source else {
+            return None;
+        };
+        let source = Source::Disk {
+            name: Arc::clone(name),
+            from: from.saturating_add(at),
+        };
+        (at.saturating_add(length) <= self.kept).then_some(Self {
+            source,
+            kept: length,
+            length,
+        })
+    }
+
+    /// Up to `wanted` bytes from `at`.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn read(&self, places: &Places, at: u64, wanted: usize) -> Result<Vec<u8>> {
+        let room = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; wanted.min(room)];
+        let given = usize::try_from(self.kept.saturating_sub(at)).unwrap_or(usize::MAX);
+        let given = given.min(bytes.len());
+        let Some(target) = bytes.get_mut(..given) else {
+            return Ok(bytes);
+        };
+        let copy = |target: &mut [u8], all: &[u8]| {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            for (to, byte) in target.iter_mut().zip(all.get(at..).unwrap_or_default()) {
+                *to = *byte;
+            }
+        };
+        match &self.source {
+            Source::Disk { name, from } if given > 0 => {
+                let path = places.path(name);
+                let file = File::open(&path).map_err(Error::io(&path))?;
+                read_at(&file, target, from.saturating_add(at)).map_err(Error::io(&path))?;
+            }
+            Source::Disk { .. } => {}
+            Source::Bytes(all) => copy(target, all),
+            Source::Rebuilt(how) => copy(target, &how.bytes(places)?),
+        }
+        Ok(bytes)
+    }
+}
+
+/// One step of a plan. Names are of files in the partition folder.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The file goes.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+    /// The file takes another name, in place of a file that has it.
+    Rename {
+        /// Its name so far.
+        from: String,
+        /// Its name from now on.
+        to: String,
+    },
+    /// The file is cut, or followed by zeros.
+    SetLength {
+        /// Its name.
+        name: String,
+        /// Bytes so far.
+        from: u64,
+        /// Bytes from now on.
+        to: u64,
+    },
+    /// The file is written whole; an old one of that name is replaced.
+    Write {
+        /// Its name.
+        name: String,
+        /// Its bytes.
+        content: Content,
+    },
+}
+
+/// A partition folder under plan.
+#[derive(Debug)]
+pub struct Folder {
+    places: Places,
+    before: BTreeMap<String, u64>,
+    files: BTreeMap<String, Content>,
+    actions: Vec<Action>,
+}
+
+impl Folder {
+    /// Lists the files of `path`; a folder that is not there is an empty one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut before = BTreeMap::new();
+        match fs::read_dir(path) {
+            Ok(entries) => {
+                for entry in entries {
+                    let entry = entry.map_err(Error::io(path))?;
+                    let meta = fs::metadata(entry.path()).map_err(Error::io(entry.path()))?;
+                    // Kafka's own names are ASCII; others are none of a log's business.
+                    if let (true, Ok(name)) = (meta.is_file(), entry.file_name().into_string()) {
+                        before.insert(name, meta.len());
+                    }
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io(path)(e)),
+        }
+        let files = before
+            .iter()
+            .map(|(name, &length)| (name.clone(), Content::disk(name, length)))
+            .collect();
+        Ok(Self {
+            places: Places::new(path),
+            before,
+            files,
+            actions: Vec::new(),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.places.folder()
+    }
+
+    /// Where its files are: no action has been carried out.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The path of a file in it.
+    #[must_use]
+    pub fn path_of(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Names there are now, in Java's order of file names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
+    }
+
+    /// The bytes of a file, if it is there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Content> {
+        self.files.get(name)
+    }
+
+    /// Whether there is a file of that name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// The length of a file; 0 where there is none.
+    #[must_use]
+    pub fn length(&self, name: &str) -> u64 {
+        self.files.get(name).map_or(0, Content::length)
+    }
+
+    /// All of a small file.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptIndex` above `limit`.
+    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
+        let Some(content) = self.files.get(name) else {
+            return Ok(Vec::new());
+        };
+        if content.length > limit {
+            let expected = format!("at most {limit} bytes");
+            let found = content.length;
+            return Err(
+                Error::corrupt_index("file length", 0, expected, found).at(&self.path_of(name))
+            );
+        }
+        let wanted = usize::try_from(content.length).unwrap_or(usize::MAX);
+        content.read(&self.places, 0, wanted)
+    }
+
+    /// The last action that named this file.
+    fn last_on(&self, name: &str) -> Option<usize> {
+        self.actions.iter().rposition(|action| match action {
+            Action::Rename { from, to } => from == name || to == name,
+            Action::Delete { name: n }
+            | Action::SetLength { name: n, .. }
+            | Action::Write { name: n, .. } => n == name,
+        })
+    }
+
+    /// Takes back the writing of a file if nothing has happened to it since.
+    fn unwrite(&mut self, name: &str) -> bool {
+        let last = self.last_on(name);
+        let written = last.filter(|&at| matches!(self.actions.get(at), Some(Action::Write { .. })));
+        if let Some(at) = written {
+            self.actions.remove(at);
+        }
+        written.is_some()
+    }
+
+    /// Removes a file; returns whether there was one.
+    pub fn delete(&mut self, name: &str) -> bool {
+        let found = self.files.remove(name).is_some();
+        // A file that nobody has seen need not be written to be removed.
+        let unseen = found && self.unwrite(name) && self.last_on(name).is_none();
+        if found && !(unseen && !self.before.contains_key(name)) {
+            self.actions.push(Action::Delete {
+                name: name.to_owned(),
+            });
+        }
+        found
+    }
+
+    /// Gives a file another name; returns whether there was one.
+    pub fn rename(&mut self, from: &str, to: &str) -> bool {
+        let Some(content) = self.files.remove(from) else {
+            return false;
+        };
+        self.files.insert(to.to_owned(), content);
+        self.actions.push(Action::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        });
+        true
+    }
+
+    /// Cuts a file, or puts zeros behind it.
+    pub fn set_length(&mut self, name: &str, to: u64) {
+        let Some(content) = self.files.get_mut(name) else {
+            return;
+        };
+        let mut from = content.length;
+        if from == to {
+            return;
+        }
+        *content = content.resized(to);
+        let last = self.last_on(name);
+        match last.and_then(|at| self.actions.get_mut(at)) {
+            // What is to be written is written so.
+            Some(Action::Write { content, .. }) => {
+                *content = content.resized(to);
+                return;
+            }
+            // What was only lengthened need not be.
+            Some(Action::SetLength {
+                from: before,
+                to: length,
+                ..
+            }) if before < length && to <= *length => {
+                from = *before;
+                if let Some(at) = last {
+                    self.actions.remove(at);
+                }
+            }
+            _ => {}
+        }
+        if from != to {
+            self.actions.push(Action::SetLength {
+                name: name.to_owned(),
+                from,
+                to,
+            });
+        }
+    }
+
+    /// Writes a file, unless these are the bytes it has.
+    ///
+    /// # Errors
+    /// `Io` where the old bytes cannot be read.
+    pub fn write(&mut self, name: &str, content: Content) -> Result<()> {
+        if let (Some(old), Source::Bytes(new)) = (self.files.get(name), &content.source)
+            && matches!(old.source, Source::Disk { .. })
+            && old.length == content.length
+            && content.kept == content.length
+            && old.read(&self.places, 0, new.len())? == **new
+        {
+            return Ok(());
+        }
+        self.unwrite(name);
+        self.files.insert(name.to_owned(), content.clone());
+        self.actions.push(Action::Write {
+            name: name.to_owned(),
+            content,
+        });
+        Ok(())
+    }
+
+    /// Lengths at the beginning.
+    #[must_use]
+    pub const fn before(&self) -> &BTreeMap<String, u64> {
+        &self.before
+    }
+
+    /// What there is now.
+    #[must_use]
+    pub const fn files(&self) -> &BTreeMap<String, Content> {
+        &self.files
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+}
