@@ -8,6 +8,7 @@
 //! | [`divide`] | a planned range in parts |
 //! | [`epochs`] | which leader epoch wrote from which offset on |
 //! | `listing` | which files of a partition folder make up the log |
+//! | [`load`] | a partition folder loaded as a broker does, as a plan |
 //! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
 //! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
@@ -23,6 +24,7 @@ pub mod divide;
 pub mod epochs;
 mod listing;
 mod live;
+pub mod load;
 pub mod partition;
 pub mod plan;
 pub mod producer_state;

@@ -407,7 +407,7 @@ impl Folder {
                 from: before,
                 to: length,
                 ..
-            }) if before < length && to <= *length => {
+            }) if *before < *length && to <= *length => {
                 from = *before;
                 if let Some(at) = last {
                     self.actions.remove(at);
@@ -444,6 +444,30 @@ impl Folder {
             content,
         });
         Ok(())
+    }
+
+    /// Says in another way where the bytes come from that are to be written.
+    pub fn replace(&mut self, name: &str, by: Content) {
+        let last = self.last_on(name);
+        if let (Some(file), Some(Action::Write { content, .. })) = (
+            self.files.get_mut(name),
+            last.and_then(|at| self.actions.get_mut(at)),
+        ) {
+            *content = by.clone();
+            *file = by;
+        }
+    }
+
+    /// Bytes in memory that are to be written.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let files = self.files.values();
+        files
+            .map(|content| match &content.source {
+                Source::Bytes(bytes) => bytes.len() as u64,
+                _ => 0,
+            })
+            .sum()
     }
 
     /// Lengths at the beginning.

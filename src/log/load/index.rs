@@ -183,8 +183,7 @@ impl<const N: usize> Slots<N> {
     fn full(&self, folder: &Folder) -> Error {
         let expected = format!("room for more than {} entries", self.entries);
         let found = format!("{} bytes (segment.index.bytes)", self.max_index_size);
-        Error::corrupt_index("index", self.length, expected, found)
-            .at(&folder.path_of(&self.name))
+        Error::corrupt_index("index", self.length, expected, found).at(&folder.path_of(&self.name))
     }
 
     #[cold]
@@ -263,11 +262,12 @@ impl OffsetIndex {
         Ok(index)
     }
 
-
     fn read_last(&mut self, folder: &Folder) -> Result<()> {
         self.last_offset = match self.slots.entries.checked_sub(1) {
             None => self.slots.base_offset,
-            Some(last) => offset_entry(self.slots.base_offset, self.slots.slot(folder, last)?).offset,
+            Some(last) => {
+                offset_entry(self.slots.base_offset, self.slots.slot(folder, last)?).offset
+            }
         };
         Ok(())
     }
@@ -319,7 +319,12 @@ impl OffsetIndex {
         let compare = |slot| offset_entry(base, slot).offset.cmp(&offset);
         self.slots.entries = match self.slots.floor(folder, compare)? {
             None => 0,
-            Some(n) if offset_entry(self.slots.base_offset, self.slots.slot(folder, n)?).offset == offset => n,
+            Some(n)
+                if offset_entry(self.slots.base_offset, self.slots.slot(folder, n)?).offset
+                    == offset =>
+            {
+                n
+            }
             Some(n) => n.saturating_add(1),
         };
         self.read_last(folder)
@@ -336,10 +341,6 @@ impl OffsetIndex {
     /// Puts what was built into the folder.
     pub(super) fn store(&mut self, folder: &mut Folder) -> Result<()> {
         self.slots.store(folder)
-    }
-
-    pub(super) fn length(&self) -> u64 {
-        self.slots.length
     }
 
     /// Replaces what is kept of it by how it is made.
@@ -374,7 +375,6 @@ impl TimeIndex {
         index.read_last(folder)?;
         Ok(index)
     }
-
 
     fn read_last(&mut self, folder: &Folder) -> Result<()> {
         self.last = match self.slots.entries.checked_sub(1) {
@@ -438,7 +438,12 @@ impl TimeIndex {
         let compare = |slot| time_entry(base, slot).offset.cmp(&offset);
         self.slots.entries = match self.slots.floor(folder, compare)? {
             None => 0,
-            Some(n) if time_entry(self.slots.base_offset, self.slots.slot(folder, n)?).offset == offset => n,
+            Some(n)
+                if time_entry(self.slots.base_offset, self.slots.slot(folder, n)?).offset
+                    == offset =>
+            {
+                n
+            }
             Some(n) => n.saturating_add(1),
         };
         self.read_last(folder)
@@ -465,10 +470,6 @@ impl TimeIndex {
     /// Puts what was built into the folder.
     pub(super) fn store(&mut self, folder: &mut Folder) -> Result<()> {
         self.slots.store(folder)
-    }
-
-    pub(super) fn length(&self) -> u64 {
-        self.slots.length
     }
 
     /// Replaces what is kept of it by how it is made.

@@ -108,8 +108,9 @@ impl LogScan {
         if size > left {
             return Ok(None);
         }
-        if let [.., magic @ 0x80..] = head.get_mut(..=MAGIC_AT).unwrap_or_default() {
-            *magic = 1;
+        match head.get_mut(MAGIC_AT) {
+            Some(magic) if *magic > i8::MAX.cast_unsigned() => *magic = 1,
+            _ => {}
         }
         let header = head.get(..there).and_then(BatchHeader::as_it_stands);
         let Some(header) = header else {
@@ -186,7 +187,10 @@ impl LogScan {
             return Ok(None);
         }
         let from = self.from;
-        let path = self.source.as_ref().map(|source| source.path().to_path_buf());
+        let path = self
+            .source
+            .as_ref()
+            .map(|source| source.path().to_path_buf());
         let batch = self.bytes(position, header.size.min(MAX_MARKER))?;
         EndTransaction::of(batch, header).map_err(|error| {
             let error = error.shift(from.saturating_add(position));

@@ -9,6 +9,8 @@
 //! for every case that differs, and a count at the end. Where Kafka's answer is no behaviour but a crash of its own, the
 //! runner lists the case with its reason ([`Listed`]); a listed case that does not differ any more is a failure too.
 
+mod recover;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

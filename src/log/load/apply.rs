@@ -1,0 +1,110 @@
+//! A plan carried out: over the folder it was made of, or into another one.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::folder::{Action, Content, Folder, Places, Source};
+use super::{Plan, lock};
+use crate::error::{Error, Result};
+use crate::io::atomic::beside;
+use crate::io::disk::Disk;
+use crate::io::file::read_into;
+
+/// How much of a file is copied at once.
+const CHUNK: usize = 1 << 20;
+
+impl Plan {
+    /// Takes the steps in the folder itself, in their order: one that a crash falls between leaves a folder whose next
+    /// loading comes to the same end. Everything is on the device when this returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn apply(&self, disk: &Disk) -> Result<()> {
+        let folder = lock(&self.folder);
+        let mut places = folder.places().clone();
+        if !folder.path().is_dir() {
+            disk.create_folders(folder.path())?;
+        }
+        for action in folder.actions() {
+            carry_out(disk, &mut places, action)?;
+        }
+        disk.sync_folder(folder.path())
+    }
+
+    /// Writes the folder as it will be to `to`; the one the plan was made of stays as it is.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn write_to(&self, disk: &Disk, to: &Path) -> Result<()> {
+        let folder: &Folder = &lock(&self.folder);
+        disk.create_folders(to)?;
+        for (name, content) in folder.files() {
+            write(disk, folder.places(), &to.join(name), content)?;
+        }
+        disk.sync_folder(to)
+    }
+}
+
+fn carry_out(disk: &Disk, places: &mut Places, action: &Action) -> Result<()> {
+    let path = |name: &str| places.folder().join(name);
+    match action {
+        Action::Delete { name } => disk.remove(&path(name)).map(drop),
+        Action::Rename { from, to } => {
+            disk.rename(&path(from), &path(to))?;
+            places.rename(from, to);
+            Ok(())
+        }
+        Action::SetLength { name, to, .. } => {
+            let path = path(name);
+            let file = File::options().write(true).open(&path);
+            let file = file.map_err(Error::io(&path))?;
+            disk.set_length(&file, &path, *to)?;
+            disk.sync(&file, &path)
+        }
+        Action::Write { name, content } => {
+            let path = path(name);
+            let new = beside(&path);
+            write(disk, places, &new, content)?;
+            disk.rename(&new, &path)
+        }
+    }
+}
+
+/// Writes a file whole.
+fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result<()> {
+    let file = disk.create(path)?;
+    let kept = match content.source() {
+        Source::Disk { name, from } => {
+            let source = places.path(name);
+            let from_file = File::open(&source).map_err(Error::io(&source))?;
+            let mut chunk = Vec::new();
+            let mut done = 0u64;
+            while done < content.kept() {
+                let left = content.kept().saturating_sub(done);
+                let len = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+                let at = from.saturating_add(done);
+                read_into(&from_file, &mut chunk, at, len).map_err(Error::io(&source))?;
+                if chunk.is_empty() {
+                    break;
+                }
+                disk.write(&file, path, &chunk)?;
+                done = done.saturating_add(chunk.len() as u64);
+            }
+            // Retention falls back on it.
+            let modified = fs::metadata(&source).and_then(|meta| meta.modified());
+            if let Ok(modified) = modified {
+                let _ = file.set_modified(modified);
+            }
+            done
+        }
+        Source::Bytes(_) | Source::Rebuilt(_) => {
+            let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
+            disk.write(&file, path, &content.read(places, 0, wanted)?)?;
+            content.kept()
+        }
+    };
+    if kept != content.length() {
+        disk.set_length(&file, path, content.length())?;
+    }
+    disk.sync(&file, path)
+}

@@ -1,0 +1,166 @@
+//! `recover`: a folder loaded as a broker does at start-up, then closed.
+
+use std::path::Path;
+
+use kafkalog::format::entry::ProducerState;
+use kafkalog::io::disk::Disk;
+use kafkalog::log::config::LogConfig;
+use kafkalog::log::dir::CLEAN_SHUTDOWN;
+use kafkalog::log::load::{LoadRequest, LoadedLog, Plan, plan};
+use serde_json::{Value, json};
+
+use super::{Case, Listed, run_all};
+
+/// Where Kafka's answer is no behaviour of its own.
+const LISTED: Listed = &[];
+
+/// A case's topic settings.
+pub fn config(case: &Case) -> LogConfig {
+    let settings = case.config["log"].as_object();
+    let pairs: Vec<(String, String)> = settings
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| {
+            let name = match (name.as_str(), value.as_i64()) {
+                ("segment.bytes", Some(size)) if size < 1 << 20 => "internal.segment.bytes",
+                (name, _) => name,
+            };
+            let value = value.as_str().map_or(value.to_string(), str::to_owned);
+            (name.to_owned(), value)
+        })
+        .collect();
+    let pairs = pairs
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    LogConfig::from_pairs(pairs).unwrap()
+}
+
+/// What a case says loading is told.
+pub fn request(case: &Case) -> LoadRequest {
+    let number = |name: &str| case.config[name].as_i64();
+    LoadRequest {
+        clean: case.config["clean"].as_bool().unwrap(),
+        recovery_point: number("recovery_point").unwrap(),
+        log_start_offset: number("log_start_offset").unwrap(),
+        now_ms: case.now_ms(),
+        producer_id_expiration_ms: number("producer.id.expiration.ms").unwrap_or(86_400_000),
+    }
+}
+
+/// The log's state in the words of the result lines.
+pub fn state(log: &LoadedLog, high_watermark: i64) -> Value {
+    let mut producers: Vec<ProducerState> =
+        log.producers.active_producers().map(Into::into).collect();
+    producers.sort_by_key(|producer| producer.producer_id);
+    let mut unreplicated = log.producers.clone();
+    unreplicated.on_high_watermark_updated(high_watermark);
+    let unstable = unreplicated.first_unstable_offset();
+    let unstable = unstable.map_or(high_watermark, |offset| offset.max(log.log_start_offset));
+    json!({
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "recovery_point": log.recovery_point,
+        "high_watermark": high_watermark,
+        "last_stable_offset": unstable.min(high_watermark),
+        "segments": log.segments.iter().map(|s| json!({"base": s.base_offset, "size": s.size})).collect::<Vec<_>>(),
+        "leader_epochs": log.epochs.entries().iter().map(|e| json!([e.epoch, e.start_offset])).collect::<Vec<_>>(),
+        "producers": producers.iter().map(|p| json!({
+            "producer_id": p.producer_id,
+            "epoch": p.producer_epoch,
+            "last_sequence": p.last_sequence,
+            "last_offset": p.last_offset,
+            "offset_delta": p.offset_delta,
+            "timestamp": p.timestamp,
+            "coordinator_epoch": p.coordinator_epoch,
+            "current_txn_first_offset": p.current_txn_first_offset,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// How an answer differs from Kafka's, field by field.
+pub fn compare_answer(kafka: &Value, ours: &Value) -> Vec<String> {
+    let fields = ours.as_object().unwrap().iter();
+    fields
+        .filter(|(name, value)| kafka[name.as_str()] != **value)
+        .map(|(name, value)| format!("{name}: Kafka {}, here {value}", kafka[name.as_str()]))
+        .collect()
+}
+
+/// The lengths of the partition's files while it is open.
+fn open_files(plan: &Plan, case: &Case) -> Vec<Value> {
+    let folder = case.partition_folder();
+    let files = plan.files().into_iter();
+    files
+        .map(|(name, size)| json!({"name": format!("{folder}/{name}"), "size": size}))
+        .collect()
+}
+
+fn load(case: &Case, folder: &Path) -> (Plan, Vec<String>) {
+    let mut plan = plan(
+        &folder.join(case.partition_folder()),
+        &config(case),
+        request(case),
+    )
+    .unwrap();
+    let mut differences = Vec::new();
+    match (&plan.outcome, case.event("loaded")) {
+        (Ok(log), Some(kafka)) => {
+            let high_watermark = case.config["high_watermark"].as_i64();
+            let ours = state(log, high_watermark.unwrap_or(log.log_end_offset));
+            differences.extend(compare_answer(kafka, &ours));
+            let of_partition = |file: &&Value| {
+                let name = file["name"].as_str().unwrap();
+                name.starts_with(&format!("{}/", case.partition_folder()))
+            };
+            let kafka: Vec<Value> = kafka["files"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(of_partition)
+                .cloned()
+                .collect();
+            let ours = open_files(&plan, case);
+            if kafka != ours {
+                differences.push(format!(
+                    "open files: Kafka {}, here {}",
+                    json!(kafka),
+                    json!(ours)
+                ));
+            }
+        }
+        (Err(_), None) => {}
+        (Ok(_), None) => differences.push(format!(
+            "loads; Kafka: {}",
+            case.event("failed").unwrap()["error"]
+        )),
+        (Err(error), Some(_)) => differences.push(format!("does not load: {error}")),
+    }
+    plan.close().unwrap();
+    if let Ok(log) = &plan.outcome {
+        let closed = case.event("closed");
+        let ours = json!({"recovery_point": log.recovery_point});
+        differences.extend(
+            closed
+                .into_iter()
+                .flat_map(|kafka| compare_answer(kafka, &ours)),
+        );
+        if case.config["run_deletes"].as_bool().unwrap_or(true) {
+            plan.unlink_deleted();
+        }
+    }
+    (plan, differences)
+}
+
+/// The files after, in place.
+#[test]
+fn recover_as_kafka() {
+    run_all("recover", LISTED, |case, folder| {
+        let _ = std::fs::remove_file(folder.join(CLEAN_SHUTDOWN));
+        let (plan, mut differences) = load(case, folder);
+        let before = super::tree(folder);
+        assert_eq!(before, super::tree(folder), "planning changes nothing");
+        plan.apply(&Disk::default()).unwrap();
+        differences.extend(case.compare_tree(folder));
+        differences
+    });
+}
