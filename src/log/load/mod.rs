@@ -597,7 +597,7 @@ impl Loader<'_> {
                     request.log_start_offset
                 );
                 let all: Vec<Offset> = self.segments.keys().copied().collect();
-                self.delete_segments(producers, &all, &reason)?;
+                self.delete_segments(&all, &reason)?;
                 self.epochs.clear();
                 self.note_epochs();
                 producers.truncate_fully_and_start_at(request.log_start_offset)?;
@@ -639,7 +639,8 @@ impl Loader<'_> {
             if truncated > 0 {
                 let rest: Vec<Offset> = left.collect();
                 let reason = format!("segment {base} before it was cut");
-                self.delete_segments(producers, &rest, &reason)?;
+                self.delete_segments(&rest, &reason)?;
+                self.delete_snapshots(producers, &rest)?;
                 break;
             }
         }
@@ -659,13 +660,8 @@ impl Loader<'_> {
         segment.truncate_to(&mut lock(&self.folder), base_offset)
     }
 
-    /// Renames segments' files to `.deleted`, with their snapshots.
-    fn delete_segments(
-        &mut self,
-        producers: &mut ProducerStateManager,
-        bases: &[Offset],
-        reason: &str,
-    ) -> Result<()> {
+    /// Renames segments' files to `.deleted`.
+    fn delete_segments(&mut self, bases: &[Offset], reason: &str) -> Result<()> {
         for base in bases {
             let Some(mut segment) = self.segments.remove(base) else {
                 continue;
@@ -681,9 +677,10 @@ impl Loader<'_> {
                 self.deleted.push(segment.name(kind));
             }
         }
-        self.delete_snapshots(producers, bases)
+        Ok(())
     }
 
+    /// Renames segments' snapshots to `.deleted`.
     fn delete_snapshots(
         &mut self,
         producers: &mut ProducerStateManager,
