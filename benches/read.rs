@@ -11,6 +11,8 @@
 //! | plain | `view` through the plain decoder: what the fast one buys |
 //! | view x2, binary x2 | two threads (wall time only) |
 //!
+//! `LEGS=limit,view` in the environment runs only these.
+//!
 //! The figure is the time on the processor from `/proc`, which a busy machine disturbs less than wall time; the first
 //! column is wall time.
 
@@ -80,6 +82,8 @@ fn range(folder: &Path) -> PartitionRange {
         start_position: 0,
         next_base_offset: bases.get(i + 1).copied(),
         aborted: Arc::default(),
+        start_offset: bases[i],
+        end: None,
     });
     PartitionRange {
         segments: segments.collect(),
@@ -204,6 +208,11 @@ fn on_processor() -> u64 {
         .unwrap_or_default()
 }
 
+/// Whether a leg is among those named in the environment's `LEGS` (a comma list); all are where it is not set.
+fn chosen(leg: &str) -> bool {
+    std::env::var("LEGS").map_or(true, |legs| legs.split(',').any(|name| name == leg))
+}
+
 fn compare(name: &str, ranges: &[PartitionRange]) {
     type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
     let legs: Vec<Leg<'_>> = vec![
@@ -221,6 +230,10 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
             Box::new(|| read_in_two(ranges, Layout::Binary)),
         ),
     ];
+    let legs: Vec<Leg<'_>> = legs
+        .into_iter()
+        .filter(|(name, _)| chosen(name))
+        .collect();
     let mut times = vec![Vec::new(); legs.len()];
     let mut records = 0;
     for round in 0..=ROUNDS {

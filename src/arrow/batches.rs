@@ -200,6 +200,7 @@ impl BatchReader {
                 base_offset: segment.base_offset,
                 next_base_offset: segment.next_base_offset,
                 is_active: segment.is_active,
+                end: segment.end.map(|cut| cut.position),
             };
             let cursor = BatchCursor::new(bounds, segment.start_position);
             let range = PartitionRange {

@@ -1,7 +1,7 @@
 //! Planned ranges as a stream of record batches.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -13,18 +13,20 @@ use super::pool::region_buffer;
 use super::schema::Layout;
 use crate::error::{Error, Result};
 use crate::io::region::Region;
+use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::range::PartitionRange;
 use crate::log::reader::LogReader;
 use crate::records::chunk::Source;
 use crate::segment::reader::{Metrics, ReadOptions};
 use crate::segment::source::Copying;
 
-/// Finished batches that wait for the consumer, per task.
-const QUEUE: usize = 2;
-/// A task of a parallel read is at least this large, unless there is no more.
-const MIN_TASK_BYTES: u64 = 1 << 20;
-/// And not much larger than this, so that the threads end together.
-const MAX_TASK_BYTES: u64 = 64 << 20;
+/// Finished batches of a piece that wait for the consumer; a thread that has more of them waits itself.
+const QUEUE: usize = 4;
+/// Pieces under way for each thread: one that it reads, and one that waits for it or for the consumer. What is read
+/// ahead of the consumer is bounded by this, however many pieces there are.
+const UNDER_WAY: usize = 2;
+/// About how much of a log a thread reads at a time: a batch's worth, within these bounds.
+const PIECE_BYTES: std::ops::RangeInclusive<u64> = 512 << 10..=8 << 20;
 
 /// Reads ranges in order on the calling thread.
 #[derive(Debug)]
@@ -70,6 +72,12 @@ impl RecordReader {
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(self.columns.schema())
+    }
+
+    /// Will read other ranges, in the memory it has; counts begin anew.
+    fn restart(&mut self, ranges: Vec<PartitionRange>) {
+        self.log.restart(ranges);
+        self.rows = 0;
     }
 
     /// What was done so far.
@@ -184,16 +192,21 @@ impl RecordReader {
     }
 }
 
-/// Reads ranges with several threads, giving batches in the same order as one would.
+/// Reads ranges with several threads, giving batches in the same order as one would; they end where pieces do.
 #[derive(Debug)]
 pub struct ParallelReader {
     schema: SchemaRef,
-    tasks: VecDeque<Receiver<Step>>,
+    /// Not handed out yet.
+    pieces: Pieces,
+    /// `None` when all is handed out, or nothing more will be.
+    hand_out: Option<Sender<Task>>,
+    /// Handed out, in order.
+    under_way: VecDeque<Receiver<Step>>,
     threads: Vec<JoinHandle<()>>,
     metrics: Arc<Mutex<(Metrics, u64)>>,
 }
 
-/// What a thread tells of a task: a batch, `None` when it is done, or what was wrong with it.
+/// What a thread tells of a piece: a batch, `None` when it is done, or what was wrong with it.
 type Step = Result<Option<RecordBatch>>;
 type Task = (Vec<PartitionRange>, SyncSender<Step>);
 
@@ -209,29 +222,31 @@ impl ParallelReader {
         columns: &ColumnOptions,
     ) -> Result<Self> {
         let schema = RecordReader::try_new(Vec::new(), options, columns.clone())?.schema();
-        let mut queue: VecDeque<Task> = VecDeque::new();
-        let mut tasks = VecDeque::new();
-        for ranges in tasks_of(ranges, threads) {
-            let (sender, receiver) = sync_channel(QUEUE);
-            queue.push_back((ranges, sender));
-            tasks.push_back(receiver);
-        }
-        let workers = threads.min(queue.len());
-        let queue = Arc::new(Mutex::new(queue));
+        let size = (columns.batch_bytes as u64).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        let total = ranges
+            .iter()
+            .map(PartitionRange::bytes)
+            .fold(0, u64::saturating_add);
+        let most = usize::try_from(total / size).unwrap_or(usize::MAX);
         let metrics = Arc::new(Mutex::new((Metrics::default(), 0)));
+        let (hand_out, tasks) = channel();
+        let tasks = Arc::new(Mutex::new(tasks));
+        let workers = threads.min(most.saturating_add(1));
         let mut handles = Vec::with_capacity(workers);
         for _ in 0..workers {
-            let (queue, columns, metrics) =
-                (Arc::clone(&queue), columns.clone(), Arc::clone(&metrics));
+            let (tasks, columns, metrics) =
+                (Arc::clone(&tasks), columns.clone(), Arc::clone(&metrics));
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
-                .spawn(move || work(&queue, options, &columns, &metrics))
+                .spawn(move || work(&tasks, options, columns, &metrics))
                 .map_err(Error::io("thread"))?;
             handles.push(handle);
         }
         Ok(Self {
             schema,
-            tasks,
+            pieces: Pieces::new(ranges, size, Uncharted::Walk),
+            hand_out: Some(hand_out),
+            under_way: VecDeque::new(),
             threads: handles,
             metrics,
         })
@@ -243,7 +258,7 @@ impl ParallelReader {
         Arc::clone(&self.schema)
     }
 
-    /// What was done so far, by tasks that ended.
+    /// What was done so far, by pieces that ended.
     #[must_use]
     pub fn metrics(&self) -> (Metrics, u64) {
         *self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
@@ -254,34 +269,59 @@ impl ParallelReader {
     /// # Errors
     /// What reading finds; nothing comes behind it.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(task) = self.tasks.front() {
-            match task.recv() {
+        loop {
+            self.hand_out();
+            let Some(piece) = self.under_way.front() else {
+                return Ok(None);
+            };
+            match piece.recv() {
                 Ok(Ok(Some(batch))) => return Ok(Some(batch)),
                 Ok(Ok(None)) => {
-                    self.tasks.pop_front();
+                    self.under_way.pop_front();
                 }
                 Ok(Err(error)) => {
-                    self.tasks.clear();
+                    self.stop();
                     return Err(error);
                 }
                 // Never a quiet end: without it rows would be missing.
                 Err(_) => {
-                    self.tasks.clear();
+                    self.stop();
                     return Err(Error::Io {
                         path: "kafkalog-reader".into(),
-                        source: std::io::Error::other("a reading thread ended before its task"),
+                        source: std::io::Error::other("a reading thread ended before its piece"),
                     });
                 }
             }
         }
-        Ok(None)
+    }
+
+    /// Keeps the threads busy.
+    fn hand_out(&mut self) {
+        let most = self.threads.len().saturating_mul(UNDER_WAY);
+        while self.under_way.len() < most
+            && let Some(hand_out) = &self.hand_out
+        {
+            let Some(piece) = self.pieces.next() else {
+                self.hand_out = None;
+                return;
+            };
+            let (sender, receiver) = sync_channel(QUEUE);
+            // Where no thread is left to take it, its receiver tells.
+            drop(hand_out.send((piece, sender)));
+            self.under_way.push_back(receiver);
+        }
+    }
+
+    /// Hands nothing out any more; no send succeeds either, so the threads end.
+    fn stop(&mut self) {
+        self.hand_out = None;
+        self.under_way.clear();
     }
 }
 
 impl Drop for ParallelReader {
     fn drop(&mut self) {
-        // Without receivers every send fails, and the threads end.
-        self.tasks.clear();
+        self.stop();
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }
@@ -289,24 +329,25 @@ impl Drop for ParallelReader {
 }
 
 fn work(
-    queue: &Mutex<VecDeque<Task>>,
+    tasks: &Mutex<Receiver<Task>>,
     options: ReadOptions,
-    columns: &ColumnOptions,
+    columns: ColumnOptions,
     metrics: &Mutex<(Metrics, u64)>,
 ) {
+    // One reader for all pieces: its memory is worth more than a piece's decoding.
+    let mut reader = RecordReader::try_new(Vec::new(), options, columns);
     loop {
-        let task = queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        let Some((ranges, sender)) = task else { return };
-        let mut reader = match RecordReader::try_new(ranges, options, columns.clone()) {
+        let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((ranges, sender)) = task else { return };
+        let reader = match &mut reader {
             Ok(reader) => reader,
             Err(error) => {
+                let error = Error::InvalidArgument(error.to_string());
                 drop(sender.send(Err(error)));
                 return;
             }
         };
+        reader.restart(ranges);
         loop {
             let step = reader.next_batch();
             let (failed, ended) = (step.is_err(), matches!(step, Ok(None)));
@@ -318,7 +359,6 @@ fn work(
             }
             if sender.send(step).is_err() || failed {
                 // The consumer is gone, or will not read on behind an error.
-                queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 return;
             }
             if ended {
@@ -326,45 +366,4 @@ fn work(
             }
         }
     }
-}
-
-/// Cuts ranges at segments into tasks of about the same size.
-fn tasks_of(ranges: Vec<PartitionRange>, threads: usize) -> Vec<Vec<PartitionRange>> {
-    let total = ranges
-        .iter()
-        .map(PartitionRange::bytes)
-        .fold(0, u64::saturating_add);
-    let share = total
-        .checked_div((threads as u64).saturating_mul(4))
-        .unwrap_or(total);
-    let size = share.clamp(MIN_TASK_BYTES, MAX_TASK_BYTES);
-    let mut tasks = Vec::new();
-    let mut task: Vec<PartitionRange> = Vec::new();
-    let mut bytes = 0u64;
-    for range in ranges {
-        let mut piece = PartitionRange {
-            segments: Vec::new(),
-            ..range.clone()
-        };
-        for segment in range.segments {
-            bytes = bytes.saturating_add(segment.size.saturating_sub(segment.start_position));
-            piece.segments.push(segment);
-            if bytes >= size {
-                let rest = PartitionRange {
-                    segments: Vec::new(),
-                    ..piece.clone()
-                };
-                task.push(std::mem::replace(&mut piece, rest));
-                tasks.push(std::mem::take(&mut task));
-                bytes = 0;
-            }
-        }
-        if !piece.segments.is_empty() {
-            task.push(piece);
-        }
-    }
-    if !task.is_empty() {
-        tasks.push(task);
-    }
-    tasks
 }

@@ -85,6 +85,19 @@ pub enum Crc {
     Castagnoli(u32),
 }
 
+/// CRC-32C of bytes at hand. In pieces ([`Crc`]) it is `crc32c`'s work; whole, folding with wide carry-less multiplication
+/// is two to three times as quick on processors that have it, and the tests hold one against the other.
+#[inline]
+fn castagnoli(bytes: &[u8]) -> u32 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a 32-bit checksum, in the word that every width of it comes in"
+    )]
+    {
+        crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    }
+}
+
 impl Crc {
     /// Takes the next bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
@@ -418,7 +431,7 @@ impl BatchHeader {
         if self.is_legacy() {
             crc32fast::hash(bytes)
         } else {
-            crc32c::crc32c(bytes)
+            castagnoli(bytes)
         }
     }
 

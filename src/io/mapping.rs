@@ -66,16 +66,6 @@ impl Mapping {
         }
     }
 
-    /// Fills the page table for `from..to` in one call, which costs a fraction of a fault for every few pages
-    /// (`MADV_POPULATE_READ`, Linux 5.14). A hint; where it is refused the pages come by faults.
-    pub fn populate(&self, from: usize, to: usize) {
-        #[cfg(target_os = "linux")]
-        if let Some(map) = &self.map {
-            let to = to.min(map.len());
-            let _ = map.advise_range(memmap2::Advice::PopulateRead, from, to.saturating_sub(from));
-        }
-    }
-
     /// Says that the map will be read here and there. A hint; refusal does not matter.
     pub fn advise_random(&self) {
         #[cfg(unix)]

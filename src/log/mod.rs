@@ -11,6 +11,7 @@
 //! | [`load`] | a partition folder loaded as a broker does, as a plan |
 //! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
+//! | [`pieces`] | ranges cut for readers side by side |
 //! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
 //! | [`producer_state`] | producers: sequences, epochs, transactions, snapshots |
 //! | [`range`] | the plan as plain values |
@@ -26,6 +27,7 @@ mod listing;
 mod live;
 pub mod load;
 pub mod partition;
+pub mod pieces;
 pub mod plan;
 pub mod producer_state;
 pub mod range;

@@ -594,6 +594,8 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
             start_position: log.start_position(n, start_offset)?,
             next_base_offset: segment.next_base_offset,
             aborted: aborted.iter().filter(reaches_in).copied().collect(),
+            start_offset: segment.base_offset,
+            end: None,
         });
     }
     let TopicPartition { topic, partition } = log.name().topic_partition.clone();

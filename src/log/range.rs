@@ -6,9 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::segment::filter::{AbortedRange, TimestampBounds};
-use crate::types::Offset;
+use crate::types::{Offset, Position};
 
-/// One `.log` file, as it was at planning.
+/// Where one reader ends and the next begins inside a segment: the start of a batch of magic 2, which the log confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Where the batch begins in the file.
+    pub position: Position,
+    /// Its base offset: all before it lie below, none behind it does.
+    pub offset: Offset,
+}
+
+/// One `.log` file, or a piece of it, as it was at planning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRange {
     /// Base offset, from the name.
@@ -25,6 +34,25 @@ pub struct SegmentRange {
     pub next_base_offset: Option<Offset>,
     /// Under `read_committed` the aborted transactions that reach into it, sorted; empty otherwise.
     pub aborted: Arc<[AbortedRange]>,
+    /// Offsets below belong to another piece: the base offset, or the offset of the cut it begins at.
+    pub start_offset: Offset,
+    /// Where the next piece begins; `None` reads to the end.
+    pub end: Option<Cut>,
+}
+
+impl SegmentRange {
+    /// Bytes that may have to be read.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let end = self.end.map_or(self.size, |cut| cut.position);
+        end.saturating_sub(self.start_position)
+    }
+
+    /// The offset that all of it lie below, if one is known.
+    #[must_use]
+    pub fn ceiling(&self) -> Option<Offset> {
+        self.end.map(|cut| cut.offset).or(self.next_base_offset)
+    }
 }
 
 /// Consecutive segments of one partition, and which offsets of them count.
@@ -52,7 +80,7 @@ impl PartitionRange {
     pub fn bytes(&self) -> u64 {
         self.segments
             .iter()
-            .map(|s| s.size.saturating_sub(s.start_position))
+            .map(SegmentRange::bytes)
             .fold(0, u64::saturating_add)
     }
 }

@@ -18,8 +18,8 @@ use crate::io::region::Region;
 use crate::log::range::{PartitionRange, SegmentRange};
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{RecordFilter, TimestampBounds};
-use crate::segment::reader::{ReadOptions, SegmentReader, Workspace};
-use crate::segment::source::{Access, Copying, SegmentSource};
+use crate::segment::reader::{Metrics, ReadOptions, SegmentReader, Workspace};
+use crate::segment::source::{Access, Copying, SegmentSource, Windows};
 use crate::types::Offset;
 
 /// Where the records of a chunk are from.
@@ -41,6 +41,8 @@ pub struct LogReader {
     /// Which of the segments to come are read by copy.
     pub copying: Copying,
     open: Option<SegmentReader>,
+    /// The source that was read last: the next range is often a piece of the same file.
+    last: Option<SegmentSource>,
     context: Context,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,
@@ -61,6 +63,7 @@ impl LogReader {
             options,
             copying,
             open: None,
+            last: None,
             context: Context {
                 topic: Arc::clone(&empty),
                 partition: 0,
@@ -71,6 +74,18 @@ impl LogReader {
             timestamps: TimestampBounds::default(),
             work: Workspace::default(),
         }
+    }
+
+    /// Will read other ranges, in the memory it has; counts begin anew.
+    pub fn restart(&mut self, ranges: Vec<PartitionRange>) {
+        self.ranges = ranges.into();
+        if let Some(reader) = self.open.take() {
+            self.last = Some(reader.into_source());
+        }
+        self.floor = Offset::MIN;
+        self.work.chunk.clear();
+        self.work.arena.clear();
+        self.work.metrics = Metrics::default();
     }
 
     /// Where the chunk's records are from.
@@ -95,7 +110,7 @@ impl LogReader {
                     Ok(false) => {
                         let behind = reader.next_offset().min(self.ceiling);
                         self.floor = self.floor.max(behind);
-                        self.open = None;
+                        self.last = self.open.take().map(SegmentReader::into_source);
                     }
                     Err(e) => {
                         self.open = None;
@@ -142,21 +157,18 @@ impl LogReader {
             }
             let segment = range.segments.remove(0);
             self.floor = self.floor.max(range.start_offset);
-            if segment
-                .next_base_offset
-                .is_some_and(|next| next <= self.floor)
-            {
+            if segment.ceiling().is_some_and(|next| next <= self.floor) {
                 continue;
             }
             let end = range.end_offset.unwrap_or(Offset::MAX);
-            let planned = open_planned(&range.folder, &segment, self.copying)?;
+            let planned = open_planned(&range.folder, &segment, self.copying, &mut self.last)?;
             let (segment, source, ceiling) = if let Some(source) = planned {
                 (segment, source, Offset::MAX)
             } else if let Some((found, source)) =
                 replacement(&range.folder, &segment, self.floor, self.copying)?
             {
-                self.floor = self.floor.max(segment.base_offset);
-                let ceiling = segment.next_base_offset.unwrap_or(Offset::MAX);
+                self.floor = self.floor.max(segment.start_offset);
+                let ceiling = segment.ceiling().unwrap_or(Offset::MAX);
                 (found, source, ceiling)
             } else {
                 let lost = &mut self.work.metrics.segments_lost;
@@ -183,6 +195,7 @@ impl LogReader {
                 base_offset: segment.base_offset,
                 next_base_offset: segment.next_base_offset,
                 is_active: segment.is_active,
+                end: segment.end.map(|cut| cut.position),
             };
             self.work.metrics.segments = self.work.metrics.segments.saturating_add(1);
             self.open = Some(SegmentReader::new(
@@ -199,14 +212,21 @@ impl LogReader {
     }
 }
 
-fn open(folder: &Path, segment: &SegmentRange, copying: Copying) -> Result<SegmentSource> {
+/// Opens a file in the memory of the last one; the last one itself is given back where it is the same.
+fn open(
+    folder: &Path,
+    segment: &SegmentRange,
+    copying: Copying,
+    last: &mut Option<SegmentSource>,
+) -> Result<SegmentSource> {
     let copied = segment.is_active || copying == Copying::Always;
-    SegmentSource::open(
-        &folder.join(&segment.file_name),
-        segment.size,
-        copied,
-        Access::Records,
-    )
+    let path = folder.join(&segment.file_name);
+    let windows = match last.take() {
+        Some(same) if same.is_same(&path, segment.size, copied) => return Ok(same),
+        Some(other) => other.into_windows(),
+        None => Windows::default(),
+    };
+    SegmentSource::open_with(&path, segment.size, copied, Access::Records, windows)
 }
 
 fn is_gone(error: &Error) -> bool {
@@ -218,8 +238,9 @@ fn open_planned(
     folder: &Path,
     segment: &SegmentRange,
     copying: Copying,
+    last: &mut Option<SegmentSource>,
 ) -> Result<Option<SegmentSource>> {
-    let source = match open(folder, segment, copying) {
+    let source = match open(folder, segment, copying, last) {
         Ok(source) => source,
         Err(e) if is_gone(&e) => return Ok(None),
         Err(e) => return Err(e),
@@ -252,12 +273,12 @@ fn replacement(
                 file_name: name.clone(),
                 ..segment.clone()
             };
-            if let Some(source) = open_planned(&folder, &renamed, copying)? {
+            if let Some(source) = open_planned(&folder, &renamed, copying, &mut None)? {
                 return Ok(Some((segment.clone(), source)));
             }
         }
     }
-    let wanted = segment.base_offset.max(floor);
+    let wanted = segment.start_offset.max(floor);
     let stand_in = |logs: &[_]| {
         let found = stand_in(folder, logs, wanted, copying)?;
         // Transactions stay as they were planned.
@@ -299,8 +320,10 @@ fn stand_in(
         start_position: 0,
         next_base_offset,
         aborted: Arc::default(),
+        start_offset: *base,
+        end: None,
     };
-    let source = open(folder, &found, copying)?;
+    let source = open(folder, &found, copying, &mut None)?;
     Ok(Some((found, source)))
 }
 

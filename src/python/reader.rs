@@ -16,11 +16,22 @@ use crate::arrow::columns::ColumnOptions;
 use crate::arrow::reader::{ParallelReader, RecordReader};
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
-use crate::log::range::{PartitionRange, SegmentRange};
+use crate::log::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::segment::reader::{Metrics, ReadOptions};
 
-type SegmentTuple = (i64, String, u64, bool, u64, Option<i64>, Vec<i64>);
+type SegmentTuple = (
+    i64,
+    String,
+    u64,
+    bool,
+    u64,
+    Option<i64>,
+    Vec<i64>,
+    i64,
+    Option<u64>,
+    Option<i64>,
+);
 /// A [`PartitionRange`] as Python holds and pickles it.
 pub(super) type RangeTuple = (
     String,
@@ -38,7 +49,18 @@ pub(super) fn range_from(
     (folder, topic, partition, start_offset, end_offset, segments, min, max): RangeTuple,
 ) -> PartitionRange {
     let segments = segments.into_iter().map(
-        |(base_offset, file_name, size, is_active, start_position, next_base_offset, aborted)| {
+        |(
+            base_offset,
+            file_name,
+            size,
+            is_active,
+            start_position,
+            next_base_offset,
+            aborted,
+            start_offset,
+            end_position,
+            end_offset,
+        )| {
             SegmentRange {
                 base_offset,
                 file_name,
@@ -47,6 +69,10 @@ pub(super) fn range_from(
                 start_position,
                 next_base_offset,
                 aborted: aborted_from(&aborted),
+                start_offset,
+                end: end_position
+                    .zip(end_offset)
+                    .map(|(position, offset)| Cut { position, offset }),
             }
         },
     );
@@ -84,6 +110,9 @@ pub(super) fn range_to(range: PartitionRange) -> RangeTuple {
             s.start_position,
             s.next_base_offset,
             s.aborted.iter().flat_map(numbers).collect(),
+            s.start_offset,
+            s.end.map(|cut| cut.position),
+            s.end.map(|cut| cut.offset),
         )
     });
     (

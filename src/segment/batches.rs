@@ -32,6 +32,8 @@ pub struct Bounds {
     pub next_base_offset: Option<Offset>,
     /// The partition's last segment.
     pub is_active: bool,
+    /// Where another reader goes on: the start of a batch.
+    pub end: Option<Position>,
 }
 
 /// Walks the batches of one segment.
@@ -89,7 +91,15 @@ impl BatchCursor {
         if self.ended || position >= source.len() {
             return Ok(None);
         }
-        match self.read(source, position) {
+        let next = self.read(source, position);
+        if self.bounds.end.is_some_and(|end| position >= end) {
+            self.ended = true;
+            // The batch there is another reader's, but only here is it seen beside the one before it.
+            return next
+                .and_then(|_| self.stop(position))
+                .map_err(|e| e.shift(position).at(source.path()));
+        }
+        match next {
             Ok(Some(header)) => {
                 self.position = position.saturating_add(header.size as u64);
                 self.floor_before = self.floor;
@@ -136,6 +146,19 @@ impl BatchCursor {
         };
         self.hold_against_neighbours(&header)?;
         Ok(Some(header))
+    }
+
+    /// The end of a piece of the segment: a batch has to begin there.
+    #[cold]
+    fn stop(&self, position: Position) -> Result<Option<(Position, BatchHeader)>> {
+        match self.bounds.end {
+            Some(end) if position > end => {
+                let expected = format!("a batch that begins at {end}, where it was planned to end");
+                let found = format!("one that reaches over it to {position}");
+                Err(Error::corrupt("batch", 0, expected, found))
+            }
+            _ => Ok(None),
+        }
     }
 
     #[inline]

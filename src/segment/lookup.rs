@@ -9,6 +9,7 @@
 //!
 //! Sources: `LogSegment.translateOffset`, `LogSegment.findOffsetByTimestamp`, `FileRecords.searchForTimestamp`.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use super::LogSegment;
@@ -46,7 +47,7 @@ pub struct Found {
 /// A segment opened for lookups.
 #[derive(Debug)]
 pub struct SegmentLookup<'a> {
-    segment: &'a LogSegment,
+    segment: Cow<'a, LogSegment>,
     source: SegmentSource,
     decompressor: Decompressor,
     /// Opened at the first need; `None` where there is none to open.
@@ -59,10 +60,22 @@ impl<'a> SegmentLookup<'a> {
     /// # Errors
     /// As [`SegmentSource::open`].
     pub fn open(segment: &'a LogSegment) -> Result<Self> {
+        Self::over(Cow::Borrowed(segment))
+    }
+
+    /// As [`SegmentLookup::open`], for whoever has to keep it.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub fn open_owned(segment: LogSegment) -> Result<SegmentLookup<'static>> {
+        SegmentLookup::over(Cow::Owned(segment))
+    }
+
+    fn over(segment: Cow<'a, LogSegment>) -> Result<Self> {
         Ok(Self {
-            segment,
             // By copy: a few headers and one batch are read, for which a map costs more than it saves.
             source: SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?,
+            segment,
             decompressor: Decompressor::new(),
             offset_index: OnceCell::new(),
         })
@@ -76,7 +89,7 @@ impl<'a> SegmentLookup<'a> {
         if target <= self.segment.base_offset {
             return Ok(0);
         }
-        let segment = self.segment;
+        let segment = &self.segment;
         let index = self.offset_index.get_or_init(|| segment.offset_index());
         let Some((index, floor)) = index
             .as_ref()
@@ -94,6 +107,58 @@ impl<'a> SegmentLookup<'a> {
             }
         }
         Ok(0)
+    }
+
+    /// A batch of magic 2 at or behind `position` at which the segment may be cut in two: where it begins, and its base
+    /// offset. Of the index where it has an entry there and the log confirms it; else, where `walks` is given, found from
+    /// header to header from that batch on.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn cut_at(
+        &mut self,
+        position: Position,
+        walks: Option<Position>,
+    ) -> Result<Option<(Position, Offset)>> {
+        let segment = &self.segment;
+        let index = self.offset_index.get_or_init(|| segment.offset_index());
+        let entries: Vec<(Position, Offset)> = index
+            .iter()
+            .flat_map(|index| index.from_position(position).take(ENTRIES_TRIED))
+            .filter_map(|entry| Some((u64::try_from(entry.position).ok()?, entry.offset)))
+            .collect();
+        for (position, offset) in entries {
+            if let Some(base_offset) = self.confirms_cut(position, offset)? {
+                return Ok(Some((position, base_offset)));
+            }
+        }
+        let Some(start) = walks else { return Ok(None) };
+        let mut cursor = BatchCursor::new(self.segment.bounds(), start);
+        // What is wrong with a header is told by whoever reads it.
+        while let Ok(Some((at, header))) = cursor.next(&mut self.source) {
+            if at >= position && !header.is_legacy() {
+                return Ok(Some((at, header.base_offset)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The base offset of a healthy batch of magic 2 at `position` that ends at or below `offset` and that the batch behind
+    /// does not contradict: the base offset is not under the checksum.
+    fn confirms_cut(&mut self, position: Position, offset: Offset) -> Result<Option<Offset>> {
+        let Some(header) = self.header_at(position)? else {
+            return Ok(None);
+        };
+        if header.is_legacy() || header.last_offset() > offset || header.size > MAX_CONFIRMED {
+            return Ok(None);
+        }
+        let batch = self.source.bytes(position, header.size)?;
+        if header.ensure_valid(batch).is_err() {
+            return Ok(None);
+        }
+        let mut cursor = BatchCursor::new(self.segment.bounds(), position);
+        let follows = cursor.next(&mut self.source).is_ok() && cursor.next(&mut self.source).is_ok();
+        Ok(follows.then_some(header.base_offset))
     }
 
     /// Whether a healthy batch begins at `position`, at or below `target`.

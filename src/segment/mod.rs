@@ -100,6 +100,7 @@ impl LogSegment {
             base_offset: self.base_offset,
             next_base_offset: self.next_base_offset,
             is_active: self.is_active,
+            end: None,
         }
     }
 

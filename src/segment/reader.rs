@@ -150,14 +150,15 @@ impl SegmentReader {
     /// Reads `source` from the batch at `position`; offsets outside `from..to`, and batches that the filter is against
     /// as a whole, are left out.
     #[must_use]
-    pub const fn new(
-        source: SegmentSource,
+    pub fn new(
+        mut source: SegmentSource,
         bounds: Bounds,
         position: Position,
         wanted: (Offset, Offset),
         options: ReadOptions,
         filter: RecordFilter,
     ) -> Self {
+        source.stop_at(bounds.end);
         Self {
             is_mapped: !source.is_copied(),
             source,
@@ -171,6 +172,12 @@ impl SegmentReader {
             current: None,
             ended: false,
         }
+    }
+
+    /// The segment's bytes, for another piece of it or, as memory, for another segment.
+    #[must_use]
+    pub fn into_source(self) -> SegmentSource {
+        self.source
     }
 
     /// The offset behind the last batch that was looked at, or the segment's base.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::io::file::read_into;
 use crate::io::mapping::Mapping;
 use crate::io::region::Region;
@@ -39,8 +40,8 @@ pub enum Access {
 /// Windows that are remembered because something still points into them.
 const RETIRED: usize = 2;
 
-/// How much of a map's page table is filled at once.
-const POPULATE: u64 = 2048 << 10;
+/// A window that an unusually large batch made larger than this is not remembered.
+const MAX_RETIRED: usize = 2 << 20;
 
 impl Access {
     const fn window(self) -> usize {
@@ -63,19 +64,42 @@ pub struct SegmentSource {
     start: Position,
     /// Up to here the region's bytes can be had without further ado.
     ready: Position,
+    /// Windows do not reach behind this of their own accord.
+    end: Position,
     origin: Origin,
+    windows: Windows,
 }
 
 #[derive(Debug)]
 enum Origin {
-    /// The page table is filled up to `ready`.
-    Mapped(Arc<Mapping>),
-    Copied {
-        file: File,
-        access: Access,
-        /// Former windows that something pointed into when they were replaced; their memory may be free by now.
-        retired: Vec<Region>,
-    },
+    Mapped,
+    Copied { file: File, access: Access },
+}
+
+/// Memory of windows, which outlives a file: a fresh window costs as much as reading half of it does (page faults).
+#[derive(Debug, Default)]
+pub struct Windows {
+    /// Former windows; something may point into them, or nothing any more.
+    retired: Vec<Region>,
+}
+
+impl Windows {
+    /// A window that nothing points into, with what it held.
+    fn take(&mut self) -> Vec<u8> {
+        let free = self.retired.iter().position(Region::is_unique);
+        free.and_then(|at| self.retired.swap_remove(at).into_unique_vec())
+            .unwrap_or_default()
+    }
+
+    fn retire(&mut self, region: Region) {
+        if region.is_mapped() || region.len() > MAX_RETIRED {
+            return;
+        }
+        self.retired.push(region);
+        if self.retired.len() > RETIRED {
+            self.retired.remove(0);
+        }
+    }
 }
 
 impl SegmentSource {
@@ -84,6 +108,20 @@ impl SegmentSource {
     /// # Errors
     /// `Io` where it cannot be opened or mapped; `CorruptRecord` for a file longer than Kafka's positions reach.
     pub fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<Self> {
+        Self::open_with(path, size, copied, access, Windows::default())
+    }
+
+    /// As [`SegmentSource::open`], in memory that served another file before.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub fn open_with(
+        path: &Path,
+        size: u64,
+        copied: bool,
+        access: Access,
+        windows: Windows,
+    ) -> Result<Self> {
         if size > MAX_SEGMENT_SIZE {
             let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
@@ -91,11 +129,7 @@ impl SegmentSource {
         let file = File::open(path).map_err(Error::io(path))?;
         let (path, planned) = (path.to_path_buf(), size);
         if copied {
-            let origin = Origin::Copied {
-                file,
-                access,
-                retired: Vec::new(),
-            };
+            let origin = Origin::Copied { file, access };
             let region = Region::heap(Vec::new());
             return Ok(Self {
                 path,
@@ -104,31 +138,50 @@ impl SegmentSource {
                 region,
                 start: 0,
                 ready: 0,
+                end: size,
                 origin,
+                windows,
             });
         }
         let map = Arc::new(Mapping::open(&file, &path, size)?);
         let region = Region::mapped(Arc::clone(&map));
         let len = region.len() as u64;
-        let ready = match access {
-            Access::Records => {
-                map.advise_sequential();
-                0
-            }
-            Access::Headers => {
-                map.advise_random();
-                len
-            }
-        };
+        match access {
+            Access::Records => map.advise_sequential(),
+            Access::Headers => map.advise_random(),
+        }
         Ok(Self {
             path,
             planned,
             len,
             region,
             start: 0,
-            ready,
-            origin: Origin::Mapped(map),
+            ready: len,
+            end: len,
+            origin: Origin::Mapped,
+            windows,
         })
+    }
+
+    /// Whether this is `path`, opened for as much and in the same way.
+    #[must_use]
+    pub fn is_same(&self, path: &Path, size: u64, copied: bool) -> bool {
+        self.planned == size && self.is_copied() == copied && self.path == path
+    }
+
+    /// The memory, for the next file.
+    #[must_use]
+    pub fn into_windows(mut self) -> Windows {
+        let last = std::mem::replace(&mut self.region, Region::heap(Vec::new()));
+        self.windows.retire(last);
+        self.windows
+    }
+
+    /// Nothing behind `position` will be asked for, but perhaps the header of the batch that begins there.
+    pub fn stop_at(&mut self, position: Option<Position>) {
+        self.end = position.map_or(self.planned, |position| {
+            position.saturating_add(RECORD_BATCH_OVERHEAD as u64)
+        });
     }
 
     /// The file.
@@ -178,17 +231,9 @@ impl SegmentSource {
 
     #[cold]
     fn make_ready(&mut self, position: Position, wanted: usize) -> Result<()> {
-        match &self.origin {
-            Origin::Mapped(map) => {
-                let place = |position: Position| usize::try_from(position).unwrap_or(usize::MAX);
-                let to = position
-                    .saturating_add(wanted as u64)
-                    .saturating_add(POPULATE)
-                    .min(self.len);
-                map.populate(place(self.ready.max(position)), place(to));
-                self.ready = to.max(self.ready);
-                Ok(())
-            }
+        match self.origin {
+            // All there is was ready from the beginning.
+            Origin::Mapped => Ok(()),
             Origin::Copied { .. } => self.refill(position, wanted),
         }
     }
@@ -206,26 +251,14 @@ impl SegmentSource {
 
     fn refill(&mut self, position: Position, wanted: usize) -> Result<()> {
         let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let Origin::Copied {
-            file,
-            access,
-            retired,
-        } = &mut self.origin
-        else {
+        let Origin::Copied { file, access } = &self.origin else {
             return Ok(());
         };
-        retired.push(std::mem::replace(
-            &mut self.region,
-            Region::heap(Vec::new()),
-        ));
-        let free = retired.iter().position(Region::is_unique);
-        let mut buffer = free
-            .and_then(|at| retired.swap_remove(at).into_unique_vec())
-            .unwrap_or_default();
-        if retired.len() > RETIRED {
-            retired.remove(0);
-        }
-        let len = wanted.max(access.window()).min(left);
+        let last = std::mem::replace(&mut self.region, Region::heap(Vec::new()));
+        self.windows.retire(last);
+        let mut buffer = self.windows.take();
+        let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let len = access.window().min(ahead).max(wanted).min(left);
         read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);

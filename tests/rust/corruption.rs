@@ -122,6 +122,8 @@ impl Bench {
                 start_position: 0,
                 next_base_offset: (!is_active).then(|| seed.next_offset()),
                 aborted: Arc::default(),
+                start_offset: seed.base_offset,
+                end: None,
             }],
         }
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.options import ReadOptions, parse
 from kafkalog.spark.ranges import folder_bounds, plan_ranges
-from kafkalog.spark.split import ScanOptions, Split, cut, default_split_bytes
+from kafkalog.spark.split import ScanOptions, Split, bytes_of, cut, default_split_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +59,7 @@ def splits_of(ranges: list[_Range], options: ReadOptions, slots: int) -> list[Sp
         In the order of the ranges.
     """
     ranges = [each for each in ranges if each[5]]
-    total = sum(segment[2] - segment[4] for each in ranges for segment in each[5])
+    total = sum(bytes_of(segment) for each in ranges for segment in each[5])
     size = options.split_bytes or default_split_bytes(total, slots)
     if options.min_partitions is not None:
         size = max(min(size, -(-total // options.min_partitions)), 1)

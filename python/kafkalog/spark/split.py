@@ -47,7 +47,7 @@ class Split:
     @property
     def bytes(self) -> int:
         """Bytes of log that may have to be read."""
-        return sum(_bytes(segment) for each in self.ranges for segment in each[5])
+        return sum(bytes_of(segment) for each in self.ranges for segment in each[5])
 
     @property
     def segments(self) -> int:
@@ -112,7 +112,7 @@ def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
         head, segments, tail = each[:5], each[5], each[6:]
         taken: list[_Segment] = []
         for segment in segments:
-            size = _bytes(segment)
+            size = bytes_of(segment)
             belongs = (position + size // 2) // split_bytes
             position += size
             if belongs != number:
@@ -131,5 +131,7 @@ def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
     return shares
 
 
-def _bytes(segment: _Segment) -> int:
-    return segment[2] - segment[4]
+def bytes_of(segment: _Segment) -> int:
+    """Bytes of a segment, or of a piece of one, that may have to be read."""
+    size, start, end = segment[2], segment[4], segment[8]
+    return (size if end is None else end) - start
