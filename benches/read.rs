@@ -230,10 +230,7 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
             Box::new(|| read_in_two(ranges, Layout::Binary)),
         ),
     ];
-    let legs: Vec<Leg<'_>> = legs
-        .into_iter()
-        .filter(|(name, _)| chosen(name))
-        .collect();
+    let legs: Vec<Leg<'_>> = legs.into_iter().filter(|(name, _)| chosen(name)).collect();
     let mut times = vec![Vec::new(); legs.len()];
     let mut records = 0;
     for round in 0..=ROUNDS {

@@ -77,6 +77,7 @@ impl RecordReader {
     /// Will read other ranges, in the memory it has; counts begin anew.
     fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.log.restart(ranges);
+        self.failed = None;
         self.rows = 0;
     }
 
@@ -227,7 +228,8 @@ impl ParallelReader {
             .iter()
             .map(PartitionRange::bytes)
             .fold(0, u64::saturating_add);
-        let most = usize::try_from(total / size).unwrap_or(usize::MAX);
+        let most =
+            usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
         let metrics = Arc::new(Mutex::new((Metrics::default(), 0)));
         let (hand_out, tasks) = channel();
         let tasks = Arc::new(Mutex::new(tasks));
@@ -334,19 +336,14 @@ fn work(
     columns: ColumnOptions,
     metrics: &Mutex<(Metrics, u64)>,
 ) {
-    // One reader for all pieces: its memory is worth more than a piece's decoding.
-    let mut reader = RecordReader::try_new(Vec::new(), options, columns);
+    // One reader for all pieces, as fresh memory costs as much as decoding does. Its options were tried before; should it
+    // fail all the same, the consumer finds nobody at the other end and says so.
+    let Ok(mut reader) = RecordReader::try_new(Vec::new(), options, columns) else {
+        return;
+    };
     loop {
         let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((ranges, sender)) = task else { return };
-        let reader = match &mut reader {
-            Ok(reader) => reader,
-            Err(error) => {
-                let error = Error::InvalidArgument(error.to_string());
-                drop(sender.send(Err(error)));
-                return;
-            }
-        };
         reader.restart(ranges);
         loop {
             let step = reader.next_batch();

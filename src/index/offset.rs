@@ -159,18 +159,13 @@ impl OffsetIndex {
     }
 
     /// The entries whose positions are not below `position`.
-    pub fn from_position(
-        &self,
-        position: u64,
-    ) -> impl Iterator<Item = OffsetPosition> + use<'_> {
+    pub fn from_position(&self, position: u64) -> impl Iterator<Item = OffsetPosition> + use<'_> {
         let slots = self.slots.written();
-        let below =
-            |slot: &[u8; OFFSET_ENTRY_SIZE]| i64::from(self::position(*slot)) < i64::try_from(position).unwrap_or(i64::MAX);
+        let below = |slot: &[u8; OFFSET_ENTRY_SIZE]| {
+            i64::from(self::position(*slot)) < i64::try_from(position).unwrap_or(i64::MAX)
+        };
         let first = slots.partition_point(below);
-        slots
-            .iter()
-            .skip(first)
-            .map(|&slot| self.decode(slot))
+        slots.iter().skip(first).map(|&slot| self.decode(slot))
     }
 
     const fn before_all(&self) -> OffsetPosition {

@@ -5,7 +5,7 @@
 //! reading. Whoever reads the pieces one after the other gets what the ranges give.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::log::range::{Cut, PartitionRange, SegmentRange};
@@ -44,7 +44,7 @@ impl Pieces {
     }
 
     /// Where to cut a segment, at or behind `position`, if there is such a place before what is left is small.
-    fn cut(&mut self, folder: &PathBuf, segment: &SegmentRange, position: u64) -> Option<Cut> {
+    fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
             let lookup = SegmentLookup::open_owned(listed(folder, segment)).ok()?;
@@ -55,7 +55,8 @@ impl Pieces {
         // Trouble with a file is told by whoever reads it.
         let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;
         let end = segment.end.map_or(segment.size, |cut| cut.position);
-        let is_between = segment.start_offset < offset && segment.ceiling().is_none_or(|c| offset < c);
+        let is_between =
+            segment.start_offset < offset && segment.ceiling().is_none_or(|c| offset < c);
         let left = end.saturating_sub(position);
         (is_between && left >= self.size / 4).then_some(Cut { position, offset })
     }
@@ -117,9 +118,9 @@ impl Iterator for Pieces {
 }
 
 /// The segment as its folder's lister would have given it.
-fn listed(folder: &PathBuf, range: &SegmentRange) -> LogSegment {
+fn listed(folder: &Path, range: &SegmentRange) -> LogSegment {
     let mut segment = LogSegment::named(
-        Arc::from(folder.as_path()),
+        Arc::from(folder),
         range.file_name.clone(),
         range.base_offset,
         range.size,

@@ -44,6 +44,8 @@ pub struct LogReader {
     /// The source that was read last: the next range is often a piece of the same file.
     last: Option<SegmentSource>,
     context: Context,
+    /// What was wrong behind the chunk's records.
+    failed: Option<Error>,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,
     /// The open segment gives nothing at or above this.
@@ -69,6 +71,7 @@ impl LogReader {
                 partition: 0,
                 segment: empty,
             },
+            failed: None,
             floor: Offset::MIN,
             ceiling: Offset::MAX,
             timestamps: TimestampBounds::default(),
@@ -82,6 +85,7 @@ impl LogReader {
         if let Some(reader) = self.open.take() {
             self.last = Some(reader.into_source());
         }
+        self.failed = None;
         self.floor = Offset::MIN;
         self.work.chunk.clear();
         self.work.arena.clear();
@@ -98,8 +102,11 @@ impl LogReader {
     /// them were outside the bounds of time.
     ///
     /// # Errors
-    /// What reading finds. Reading does not go on behind an error.
+    /// What reading finds, behind the records before it. Reading does not go on behind an error.
     pub fn fill(&mut self) -> Result<bool> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         loop {
             if let Some(reader) = &mut self.open {
                 match reader.fill(&mut self.work) {
@@ -115,7 +122,11 @@ impl LogReader {
                     Err(e) => {
                         self.open = None;
                         self.ranges.clear();
-                        return Err(e);
+                        if self.work.chunk.is_empty() {
+                            return Err(e);
+                        }
+                        self.failed = Some(e);
+                        return Ok(true);
                     }
                 }
             }

@@ -156,7 +156,7 @@ impl Request {
 /// Whatever gives record batches.
 enum Batches {
     One(Box<RecordReader>),
-    Many(ParallelReader),
+    Many(Box<ParallelReader>),
     Headers(Box<BatchReader>),
 }
 
@@ -172,7 +172,8 @@ impl Batches {
                 columns,
                 threads,
             } if threads > 1 => {
-                Self::Many(ParallelReader::try_new(ranges, threads, options, &columns)?)
+                let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
+                Self::Many(Box::new(reader))
             }
             Request::Records {
                 ranges,

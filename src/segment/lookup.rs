@@ -157,7 +157,8 @@ impl<'a> SegmentLookup<'a> {
             return Ok(None);
         }
         let mut cursor = BatchCursor::new(self.segment.bounds(), position);
-        let follows = cursor.next(&mut self.source).is_ok() && cursor.next(&mut self.source).is_ok();
+        let follows =
+            cursor.next(&mut self.source).is_ok() && cursor.next(&mut self.source).is_ok();
         Ok(follows.then_some(header.base_offset))
     }
 

@@ -9,6 +9,7 @@
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
+//! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -30,4 +31,5 @@ mod corruption;
 mod layers;
 mod log_cases;
 mod lookups;
+mod pieces;
 mod plans;

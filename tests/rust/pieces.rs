@@ -1,0 +1,324 @@
+//! Ranges cut into pieces, against the same ranges whole: the same rows, the same fault at the same place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMillisecondType};
+use kafkalog::arrow::columns::ColumnOptions;
+use kafkalog::arrow::reader::{ParallelReader, RecordReader};
+use kafkalog::arrow::schema::{Column, Layout};
+use kafkalog::log::pieces::{Pieces, Uncharted};
+use kafkalog::log::plan::{Ending, PlanOptions, Starting, plan};
+use kafkalog::log::range::PartitionRange;
+use kafkalog::segment::reader::ReadOptions;
+
+use crate::common::{Chance, Head, batch, put_varint, root};
+use crate::lookups::cases;
+
+/// Segment, batch position, offset, timestamp, key and value of each row; then what went wrong.
+type Told = (Vec<Row>, Option<String>);
+type Row = (Arc<str>, i64, i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
+
+fn read(reader: &mut RecordReader, told: &mut Told) {
+    loop {
+        match reader.next_batch() {
+            Ok(Some(batch)) => {
+                let (segment, key, value) = (
+                    batch.column(0).as_string::<i32>(),
+                    batch.column(4).as_binary::<i32>(),
+                    batch.column(5).as_binary::<i32>(),
+                );
+                let position = batch.column(1).as_primitive::<Int64Type>();
+                let offset = batch.column(2).as_primitive::<Int64Type>();
+                let timestamp = batch.column(3).as_primitive::<TimestampMillisecondType>();
+                for i in 0..batch.num_rows() {
+                    told.0.push((
+                        segment.value(i).into(),
+                        position.value(i),
+                        offset.value(i),
+                        timestamp.value(i),
+                        key.iter().nth(i).flatten().map(<[u8]>::to_vec),
+                        value.iter().nth(i).flatten().map(<[u8]>::to_vec),
+                    ));
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                told.1 = Some(error.to_string());
+                return;
+            }
+        }
+    }
+}
+
+/// Each range by a reader of its own, up to the first fault.
+fn told<'a>(parts: impl IntoIterator<Item = &'a [PartitionRange]>) -> Told {
+    let mut told = Told::default();
+    for ranges in parts {
+        let columns = ColumnOptions {
+            columns: vec![
+                Column::Segment,
+                Column::BatchPosition,
+                Column::Offset,
+                Column::Timestamp,
+                Column::Key,
+                Column::Value,
+            ],
+            layout: Layout::Binary,
+            batch_rows: 64,
+            ..ColumnOptions::default()
+        };
+        let options = ReadOptions {
+            include_control: true,
+            ..ReadOptions::default()
+        };
+        let mut reader = RecordReader::try_new(ranges.to_vec(), options, columns).unwrap();
+        read(&mut reader, &mut told);
+        if told.1.is_some() {
+            break;
+        }
+    }
+    told
+}
+
+fn cut(ranges: &[PartitionRange], size: u64, uncharted: Uncharted) -> Vec<Vec<PartitionRange>> {
+    Pieces::new(ranges.to_vec(), size, uncharted).collect()
+}
+
+/// How many segments begin in their middle.
+fn inside(pieces: &[Vec<PartitionRange>]) -> usize {
+    let segments = pieces.iter().flatten().flat_map(|range| &range.segments);
+    segments.filter(|s| s.start_position > 0).count()
+}
+
+fn check(name: &Path, ranges: &[PartitionRange]) -> usize {
+    let whole = told([ranges]);
+    let mut cuts = 0;
+    for (size, uncharted) in [
+        (1, Uncharted::Walk),
+        (900, Uncharted::Keep),
+        (5000, Uncharted::Walk),
+        (70_000, Uncharted::Keep),
+    ] {
+        let pieces = cut(ranges, size, uncharted);
+        let bytes =
+            |ranges: &[PartitionRange]| ranges.iter().map(PartitionRange::bytes).sum::<u64>();
+        // Pieces behind the end that was asked for are left out.
+        assert!(pieces.iter().map(|piece| bytes(piece)).sum::<u64>() <= bytes(ranges));
+        let parts = told(pieces.iter().map(Vec::as_slice));
+        assert_eq!(parts.1, whole.1, "{}: pieces of {size}", name.display());
+        assert!(
+            parts.0 == whole.0,
+            "{}: pieces of {size} give {} rows, the whole {}",
+            name.display(),
+            parts.0.len(),
+            whole.0.len()
+        );
+        cuts += inside(&pieces);
+    }
+    cuts
+}
+
+#[test]
+fn pieces_give_what_the_whole_gives() {
+    let (mut cuts, mut chance) = (0, Chance(3));
+    for case in cases() {
+        let paths = [case.folder.clone()];
+        let options = PlanOptions {
+            starting_offsets: Starting::Oldest,
+            ..PlanOptions::default()
+        };
+        let whole = plan(&paths, &options).unwrap();
+        cuts += check(&case.folder, &whole);
+        let offsets: Vec<i64> = told([&whole[..]]).0.iter().map(|row| row.2).collect();
+        if offsets.is_empty() {
+            continue;
+        }
+        for _ in 0..3 {
+            let (from, to) = (*chance.pick(&offsets), *chance.pick(&offsets));
+            let options = PlanOptions {
+                starting_offsets: Starting::Offset(from.min(to)),
+                ending_offsets: Ending::Offset(from.max(to)),
+                ..PlanOptions::default()
+            };
+            check(&case.folder, &plan(&paths, &options).unwrap());
+        }
+    }
+    assert!(cuts > 1000, "{cuts}");
+}
+
+/// A partition of several segments with their indexes, copied, so that it can be damaged.
+fn copy() -> (tempfile::TempDir, PathBuf) {
+    let case = cases()
+        .into_iter()
+        .filter(|case| case.folder.to_string_lossy().contains("v2-"))
+        .max_by_key(|case| {
+            let files = fs::read_dir(&case.folder).unwrap();
+            files
+                .map(|e| e.unwrap().metadata().unwrap().len())
+                .sum::<u64>()
+        })
+        .unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join(case.folder.file_name().unwrap());
+    fs::create_dir(&folder).unwrap();
+    for entry in fs::read_dir(&case.folder).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    (scratch, folder)
+}
+
+/// Wherever a byte of a header changes, pieces find what the whole finds.
+#[test]
+fn damage_is_found_in_pieces_too() {
+    let (_scratch, folder) = copy();
+    let logs = crate::common::files(&folder, ".log");
+    let mut chance = Chance(11);
+    let mut found = 0;
+    for round in 0..200 {
+        let log = chance.pick(&logs);
+        let data = fs::read(log).unwrap();
+        if data.is_empty() {
+            continue;
+        }
+        let mut position = 0;
+        let mut starts = Vec::new();
+        while let Some(length) = data.get(position + 8..position + 12) {
+            starts.push(position);
+            position += 12 + u32::from_be_bytes(length.try_into().unwrap()) as usize;
+        }
+        let mut damaged = data.clone();
+        let at = *chance.pick(&starts) + chance.below(24);
+        damaged[at] ^= 1 << chance.below(8);
+        fs::write(log, damaged).unwrap();
+        let ranges = plan(std::slice::from_ref(&folder), &PlanOptions::default());
+        if let Ok(ranges) = ranges {
+            let whole = told([&ranges[..]]);
+            found += usize::from(whole.1.is_some());
+            for (size, uncharted) in [(1, Uncharted::Keep), (3000, Uncharted::Walk)] {
+                let pieces = cut(&ranges, size, uncharted);
+                let parts = told(pieces.iter().map(Vec::as_slice));
+                assert_eq!(parts.1, whole.1, "round {round}: {} at {at}", log.display());
+                assert!(parts.0 == whole.0, "round {round}");
+            }
+        }
+        fs::write(log, data).unwrap();
+    }
+    assert!(found > 50, "{found}");
+}
+
+/// Three segments of two megabytes in batches of some 200 records, without indexes.
+fn long_log(folder: &Path) -> Vec<PathBuf> {
+    let mut offset = 0i64;
+    let mut paths = Vec::new();
+    for _ in 0..3 {
+        let path = folder.join(format!("{offset:020}.log"));
+        let mut log = Vec::new();
+        while log.len() < 2 << 20 {
+            let mut records = Vec::new();
+            for i in 0..200i64 {
+                let mut body = vec![0];
+                put_varint(&mut body, i);
+                put_varint(&mut body, i);
+                put_varint(&mut body, -1);
+                let value = format!("value {}", offset + i).repeat(4);
+                put_varint(&mut body, i64::try_from(value.len()).unwrap());
+                body.extend(value.bytes());
+                put_varint(&mut body, 0);
+                put_varint(&mut records, i64::try_from(body.len()).unwrap());
+                records.append(&mut body);
+            }
+            let head = Head {
+                base_offset: offset,
+                attributes: 0,
+                last_offset_delta: 199,
+                base_timestamp: offset,
+                max_timestamp: offset + 199,
+                count: 200,
+            };
+            log.extend(batch(head, &records));
+            offset += 200;
+        }
+        fs::write(&path, log).unwrap();
+        paths.push(path);
+    }
+    paths
+}
+
+fn in_parallel(
+    ranges: &[PartitionRange],
+    threads: usize,
+    stop_after: usize,
+) -> (Vec<i64>, Option<String>) {
+    let columns = ColumnOptions {
+        columns: vec![Column::Offset, Column::Value],
+        // Small batches make small pieces.
+        batch_bytes: 64 << 10,
+        ..ColumnOptions::default()
+    };
+    let mut reader =
+        ParallelReader::try_new(ranges.to_vec(), threads, ReadOptions::default(), &columns)
+            .unwrap();
+    let mut offsets = Vec::new();
+    for _ in 0..stop_after {
+        match reader.next_batch() {
+            Ok(Some(batch)) => {
+                offsets.extend(batch.column(0).as_primitive::<Int64Type>().values());
+            }
+            Ok(None) => break,
+            Err(error) => return (offsets, Some(error.to_string())),
+        }
+    }
+    (offsets, None)
+}
+
+#[test]
+fn threads_keep_the_order() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("t-0");
+    fs::create_dir(&folder).unwrap();
+    let logs = long_log(&folder);
+    let ranges = plan(std::slice::from_ref(&folder), &PlanOptions::default()).unwrap();
+    assert!(inside(&cut(&ranges, 512 << 10, Uncharted::Walk)) > 6);
+    let (all, _) = in_parallel(&ranges, 1, usize::MAX);
+    assert!(all.iter().copied().eq(0..i64::try_from(all.len()).unwrap()) && all.len() > 90_000);
+    for threads in [2, 3, 8] {
+        assert!(
+            in_parallel(&ranges, threads, usize::MAX) == (all.clone(), None),
+            "{threads}"
+        );
+        // Whoever stops early waits for nobody.
+        assert!(in_parallel(&ranges, threads, 3).0.len() < all.len());
+    }
+    let mut data = fs::read(&logs[1]).unwrap();
+    let middle = data.len() / 2;
+    data[middle] ^= 1;
+    fs::write(&logs[1], data).unwrap();
+    let one = in_parallel(&ranges, 1, usize::MAX);
+    assert!(one.1.is_some() && one.0.len() < all.len());
+    for threads in [2, 8] {
+        assert!(
+            in_parallel(&ranges, threads, usize::MAX) == one,
+            "{threads}"
+        );
+    }
+}
+
+#[test]
+fn small_segments_share_a_piece() {
+    let folder = root().join("tests/golden");
+    let options = PlanOptions::default();
+    let paths: Vec<PathBuf> = cases()
+        .iter()
+        .map(|case| case.folder.clone())
+        .take(3)
+        .collect();
+    for path in paths {
+        assert!(path.starts_with(&folder));
+        let ranges = plan(&[path], &options).unwrap();
+        assert!(cut(&ranges, u64::MAX, Uncharted::Keep).len() <= 1);
+    }
+}
