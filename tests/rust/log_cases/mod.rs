@@ -23,6 +23,8 @@ use sha2::{Digest, Sha256};
 
 use crate::common;
 
+mod index_ops;
+
 /// The clock at the start of a case that does not say.
 const NOW_MS: i64 = 1_700_000_000_000;
 

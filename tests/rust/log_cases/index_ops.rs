@@ -1,0 +1,284 @@
+//! `OffsetIndex` and `TimeIndex`, operation for operation: answers, the object's state and the file's length after each,
+//! the file's bytes at the end.
+
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use kafkalog::error::{Error, Refusal, Result};
+use kafkalog::format::entry::{OffsetPosition, TimestampOffset};
+use kafkalog::index::writable::offset::WritableOffsetIndex;
+use kafkalog::index::writable::time::WritableTimeIndex;
+use kafkalog::io::disk::Disk;
+use serde_json::{Value, json};
+
+use super::{Case, Listed, run_all};
+
+/// From which operation on Kafka's own object is broken, and why. What it answers from there on are exceptions out of
+/// that state, and its file holds bytes in wrong places.
+const BROKEN: &[(&str, u64, &str)] = &[
+    (
+        "offset-resize",
+        13,
+        "a resize below the entries: Kafka cuts the file, then throws, and its entries reach beyond the file; here it is \
+         refused and nothing changes",
+    ),
+    (
+        "time-order",
+        12,
+        "an offset that does not fit: Kafka has written the timestamp by then and goes on four bytes off; here nothing is \
+         written and the next append is in its place",
+    ),
+    (
+        "time-resize",
+        8,
+        "a resize below the entries: Kafka cuts the file, then throws, and the next append overwrites the first entry; \
+         here it is refused and nothing changes",
+    ),
+];
+
+enum Index {
+    Offset(WritableOffsetIndex),
+    Time(WritableTimeIndex),
+}
+
+/// The same call on either index.
+macro_rules! on {
+    ($index:expr, $it:ident => $call:expr) => {
+        match $index {
+            Index::Offset($it) => $call,
+            Index::Time($it) => $call,
+        }
+    };
+}
+
+fn of_offset(entry: OffsetPosition) -> Value {
+    json!({"offset": entry.offset, "position": entry.position})
+}
+
+fn of_time(entry: TimestampOffset) -> Value {
+    json!({"timestamp": entry.timestamp, "offset": entry.offset})
+}
+
+fn number<T: TryFrom<i64>>(value: &Value) -> T {
+    let number = value.as_i64().unwrap_or_else(|| panic!("{value}"));
+    T::try_from(number).unwrap_or_else(|_| panic!("{value}"))
+}
+
+/// A number of entries or bytes; a negative one is too many.
+fn count(value: &Value) -> usize {
+    usize::try_from(value.as_i64().unwrap()).unwrap_or(usize::MAX)
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.map(byte).collect()
+}
+
+impl Index {
+    fn open(time: bool, path: &Path, base: i64, size: usize, writable: bool) -> Result<Self> {
+        let disk = Disk::default();
+        Ok(match (time, writable) {
+            (false, true) => Self::Offset(WritableOffsetIndex::open(&disk, path, base, size)?),
+            (false, false) => Self::Offset(WritableOffsetIndex::open_read_only(path, base, size)?),
+            (true, true) => Self::Time(WritableTimeIndex::open(&disk, path, base, size)?),
+            (true, false) => Self::Time(WritableTimeIndex::open_read_only(path, base, size)?),
+        })
+    }
+
+    fn state(&self) -> Value {
+        let mut state = on!(self, it => json!({
+            "entries": it.entries(), "max_entries": it.max_entries(), "length": it.length(),
+            "size_in_bytes": it.size_in_bytes(), "is_full": it.is_full(),
+        }));
+        match self {
+            Self::Offset(it) => state["last_offset"] = json!(it.last_offset()),
+            Self::Time(it) => state["last_entry"] = of_time(it.last_entry()),
+        }
+        state
+    }
+
+    fn step(&mut self, op: &Value) -> Result<Option<Value>> {
+        let size = || count(&op["size"]);
+        let offset = || number::<i64>(&op["offset"]);
+        Ok(Some(match op["op"].as_str().unwrap() {
+            "append" => {
+                match self {
+                    Self::Offset(it) => it.append(offset(), number(&op["position"]))?,
+                    Self::Time(it) => {
+                        let skip = op["skip_full_check"].as_bool().unwrap_or(false);
+                        it.maybe_append(number(&op["timestamp"]), offset(), skip)?;
+                    }
+                }
+                return Ok(None);
+            }
+            "lookup" => match self {
+                Self::Offset(it) => of_offset(it.lookup(number(&op["target"]))?),
+                Self::Time(it) => of_time(it.lookup(number(&op["target"]))?),
+            },
+            "entry" => match self {
+                Self::Offset(it) => of_offset(it.entry(count(&op["n"]))?),
+                Self::Time(it) => of_time(it.entry(count(&op["n"]))?),
+            },
+            "upper_bound" => {
+                let Self::Offset(it) = self else {
+                    panic!("{op}")
+                };
+                let position = number(&op["position"]);
+                let from = OffsetPosition {
+                    offset: offset(),
+                    position,
+                };
+                it.fetch_upper_bound(from, number(&op["fetch_size"]))?
+                    .map_or(Value::Null, of_offset)
+            }
+            "resize" => json!(on!(self, it => it.resize(size()))?),
+            "sanity_check" => {
+                on!(self, it => it.sanity_check())?;
+                json!("ok")
+            }
+            "can_append_offset" => json!(on!(self, it => it.can_append_offset(offset()))),
+            "relative_offset" => json!(on!(self, it => it.relative_offset(offset()))?),
+            "delete" => json!(on!(self, it => it.delete_if_exists())?),
+            other => {
+                match other {
+                    "truncate_to" => on!(self, it => it.truncate_to(offset()))?,
+                    "truncate" => on!(self, it => it.truncate())?,
+                    "reset" => on!(self, it => it.reset())?,
+                    "trim" => on!(self, it => it.trim_to_valid_size())?,
+                    "flush" => on!(self, it => it.flush())?,
+                    "close" => on!(self, it => it.close())?,
+                    "close_handler" => on!(self, it => it.close_handler()),
+                    _ => panic!("{op}"),
+                }
+                return Ok(None);
+            }
+        }))
+    }
+}
+
+/// Whether an error of ours is Kafka's. Exceptions out of a closed object, or out of its buffer, are crashes of its own: any
+/// error of ours will do.
+fn is_same(kafka: &Value, ours: &Error) -> bool {
+    let class = kafka["class"].as_str().unwrap().rsplit('.').next().unwrap();
+    match class {
+        "NullPointerException" | "BufferOverflowException" | "IndexOutOfBoundsException" => true,
+        "IllegalArgumentException" => {
+            ours.refusal() == Some(Refusal::IndexFull) || matches!(ours, Error::InvalidArgument(_))
+        }
+        "InvalidOffsetException" => ours.refusal() == Some(Refusal::OffsetsOutOfOrder),
+        "IllegalStateException" => ours.refusal() == Some(Refusal::TimestampsOutOfOrder),
+        "IndexOffsetOverflowException" => ours.refusal() == Some(Refusal::SegmentOffsetOverflow),
+        "CorruptIndexException" => matches!(ours, Error::CorruptIndex(_)),
+        _ => false,
+    }
+}
+
+/// The file's length, -1 where there is none.
+fn file_size(path: &Path) -> i64 {
+    fs::metadata(path).map_or(-1, |file| i64::try_from(file.len()).unwrap())
+}
+
+/// How every operation's outcome differs from Kafka's, with the operation's number.
+fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
+    let path: PathBuf = folder.join(case.config["file"].as_str().unwrap());
+    let is_time = case.config["index"] == "time";
+    let mut base: i64 = number(&case.config["base_offset"]);
+    let mut size = case.config["max_index_size"].as_i64().unwrap_or(0);
+    let mut index: Option<Index> = None;
+    let mut found = Vec::new();
+    assert_eq!(case.input.len(), case.result.len());
+    for (op, kafka) in case.input.iter().zip(&case.result) {
+        let i = kafka["i"].as_u64().unwrap();
+        let mut differ = |what: &str, kafka: &dyn Display, ours: &dyn Display| {
+            found.push((i, format!("{i} {op}: {what}: Kafka {kafka}, here {ours}")));
+        };
+        let edited = || {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+        };
+        let outcome = match (op["op"].as_str().unwrap(), &mut index) {
+            ("open", slot) => {
+                base = op["base_offset"].as_i64().unwrap_or(base);
+                size = op["max_index_size"].as_i64().unwrap_or(size);
+                let writable = op["writable"].as_bool().unwrap_or(true);
+                // A size below 0 stands for one that is not given; of a new file it is as useless as 0.
+                let size = usize::try_from(size).unwrap_or(0);
+                *slot = None;
+                Index::open(is_time, &path, base, size, writable).map(|opened| {
+                    *slot = Some(opened);
+                    None
+                })
+            }
+            ("file_write", _) => {
+                let at = op["at"].as_u64().unwrap_or(0);
+                let bytes = bytes_of(op["hex"].as_str().unwrap());
+                let file = edited().unwrap();
+                std::os::unix::fs::FileExt::write_all_at(&file, &bytes, at).unwrap();
+                Ok(None)
+            }
+            ("file_length", _) => {
+                edited()
+                    .unwrap()
+                    .set_len(op["length"].as_u64().unwrap())
+                    .unwrap();
+                Ok(None)
+            }
+            (_, None) => {
+                if kafka["skipped"] != "not open" {
+                    differ("index", kafka, &"not open");
+                }
+                Ok(None)
+            }
+            (_, Some(index)) => index.step(op),
+        };
+        match (&outcome, kafka.get("error")) {
+            (Ok(result), None) => {
+                let expected = kafka.get("result");
+                if expected != result.as_ref() {
+                    let expected = expected.unwrap_or(&Value::Null);
+                    differ("result", expected, result.as_ref().unwrap_or(&Value::Null));
+                }
+            }
+            (Err(ours), Some(error)) if is_same(error, ours) => {}
+            (Err(ours), Some(error)) => differ("error", error, ours),
+            (Err(ours), None) => differ("error", &"none", ours),
+            (Ok(_), Some(error)) => differ("error", error, &"none"),
+        }
+        let length = file_size(&path);
+        if kafka["file_size"] != length {
+            differ("file size", &kafka["file_size"], &length);
+        }
+        let state = index.as_ref().map(Index::state);
+        if kafka.get("state") != state.as_ref() {
+            differ("state", &kafka["state"], &state.unwrap_or_default());
+        }
+    }
+    drop(index);
+    let end = u64::try_from(case.input.len()).unwrap();
+    found.extend(
+        case.compare_tree(folder)
+            .into_iter()
+            .map(|line| (end, line)),
+    );
+    found
+}
+
+#[test]
+fn index_ops() {
+    let listed: Vec<(&str, &str)> = BROKEN.iter().map(|&(name, _, why)| (name, why)).collect();
+    let listed: Listed = listed.leak();
+    run_all("index-ops", listed, |case, folder| {
+        let mut found = differences(case, folder);
+        if let Some((_, from, _)) = BROKEN.iter().find(|(name, ..)| *name == case.name) {
+            // A listed case is as Kafka has it up to where Kafka's object breaks.
+            let early: Vec<_> = found.iter().filter(|(i, _)| i < from).collect();
+            assert!(early.is_empty(), "{}: {early:?}", case.name);
+        }
+        found.drain(..).map(|(_, line)| line).collect()
+    });
+}
