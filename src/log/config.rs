@@ -7,6 +7,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::compress::Codec;
 use crate::error::{Error, Result};
 use crate::types::{Compression, TimestampMs, TimestampType};
 
@@ -57,6 +58,10 @@ impl BrokerCompression {
 
 /// A topic's settings. What is not set has Kafka's default.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "Kafka's settings are what they are"
+)]
 pub struct LogConfig {
     /// `segment.bytes`: the most a `.log` may hold. Kafka's bound of 1 MiB holds for [`LogConfig::set`]; its tests
     /// go below by `internal.segment.bytes`, which is taken here too.
@@ -477,6 +482,20 @@ impl LogConfig {
             Compression::Lz4 => Some(self.compression_lz4_level),
             Compression::Zstd => Some(self.compression_zstd_level),
             Compression::None | Compression::Snappy => None,
+        }
+    }
+
+    /// The codec every batch is stored with; `None` where the producer's is kept.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a level the codec does not have.
+    pub fn codec(&self) -> Result<Option<Codec>> {
+        match self.compression_type {
+            BrokerCompression::Producer => Ok(None),
+            BrokerCompression::Fixed(codec) => match self.compression_level(codec) {
+                Some(level) => Codec::with_level(codec, level).map(Some),
+                None => Ok(Some(Codec::new(codec))),
+            },
         }
     }
 

@@ -17,6 +17,7 @@
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
 //! | [`transactions`] | which were aborted, and up to where all are decided |
+//! | [`write`] | a partition log open for writing |
 
 pub mod bounds;
 pub mod config;
@@ -33,3 +34,4 @@ pub mod producer_state;
 pub mod range;
 pub mod reader;
 pub mod transactions;
+pub mod write;

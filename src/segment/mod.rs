@@ -2,12 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `lazy_index` | index files opened when first looked at |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
 //! | [`transactions`] | where transactions begin and end |
+//! | [`writer`] | a segment that is appended to |
 //! | [`statistics`] | what the headers of a segment add up to |
 
 use std::path::{Path, PathBuf};
@@ -23,11 +25,13 @@ use crate::types::{Offset, TimestampMs};
 
 pub mod batches;
 pub mod filter;
+mod lazy_index;
 pub mod lookup;
 pub mod reader;
 pub mod source;
 pub mod statistics;
 pub mod transactions;
+pub mod writer;
 
 use batches::Bounds;
 use source::{Access, SegmentSource};

@@ -1,0 +1,224 @@
+//! A partition log open for writing (`UnifiedLog` over `LocalLog`).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`append`] | as a leader, which gives offsets, or as a follower, which keeps them |
+//! | [`checks`] | what is asked of batches before they are appended |
+//! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
+//! | `open` | out of what loading found |
+//! | `rebuild` | producer state out of the batches behind a snapshot |
+//! | `roll` | the next segment; bringing things to the disk |
+//! | [`segments`] | the active segment, and what is known of the others |
+//! | `truncate` | cutting the log, and files that wait to be removed |
+//!
+//! # Clocks
+//! Every call that needs the time is told it: replays and tests bring their own.
+//!
+//! # Failures
+//! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After an error of the disk the log takes
+//! nothing more ([`Refusal::Failed`]): what the failed call wrote is taken back as far as the disk lets us, nothing else is
+//! written, and the folder is what recovery makes the last acknowledged append of. Everything is written in the order
+//! data, index entries, epochs and snapshots; there is nothing in it that recovery could take for a record that is not
+//! whole.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Refusal, Result};
+use crate::io::appender::SyncPolicy;
+use crate::io::disk::Disk;
+use crate::log::config::LogConfig;
+use crate::log::epochs::LeaderEpochs;
+use crate::log::producer_state::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
+use crate::records::validate::LeaderValidator;
+use crate::types::{Offset, TimestampMs};
+
+pub mod append;
+pub mod checks;
+mod offsets;
+mod open;
+mod rebuild;
+mod roll;
+pub mod segments;
+mod truncate;
+
+pub use append::{AppendInfo, LeaderAppend};
+pub use segments::SegmentInfo;
+use segments::Segments;
+
+/// How a log is opened and kept.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The topic's settings.
+    pub config: LogConfig,
+    /// When appends are brought to the disk; [`WriteOptions::new`] takes `flush.messages` and `flush.ms`.
+    pub sync: SyncPolicy,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration_ms: i64,
+    /// The way to the file system.
+    pub disk: Disk,
+    /// Where the chance of `segment.jitter.ms` begins.
+    pub seed: u64,
+}
+
+impl WriteOptions {
+    /// These settings, synced as they say.
+    #[must_use]
+    pub fn new(config: LogConfig) -> Self {
+        let sync = SyncPolicy::Every {
+            records: config.flush_messages,
+            ms: config.flush_ms,
+        };
+        Self {
+            config,
+            sync,
+            producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+            disk: Disk::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// What loading found: where the log begins and ends, its segments, and the state beside them.
+#[derive(Debug)]
+pub struct LoadedLog {
+    /// The first offset that may be read.
+    pub log_start_offset: Offset,
+    /// The first offset that may not be on the disk.
+    pub recovery_point: Offset,
+    /// The next offset to be written.
+    pub log_end_offset: Offset,
+    /// Base offsets of all segments, in order; the last one is the active one.
+    pub segments: Vec<Offset>,
+    /// Leader epochs, cut to the log.
+    pub epochs: LeaderEpochs,
+    /// Producers at the log end.
+    pub producers: ProducerStateManager,
+}
+
+/// A partition log open for writing.
+#[derive(Debug)]
+pub struct WritableLog {
+    folder: PathBuf,
+    options: WriteOptions,
+    segments: Segments,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    recovery_point: Offset,
+    high_watermark: Offset,
+    first_unstable_offset: Option<Offset>,
+    last_flush_ms: TimestampMs,
+    epochs: LeaderEpochs,
+    producers: ProducerStateManager,
+    validator: LeaderValidator,
+    deleted: Vec<truncate::Deleted>,
+    /// A roll whose old segments are still to be brought to the disk, up to this offset.
+    flush_after_roll: Option<Offset>,
+    /// What made the log refuse everything.
+    failure: Option<String>,
+}
+
+impl WritableLog {
+    /// The partition folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The topic's settings.
+    #[must_use]
+    pub const fn config(&self) -> &LogConfig {
+        &self.options.config
+    }
+
+    /// The first offset that may be read.
+    #[must_use]
+    pub const fn log_start_offset(&self) -> Offset {
+        self.log_start_offset
+    }
+
+    /// The next offset to be written.
+    #[must_use]
+    pub const fn log_end_offset(&self) -> Offset {
+        self.log_end_offset
+    }
+
+    /// The first offset that may not be on the disk.
+    #[must_use]
+    pub const fn recovery_point(&self) -> Offset {
+        self.recovery_point
+    }
+
+    /// All segments, in order; the last one is the active one.
+    #[must_use]
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.segments.infos()
+    }
+
+    /// The active segment.
+    pub const fn active_segment(&mut self) -> &mut crate::segment::writer::WritableSegment {
+        &mut self.segments.active
+    }
+
+    /// The producers at the log end.
+    #[must_use]
+    pub const fn producers(&self) -> &ProducerStateManager {
+        &self.producers
+    }
+
+    /// The leader epochs.
+    #[must_use]
+    pub const fn epochs(&self) -> &LeaderEpochs {
+        &self.epochs
+    }
+
+    /// Whether an error of the disk has made the log refuse everything.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Refuses if the log has failed.
+    fn check_failed(&self) -> Result<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(why) => Err(Error::refused(
+                Refusal::Failed,
+                format!(
+                    "{}: the log takes nothing more after: {why}",
+                    self.folder.display()
+                ),
+            )),
+        }
+    }
+
+    /// Runs a step that changes files; an error of the disk makes the log refuse everything from then on.
+    fn guarded<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.check_failed()?;
+        let outcome = step(self);
+        if let Err(error @ Error::Io { .. }) = &outcome {
+            self.failure = Some(error.to_string());
+        }
+        outcome
+    }
+
+    /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files cut
+    /// to what is in them. Returns the recovery point: the log end. A failed log is only let go of.
+    ///
+    /// # Errors
+    /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.
+    pub fn close(mut self, now_ms: TimestampMs) -> Result<Offset> {
+        if let Err(error) = self.flush(true, now_ms) {
+            self.crash();
+            return Err(error);
+        }
+        self.producers.take_snapshot(true)?;
+        self.segments.active.close()?;
+        self.options.disk.sync_folder(&self.folder)?;
+        Ok(self.recovery_point)
+    }
+
+    /// Lets go of the files as they are, as a crash does.
+    pub fn crash(self) {
+        self.segments.active.close_handlers();
+    }
+}

@@ -1,0 +1,109 @@
+//! High watermark, log start, leader epochs, the last stable offset.
+
+use super::WritableLog;
+use crate::error::{Error, Result};
+use crate::types::{Offset, TimestampMs};
+
+impl WritableLog {
+    /// The offset below which everything counts as replicated.
+    #[must_use]
+    pub const fn high_watermark(&self) -> Offset {
+        self.high_watermark
+    }
+
+    /// The offset below which every transaction is decided.
+    #[must_use]
+    pub fn last_stable_offset(&self) -> Offset {
+        let unstable = self.first_unstable_offset.unwrap_or(Offset::MAX);
+        unstable.min(self.high_watermark)
+    }
+
+    /// Sets the high watermark, held between log start and log end; returns what it became.
+    ///
+    /// # Errors
+    /// `Refused` for a log that has failed.
+    pub fn update_high_watermark(&mut self, offset: Offset) -> Result<Offset> {
+        self.check_failed()?;
+        self.set_high_watermark(offset.max(self.log_start_offset).min(self.log_end_offset));
+        Ok(self.high_watermark)
+    }
+
+    /// As it is, unbounded.
+    pub(super) fn set_high_watermark(&mut self, offset: Offset) {
+        self.high_watermark = offset;
+        self.producers.on_high_watermark_updated(offset);
+        self.update_first_unstable_offset();
+    }
+
+    /// Keeps the high watermark from lying beyond the log end.
+    pub(super) fn hold_high_watermark(&mut self) {
+        if self.high_watermark >= self.log_end_offset {
+            self.set_high_watermark(self.log_end_offset);
+        }
+    }
+
+    pub(super) fn update_first_unstable_offset(&mut self) {
+        let start = self.log_start_offset;
+        let first = self.producers.first_unstable_offset();
+        self.first_unstable_offset = first.map(|offset| offset.max(start));
+    }
+
+    /// Moves the end of the log; the recovery point follows it down.
+    pub(super) fn set_log_end(&mut self, offset: Offset) {
+        self.log_end_offset = offset;
+        self.recovery_point = self.recovery_point.min(offset);
+    }
+
+    /// Moves the log start up (`DeleteRecords`); returns whether that changed anything. Segments below it stay until
+    /// retention takes them.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` for an offset above the high watermark; `Refused` for a log that has failed; `Io` for the
+    /// epochs' checkpoint.
+    pub fn increment_log_start(&mut self, offset: Offset) -> Result<bool> {
+        self.check_failed()?;
+        if offset > self.high_watermark {
+            return Err(Error::OffsetOutOfRange {
+                path: self.folder.clone(),
+                offset,
+                log_start_offset: self.log_start_offset,
+                log_end_offset: self.high_watermark,
+            });
+        }
+        if offset <= self.log_start_offset {
+            return Ok(false);
+        }
+        self.guarded(|log| {
+            log.log_start_offset = offset;
+            log.recovery_point = log.recovery_point.max(offset);
+            if log.epochs.truncate_from_start(offset) {
+                log.epochs.flush()?;
+            }
+            log.producers.on_log_start_offset_incremented(offset);
+            log.update_first_unstable_offset();
+            Ok(true)
+        })
+    }
+
+    /// Notes that a leader epoch begins at an offset.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for negative ones, `Io`, `Refused` for a log that has failed.
+    pub fn assign_epoch(&mut self, epoch: i32, start_offset: Offset) -> Result<()> {
+        self.guarded(|log| log.epochs.assign(epoch, start_offset).map(drop))
+    }
+
+    /// Forgets producers idle for too long, as a broker does every ten minutes.
+    pub fn remove_expired_producers(&mut self, now_ms: TimestampMs) {
+        self.producers.remove_expired_producers(now_ms);
+    }
+
+    /// Writes a snapshot of the producers at the log end, unless they have not moved since the last one; returns whether
+    /// it did.
+    ///
+    /// # Errors
+    /// `Io`, `Refused` for a log that has failed.
+    pub fn take_producer_snapshot(&mut self) -> Result<bool> {
+        self.guarded(|log| log.producers.take_snapshot(true))
+    }
+}

@@ -1,0 +1,201 @@
+//! The next segment, and bringing things to the disk (`LocalLog.roll`, `LocalLog.flush`).
+
+use super::WritableLog;
+use crate::error::{Error, Refusal, Result};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::appender::SyncPolicy;
+use crate::segment::writer::{
+    SEGMENT_FILES, SegmentSettings, WritableSegment, rename_segment, sync_segment,
+};
+use crate::types::{Offset, TimestampMs};
+
+impl WritableLog {
+    /// Ends the active segment and begins another one at the log end, or at `expected_next_offset` if that is further.
+    /// An empty active segment is replaced. Returns the new base offset.
+    ///
+    /// # Errors
+    /// `Refused` for a base below the active segment's, or of a segment that has something in it; `Io`.
+    pub fn roll(
+        &mut self,
+        expected_next_offset: Option<Offset>,
+        now_ms: TimestampMs,
+    ) -> Result<Offset> {
+        self.guarded(|log| {
+            let base_offset = log.roll_to(expected_next_offset.unwrap_or(0), now_ms)?;
+            log.flush_rolled(now_ms)?;
+            Ok(base_offset)
+        })
+    }
+
+    pub(super) fn roll_to(&mut self, expected: Offset, now_ms: TimestampMs) -> Result<Offset> {
+        let base_offset = expected.max(self.log_end_offset);
+        let active = &self.segments.active;
+        let (active_base, active_size) = (active.base_offset(), active.size());
+        if base_offset == active_base && active_size == 0 {
+            self.replace_active(base_offset, now_ms)?;
+        } else if self.segments.contains(base_offset) || base_offset < active_base {
+            return Err(Error::refused(
+                Refusal::SegmentExists,
+                format!(
+                    "{}: a new segment at {base_offset} beside the active one at {active_base} with {active_size} bytes",
+                    self.folder.display()
+                ),
+            ));
+        } else {
+            // Files of that name belong to nobody.
+            for kind in SEGMENT_FILES {
+                let name = FileName::new(base_offset, kind).to_string();
+                self.options.disk.remove(&self.folder.join(name))?;
+            }
+            self.segments.active.on_become_inactive()?;
+            let next = self.open_segment(base_offset, now_ms)?;
+            let old = std::mem::replace(&mut self.segments.active, next);
+            self.segments.closed.insert(active_base, old.size());
+            old.close_handlers();
+        }
+        self.set_log_end(self.log_end_offset);
+        // The snapshot is to have the segment's offset, so that the segment can be recovered from it alone; the base may
+        // lie ahead of what the producers' state is of.
+        self.producers.update_map_end_offset(base_offset);
+        self.producers
+            .take_snapshot(self.options.sync != SyncPolicy::Never)?;
+        self.hold_high_watermark();
+        self.flush_after_roll = Some(base_offset);
+        Ok(base_offset)
+    }
+
+    /// Puts a new, empty segment in the place of the active one, whose files wait to be removed.
+    pub(super) fn replace_active(
+        &mut self,
+        base_offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let old_base = self.segments.active.base_offset();
+        if base_offset == old_base {
+            // The new files take the names of the old.
+            self.rename_to_deleted(old_base, now_ms)?;
+            self.segments.active = self.open_segment(base_offset, now_ms)?;
+        } else {
+            self.segments.active = self.open_segment(base_offset, now_ms)?;
+            self.rename_to_deleted(old_base, now_ms)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a segment's files names that say they go, and notes when.
+    pub(super) fn rename_to_deleted(
+        &mut self,
+        base_offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let disk = &self.options.disk;
+        let (live, deleted) = (FileState::Live, FileState::Deleted);
+        rename_segment(disk, &self.folder, base_offset, live, deleted)?;
+        for kind in SEGMENT_FILES {
+            self.note_deleted(base_offset, kind, now_ms);
+        }
+        Ok(())
+    }
+
+    pub(super) fn segment_settings(&mut self) -> SegmentSettings {
+        let config = &self.options.config;
+        // SplitMix64: a jitter of its own for every segment.
+        self.options.seed = self.options.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut drawn = self.options.seed;
+        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        settings(config, drawn ^ (drawn >> 31))
+    }
+
+    pub(super) fn open_segment(
+        &mut self,
+        base_offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<WritableSegment> {
+        let settings = self.segment_settings();
+        let disk = &self.options.disk;
+        WritableSegment::open(disk, &self.folder, base_offset, settings, now_ms)
+    }
+
+    /// Brings everything up to the log end to the disk and moves the recovery point there. The active segment is left out
+    /// if it is empty, unless `force_active`.
+    ///
+    /// # Errors
+    /// `Io`, and then the recovery point stays; `Refused` for a log that has failed.
+    pub fn flush(&mut self, force_active: bool, now_ms: TimestampMs) -> Result<()> {
+        self.guarded(|log| log.flush_to(log.log_end_offset, force_active, now_ms))
+    }
+
+    pub(super) fn flush_to(
+        &mut self,
+        offset: Offset,
+        inclusive: bool,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let to = if inclusive {
+            offset.saturating_add(1)
+        } else {
+            offset
+        };
+        let from = self.recovery_point;
+        if to <= from {
+            return Ok(());
+        }
+        let bases = self.segments.bases(from, to);
+        for &base in &bases {
+            if base == self.segments.active.base_offset() {
+                self.segments.active.flush()?;
+            } else {
+                sync_segment(&self.options.disk, &self.folder, base)?;
+            }
+        }
+        // New segments are not there after a crash unless their folder says so.
+        if bases.iter().any(|&base| base >= from) {
+            self.options.disk.sync_folder(&self.folder)?;
+        }
+        if offset > self.recovery_point {
+            self.recovery_point = offset;
+            self.last_flush_ms = now_ms;
+        }
+        Ok(())
+    }
+
+    /// What a broker does in the background after a roll.
+    pub(super) fn flush_rolled(&mut self, now_ms: TimestampMs) -> Result<()> {
+        match self.flush_after_roll.take() {
+            Some(offset) if self.options.sync != SyncPolicy::Never => {
+                self.flush_to(offset, false, now_ms)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a segment needs of its topic's settings, with a jitter out of this random number.
+pub(super) fn settings(config: &crate::log::config::LogConfig, random: u64) -> SegmentSettings {
+    SegmentSettings {
+        max_index_size: usize::try_from(config.segment_index_bytes).unwrap_or_default(),
+        index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or_default(),
+        roll_jitter_ms: config.segment_jitter(random),
+        initial_length: config.initial_file_size(),
+    }
+}
+
+impl WritableLog {
+    pub(super) fn note_deleted(
+        &mut self,
+        base_offset: Offset,
+        kind: FileKind,
+        now_ms: TimestampMs,
+    ) {
+        let name = FileName {
+            offset: base_offset,
+            kind,
+            state: FileState::Deleted,
+        };
+        self.deleted.push(super::truncate::Deleted {
+            path: self.folder.join(name.to_string()),
+            due_ms: now_ms.saturating_add(self.options.config.file_delete_delay_ms),
+        });
+    }
+}

@@ -1,0 +1,59 @@
+//! The segments of an open log (`LogSegments`): the active one, and base and size of the others, whose files nobody
+//! holds open.
+
+use std::collections::BTreeMap;
+
+use crate::segment::writer::WritableSegment;
+use crate::types::Offset;
+
+/// A segment as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// The offset it is named by.
+    pub base_offset: Offset,
+    /// Bytes of its `.log`.
+    pub size: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Segments {
+    /// Sizes by base offset.
+    pub(super) closed: BTreeMap<Offset, u64>,
+    pub(super) active: WritableSegment,
+}
+
+impl Segments {
+    pub(super) fn infos(&self) -> Vec<SegmentInfo> {
+        let closed = self.closed.iter();
+        let mut all: Vec<_> = closed
+            .map(|(&base_offset, &size)| SegmentInfo { base_offset, size })
+            .collect();
+        all.push(SegmentInfo {
+            base_offset: self.active.base_offset(),
+            size: self.active.size(),
+        });
+        all
+    }
+
+    pub(super) fn first_base_offset(&self) -> Offset {
+        let first = self.closed.keys().next();
+        first.copied().unwrap_or_else(|| self.active.base_offset())
+    }
+
+    pub(super) fn contains(&self, base_offset: Offset) -> bool {
+        self.active.base_offset() == base_offset || self.closed.contains_key(&base_offset)
+    }
+
+    /// Base offsets of the segments from the one that holds `from` up to those that begin below `to`.
+    pub(super) fn bases(&self, from: Offset, to: Offset) -> Vec<Offset> {
+        let infos = self.infos();
+        let holding = infos.partition_point(|info| info.base_offset <= from);
+        let begin = holding.saturating_sub(1);
+        infos
+            .into_iter()
+            .skip(begin)
+            .map(|info| info.base_offset)
+            .take_while(|&base| base < to)
+            .collect()
+    }
+}

@@ -1,0 +1,146 @@
+//! Cutting the log, and files that wait to be removed (`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`).
+
+use std::path::PathBuf;
+
+use super::WritableLog;
+use crate::error::{Error, Result};
+use crate::format::file_name::FileKind;
+use crate::types::{Offset, TimestampMs};
+
+/// A file renamed to `.deleted`.
+#[derive(Debug)]
+pub(super) struct Deleted {
+    pub(super) path: PathBuf,
+    /// When it is to go.
+    pub(super) due_ms: TimestampMs,
+}
+
+impl WritableLog {
+    /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the offset
+    /// goes whole, yet the log ends at the offset asked for. Below the first segment everything goes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.
+    pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<bool> {
+        if offset < 0 {
+            return Err(Error::InvalidArgument(format!(
+                "cannot truncate to the negative offset {offset}"
+            )));
+        }
+        self.guarded(|log| {
+            if offset >= log.log_end_offset {
+                // An epoch may have been noted whose first append never came.
+                let end = log.log_end_offset;
+                log.truncate_epochs_from_end(end)?;
+                return Ok(false);
+            }
+            if log.segments.first_base_offset() > offset {
+                log.start_at(offset, None, now_ms)?;
+                return Ok(true);
+            }
+            let going = log.remove_segments_above(offset, now_ms)?;
+            log.segments.active.truncate_to(offset, now_ms)?;
+            log.set_log_end(offset);
+            for base_offset in going {
+                if log.producers.mark_snapshot_deleted(base_offset)? {
+                    log.note_deleted(base_offset, FileKind::Snapshot, now_ms);
+                }
+            }
+            log.truncate_epochs_from_end(offset)?;
+            log.log_start_offset = log.log_start_offset.min(offset);
+            log.rebuild_producers(offset, now_ms)?;
+            if log.high_watermark >= log.log_end_offset {
+                log.update_high_watermark(log.log_end_offset)?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Removes everything; the log goes on at `offset`, and begins there or at `log_start_offset`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.
+    pub fn truncate_fully_and_start_at(
+        &mut self,
+        offset: Offset,
+        log_start_offset: Option<Offset>,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        if offset < 0 {
+            return Err(Error::InvalidArgument(format!(
+                "a log cannot start at the negative offset {offset}"
+            )));
+        }
+        self.guarded(|log| log.start_at(offset, log_start_offset, now_ms))
+    }
+
+    fn start_at(
+        &mut self,
+        offset: Offset,
+        log_start_offset: Option<Offset>,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        for base_offset in std::mem::take(&mut self.segments.closed).into_keys() {
+            self.rename_to_deleted(base_offset, now_ms)?;
+        }
+        self.replace_active(offset, now_ms)?;
+        self.set_log_end(offset);
+        self.epochs.clear();
+        self.epochs.flush()?;
+        self.producers.truncate_fully_and_start_at(offset)?;
+        self.log_start_offset = log_start_offset.unwrap_or(offset);
+        self.rebuild_producers(offset, now_ms)?;
+        self.update_high_watermark(offset)?;
+        Ok(())
+    }
+
+    fn truncate_epochs_from_end(&mut self, offset: Offset) -> Result<()> {
+        if self.epochs.truncate_from_end(offset) {
+            self.epochs.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Segments that begin above the offset go; the one below them is the active one then. Returns those that went.
+    fn remove_segments_above(
+        &mut self,
+        offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<Vec<Offset>> {
+        let infos = self.segments.infos();
+        let going: Vec<Offset> = infos
+            .iter()
+            .map(|info| info.base_offset)
+            .filter(|&base| base > offset)
+            .collect();
+        let staying = self.segments.closed.range(..=offset).next_back();
+        if let Some((&base_offset, _)) = staying
+            && !going.is_empty()
+        {
+            for &base in &going {
+                self.rename_to_deleted(base, now_ms)?;
+            }
+            self.segments.active = self.open_segment(base_offset, now_ms)?;
+            self.segments.closed.retain(|&base, _| base < base_offset);
+        }
+        Ok(going)
+    }
+
+    /// Removes the files whose `file.delete.delay.ms` has passed by this time; all of them by [`TimestampMs::MAX`].
+    /// What is left at a crash the next loading removes.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn remove_deleted(&mut self, now_ms: TimestampMs) -> Result<()> {
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.deleted)
+            .into_iter()
+            .partition(|file| file.due_ms <= now_ms);
+        self.deleted = later;
+        self.guarded(|log| {
+            for file in due {
+                log.options.disk.remove(&file.path)?;
+            }
+            Ok(())
+        })
+    }
+}

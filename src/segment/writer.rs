@@ -1,0 +1,549 @@
+//! A segment that is appended to (`LogSegment`): a `.log`, and the indexes that follow it.
+//!
+//! # Entries
+//! Every batch is looked at by itself, whatever append it came in. Before it is counted, more than
+//! `index.interval.bytes` since the last entry make one: (the batch's last offset, its position), and in the time index
+//! the largest timestamp so far with the last offset of the batch that reached it. So the first batch of a segment never
+//! has an entry, nor has the first one after a reopening or a truncation, which begin to count anew.
+//!
+//! # Index files
+//! They are made when first looked at, at full length, and cut to their entries when the segment is rolled or closed. So
+//! an active segment just rolled may be a `.log` alone. Data comes before its index entries, in writing and in syncing.
+
+use std::path::{Path, PathBuf};
+
+use super::lazy_index::LazyIndex;
+use crate::error::{Error, Refusal, Result};
+use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD};
+use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::index::txn::TransactionIndexFile;
+use crate::index::writable::offset::WritableOffsetIndex;
+use crate::index::writable::time::WritableTimeIndex;
+use crate::io::appender::Appender;
+use crate::io::disk::Disk;
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
+
+/// What a segment needs to know of its topic's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSettings {
+    /// `segment.index.bytes`.
+    pub max_index_size: usize,
+    /// `index.interval.bytes`.
+    pub index_interval_bytes: u64,
+    /// How much earlier than `segment.ms` this segment is rolled.
+    pub roll_jitter_ms: i64,
+    /// Zeros that a new `.log` gets (`preallocate`), 0 for none.
+    pub initial_length: u64,
+}
+
+/// What an append asks of the active segment (`RollParams`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollParams {
+    /// `segment.ms`, or less on compacted topics.
+    pub max_segment_ms: i64,
+    /// `segment.bytes`.
+    pub max_segment_bytes: u64,
+    /// The largest timestamp in the append.
+    pub max_timestamp: TimestampMs,
+    /// Its last offset.
+    pub last_offset: Offset,
+    /// Its bytes.
+    pub size: u64,
+    /// The clock.
+    pub now_ms: TimestampMs,
+}
+
+/// Why a segment must be rolled; any number of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "five independent facts")]
+pub struct RollReasons {
+    /// The append does not fit.
+    pub size: bool,
+    /// The segment is old enough, by the append's largest timestamp against the first batch's.
+    pub time: bool,
+    /// No room for another entry.
+    pub offset_index_full: bool,
+    /// No room for another entry but the last one.
+    pub time_index_full: bool,
+    /// The append's last offset is too far from the base.
+    pub offset_overflow: bool,
+}
+
+impl RollReasons {
+    /// Whether there is one.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.size
+            || self.time
+            || self.offset_index_full
+            || self.time_index_full
+            || self.offset_overflow
+    }
+}
+
+/// A segment open for writing.
+#[derive(Debug)]
+pub struct WritableSegment {
+    folder: PathBuf,
+    base_offset: Offset,
+    settings: SegmentSettings,
+    disk: Disk,
+    log: Appender,
+    offset_index: LazyIndex<OffsetPosition, 2>,
+    time_index: LazyIndex<TimestampOffset, 3>,
+    txn_index: TransactionIndexFile,
+    /// The clock when it was opened, or when it was last cut to nothing.
+    created_ms: TimestampMs,
+    /// The largest timestamp of the first batch, once somebody asked: what time-based rolling counts from.
+    first_batch_timestamp: Option<TimestampMs>,
+    /// The largest timestamp, and the last offset of the batch that reached it; from the time index at first.
+    max_timestamp: Option<TimestampOffset>,
+    bytes_since_last_index_entry: u64,
+}
+
+impl WritableSegment {
+    /// Opens the segment of this base offset; a `.log` that is not there is made.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptRecord` for a `.log` longer than Kafka's positions reach.
+    pub fn open(
+        disk: &Disk,
+        folder: &Path,
+        base_offset: Offset,
+        settings: SegmentSettings,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        let name = |kind| folder.join(FileName::new(base_offset, kind).to_string());
+        let path = name(FileKind::Log);
+        let log = if path.exists() {
+            Appender::open(disk, &path)?
+        } else {
+            Appender::create(disk, &path, settings.initial_length)?
+        };
+        let size = settings.max_index_size;
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            base_offset,
+            settings,
+            disk: disk.clone(),
+            log,
+            offset_index: LazyIndex::new(disk, name(FileKind::OffsetIndex), base_offset, size),
+            time_index: LazyIndex::new(disk, name(FileKind::TimeIndex), base_offset, size),
+            txn_index: TransactionIndexFile::open(disk, &name(FileKind::TxnIndex), base_offset)?,
+            created_ms: now_ms,
+            first_batch_timestamp: None,
+            max_timestamp: None,
+            bytes_since_last_index_entry: 0,
+        })
+    }
+
+    /// The offset it is named by.
+    #[must_use]
+    pub const fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// Bytes of the log in it.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.log.end()
+    }
+
+    /// The `.log`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// The offset index, opened or made now if it was not before.
+    ///
+    /// # Errors
+    /// `Io`, `InvalidArgument` for a size that holds no entry.
+    pub fn offset_index(&mut self) -> Result<&mut WritableOffsetIndex> {
+        self.offset_index.get()
+    }
+
+    /// The time index, opened or made now if it was not before.
+    ///
+    /// # Errors
+    /// `Io`, `InvalidArgument` for a size that holds no entry.
+    pub fn time_index(&mut self) -> Result<&mut WritableTimeIndex> {
+        self.time_index.get()
+    }
+
+    /// Gives both indexes this length: the loader does so to the active segment's.
+    ///
+    /// # Errors
+    /// `Io`, `InvalidArgument` for less than their entries need.
+    pub fn resize_indexes(&mut self, size: usize) -> Result<()> {
+        self.offset_index.get()?.resize(size)?;
+        self.time_index.get()?.resize(size)?;
+        Ok(())
+    }
+
+    /// The largest timestamp so far, and the last offset of the batch that reached it; -1 and the base where there is
+    /// none. What the time index says, until something was appended.
+    ///
+    /// # Errors
+    /// Those of opening the time index.
+    pub fn max_timestamp(&mut self) -> Result<TimestampOffset> {
+        if let Some(known) = self.max_timestamp {
+            return Ok(known);
+        }
+        let last = self.time_index.get()?.last_entry();
+        Ok(*self.max_timestamp.insert(last))
+    }
+
+    /// Why this append must go to another segment.
+    ///
+    /// # Errors
+    /// `Io`, `CorruptRecord` where the first batch cannot be read.
+    pub fn roll_reasons(&mut self, params: &RollParams) -> Result<RollReasons> {
+        let waited = self.time_waited(params.now_ms, params.max_timestamp)?;
+        let size = self.size();
+        Ok(RollReasons {
+            size: size.saturating_add(params.size) > params.max_segment_bytes,
+            time: size > 0
+                && waited
+                    > params
+                        .max_segment_ms
+                        .saturating_sub(self.settings.roll_jitter_ms),
+            offset_index_full: self.offset_index.get()?.is_full(),
+            time_index_full: self.time_index.get()?.is_full(),
+            offset_overflow: !self.holds(params.last_offset),
+        })
+    }
+
+    /// How long this segment has waited to be rolled: by timestamps if its first batch has one, else by the clock.
+    fn time_waited(&mut self, now_ms: TimestampMs, max_timestamp: TimestampMs) -> Result<i64> {
+        if self.first_batch_timestamp.is_none() {
+            self.first_batch_timestamp = self.header_at(0)?.map(|header| header.max_timestamp);
+        }
+        Ok(match self.first_batch_timestamp {
+            Some(first) if first >= 0 => max_timestamp.wrapping_sub(first),
+            _ => now_ms.wrapping_sub(self.created_ms),
+        })
+    }
+
+    /// Whether an offset is near enough to the base for the indexes.
+    const fn holds(&self, offset: Offset) -> bool {
+        let relative = offset.wrapping_sub(self.base_offset);
+        offset >= self.base_offset && 0 <= relative && relative <= i32::MAX as i64
+    }
+
+    /// Appends whole batches and makes the index entries that are due; says where they begin.
+    ///
+    /// # Errors
+    /// `Refused` for offsets too far from the base, with nothing written. `Io`. `InvalidArgument` where an index fills up
+    /// in the middle, and then the bytes are there (as in Kafka, which rolls before the next append).
+    pub fn append(
+        &mut self,
+        last_offset: Offset,
+        bytes: &[u8],
+        batches: &[BatchHeader],
+    ) -> Result<Position> {
+        self.offset_index.get()?;
+        if !self.holds(last_offset) {
+            return Err(Error::refused(
+                Refusal::SegmentOffsetOverflow,
+                format!(
+                    "offset {last_offset} does not fit into the segment of base offset {}",
+                    self.base_offset
+                ),
+            ));
+        }
+        let start = self.log.append(bytes)?;
+        let mut position = start;
+        for batch in batches {
+            let mut max = self.max_timestamp()?;
+            if batch.max_timestamp > max.timestamp {
+                max = TimestampOffset {
+                    timestamp: batch.max_timestamp,
+                    offset: batch.last_offset(),
+                };
+                self.max_timestamp = Some(max);
+            }
+            if self.bytes_since_last_index_entry > self.settings.index_interval_bytes {
+                let entry = i32::try_from(position).unwrap_or(i32::MAX);
+                self.offset_index
+                    .get()?
+                    .append(batch.last_offset(), entry)?;
+                self.time_index
+                    .get()?
+                    .maybe_append(max.timestamp, max.offset, false)?;
+                self.bytes_since_last_index_entry = 0;
+            }
+            let size = batch.size as u64;
+            position = position.saturating_add(size);
+            self.bytes_since_last_index_entry =
+                self.bytes_since_last_index_entry.saturating_add(size);
+        }
+        Ok(start)
+    }
+
+    /// Takes back what an append wrote before it failed, as far as the disk lets us: best effort, for a log that takes
+    /// no more appends.
+    pub fn take_back(&mut self, position: Position) {
+        let _ = self.log.truncate(position);
+    }
+
+    /// Notes an aborted transaction.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` for one that ends before the last one noted.
+    pub fn append_aborted(&mut self, aborted: &AbortedTxn) -> Result<()> {
+        self.txn_index.append(aborted)
+    }
+
+    /// The header of the batch at `position`; `None` where it is not there whole (`FileLogInputStream`).
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a header that makes no sense, `Io`.
+    pub fn header_at(&self, position: Position) -> Result<Option<BatchHeader>> {
+        let read = |buffer: &mut [u8], at| self.log.read(buffer, at);
+        header_at(read, self.size(), position, self.log.path())
+    }
+
+    /// Where the first batch begins whose last offset is `offset` or above.
+    fn translate(&mut self, offset: Offset) -> Result<Option<Position>> {
+        let entry = self.offset_index.get()?.lookup(offset)?;
+        let mut position = Position::try_from(entry.position).unwrap_or_default();
+        while let Some(header) = self.header_at(position)? {
+            if header.last_offset() >= offset {
+                return Ok(Some(position));
+            }
+            position = position.saturating_add(header.size as u64);
+        }
+        Ok(None)
+    }
+
+    /// The offset behind the last batch; the base where there is none. Read from the last index entry on.
+    ///
+    /// # Errors
+    /// `CorruptRecord`, `Io`.
+    pub fn read_next_offset(&mut self) -> Result<Offset> {
+        let last = self.offset_index.get()?.last_offset();
+        let Some(mut position) = self.translate(last)? else {
+            return Ok(self.base_offset);
+        };
+        let mut next = self.base_offset;
+        while let Some(header) = self.header_at(position)? {
+            next = header.next_offset();
+            position = position.saturating_add(header.size as u64);
+        }
+        Ok(next)
+    }
+
+    /// Removes the batch that holds `offset` and all behind it; the indexes are at full length again. Returns the bytes
+    /// cut.
+    ///
+    /// # Errors
+    /// `CorruptRecord`, `Io`.
+    pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<u64> {
+        let position = self.translate(offset)?;
+        self.offset_index.get()?.truncate_to(offset)?;
+        self.time_index.get()?.truncate_to(offset)?;
+        self.txn_index.truncate_to(offset)?;
+        self.resize_indexes(self.settings.max_index_size)?;
+        let cut = match position {
+            Some(position) => self.log.truncate(position)?,
+            None => 0,
+        };
+        if self.size() == 0 {
+            self.created_ms = now_ms;
+            self.first_batch_timestamp = None;
+        }
+        self.bytes_since_last_index_entry = 0;
+        if self.max_timestamp()?.timestamp >= 0 {
+            self.max_timestamp = Some(self.read_largest_timestamp()?);
+        }
+        Ok(cut)
+    }
+
+    /// The last time entry, or what a batch behind it surpasses it with.
+    fn read_largest_timestamp(&mut self) -> Result<TimestampOffset> {
+        let last = self.time_index.get()?.last_entry();
+        let from = self.offset_index.get()?.lookup(last.offset)?.position;
+        let mut position = Position::try_from(from).unwrap_or_default();
+        let mut largest = TimestampOffset {
+            timestamp: NO_TIMESTAMP,
+            offset: -1,
+        };
+        while let Some(header) = self.header_at(position)? {
+            if header.max_timestamp > largest.timestamp {
+                largest = TimestampOffset {
+                    timestamp: header.max_timestamp,
+                    offset: header.last_offset(),
+                };
+            }
+            position = position.saturating_add(header.size as u64);
+        }
+        Ok(if largest.timestamp > last.timestamp {
+            largest
+        } else {
+            last
+        })
+    }
+
+    /// Writes the last time entry and cuts everything to what is in it: it will not be appended to any more.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn on_become_inactive(&mut self) -> Result<()> {
+        let max = self.max_timestamp()?;
+        self.time_index
+            .get()?
+            .maybe_append(max.timestamp, max.offset, true)?;
+        self.offset_index.get()?.trim_to_valid_size()?;
+        self.time_index.get()?.trim_to_valid_size()?;
+        self.log.trim()
+    }
+
+    /// Brings all of it to the disk, data before indexes. Index files that nobody looked at yet are made, as in Kafka.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&mut self) -> Result<()> {
+        self.log.sync()?;
+        self.offset_index.get()?.flush()?;
+        self.time_index.get()?.flush()?;
+        self.txn_index.flush()
+    }
+
+    /// Writes the last time entry, cuts everything to what is in it, and lets go of the files. Index files that nobody
+    /// looked at are left alone.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn close(mut self) -> Result<()> {
+        if let Some(max) = self.max_timestamp {
+            self.time_index
+                .get()?
+                .maybe_append(max.timestamp, max.offset, true)?;
+        }
+        self.log.sync()?;
+        self.log.trim()?;
+        self.offset_index.close()?;
+        self.time_index.close()?;
+        self.txn_index.close();
+        Ok(())
+    }
+
+    /// Lets go of the files as they are.
+    pub fn close_handlers(mut self) {
+        self.offset_index.close_handler();
+        self.time_index.close_handler();
+    }
+
+    /// Lets go of the files and gives those there are another state's names.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn rename(self, to: FileState) -> Result<()> {
+        let (disk, folder, base_offset) =
+            (self.disk.clone(), self.folder.clone(), self.base_offset);
+        self.close_handlers();
+        rename_segment(&disk, &folder, base_offset, FileState::Live, to)
+    }
+}
+
+/// The kinds of files a segment has, in the order Kafka renames and removes them.
+pub const SEGMENT_FILES: [FileKind; 4] = [
+    FileKind::Log,
+    FileKind::OffsetIndex,
+    FileKind::TimeIndex,
+    FileKind::TxnIndex,
+];
+
+/// Renames those files of a segment that there are (`LogSegment.changeFileSuffixes`).
+///
+/// # Errors
+/// `Io`.
+pub fn rename_segment(
+    disk: &Disk,
+    folder: &Path,
+    base_offset: Offset,
+    from: FileState,
+    to: FileState,
+) -> Result<()> {
+    for kind in SEGMENT_FILES {
+        let name = |state| {
+            let offset = base_offset;
+            folder.join(
+                FileName {
+                    offset,
+                    kind,
+                    state,
+                }
+                .to_string(),
+            )
+        };
+        let old = name(from);
+        if old.exists() {
+            disk.rename(&old, &name(to))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes those files of a segment that there are.
+///
+/// # Errors
+/// `Io`.
+pub fn remove_segment(
+    disk: &Disk,
+    folder: &Path,
+    base_offset: Offset,
+    state: FileState,
+) -> Result<()> {
+    for kind in SEGMENT_FILES {
+        let name = FileName {
+            offset: base_offset,
+            kind,
+            state,
+        };
+        disk.remove(&folder.join(name.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Brings the files of a segment that nobody writes to any more to the disk, data first.
+///
+/// # Errors
+/// `Io`.
+pub fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
+    for kind in SEGMENT_FILES {
+        let path = folder.join(FileName::new(base_offset, kind).to_string());
+        if path.exists() {
+            let file = disk.open_or_create(&path)?;
+            disk.sync(&file, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The header of the batch at `position` of a `.log` that ends at `end`; `None` where the batch is not there whole
+/// (`FileLogInputStream`).
+///
+/// # Errors
+/// `CorruptRecord` for a header that makes no sense, and what `read` says.
+pub fn header_at(
+    read: impl FnOnce(&mut [u8], Position) -> Result<usize>,
+    end: Position,
+    position: Position,
+    path: &Path,
+) -> Result<Option<BatchHeader>> {
+    let left = end.saturating_sub(position);
+    if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
+        return Ok(None);
+    }
+    let mut head = [0; RECORD_BATCH_OVERHEAD];
+    let read = read(&mut head, position)?;
+    let head = head.get(..read).unwrap_or_default();
+    let place = |error: Error| error.shift(position).at(path);
+    match BatchHeader::peek_size(head).map_err(place)? {
+        Some(size) if size as u64 <= left => BatchHeader::parse(head).map_err(place),
+        _ => Ok(None),
+    }
+}
