@@ -10,11 +10,13 @@
 //! | [`columns`] | the columns of one record batch in the making |
 //! | [`reader`] | planned ranges as a stream of record batches |
 //! | [`batches`] | one row per Kafka batch |
+//! | [`encode`] | rows as Kafka batches |
 //!
 //! Here a bare `RecordBatch` is Arrow's.
 
 pub mod batches;
 pub mod columns;
+pub mod encode;
 pub mod headers;
 pub mod payload;
 pub mod pool;

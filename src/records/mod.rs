@@ -9,6 +9,7 @@ pub mod block;
 pub mod builder;
 pub mod chunk;
 pub mod control;
+pub mod encoded;
 pub mod legacy;
 pub mod plain;
 pub mod validate;
