@@ -393,7 +393,7 @@ impl fmt::Display for Error {
                 }
             }
             Self::LogLocked { path } => {
-                write!(f, "{}: another process holds this lock", path.display())
+                write!(f, "{}: another writer holds this lock", path.display())
             }
             Self::DuplicatePartition {
                 partition,

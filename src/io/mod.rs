@@ -7,6 +7,7 @@
 //! | [`disk`] | every change to the file system, and failures to order |
 //! | [`mod@file`] | a stretch of a file |
 //! | [`index_file`] | index files under a writer and its readers |
+//! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
@@ -16,6 +17,7 @@ pub mod atomic;
 pub mod disk;
 pub mod file;
 pub mod index_file;
+pub mod lock;
 pub mod mapping;
 pub mod region;
 pub mod words;

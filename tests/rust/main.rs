@@ -5,6 +5,7 @@
 //! | [`layers`] | imports point down only |
 //! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
+//! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
@@ -29,6 +30,7 @@ mod committed;
 mod common;
 mod corruption;
 mod layers;
+mod locks;
 mod log_cases;
 mod lookups;
 mod pieces;

@@ -1,0 +1,318 @@
+//! A log dir's `.lock` (`FileLock`): who holds it may write there.
+//!
+//! Brokers lock it through a Java channel, which is a POSIX record lock over the whole file (`fcntl`, not `flock`: the two
+//! do not see each other). Such locks have two traps. They belong to the process, so a second one of the same process is
+//! granted: a registry of this process says what it holds. And they are gone as soon as the process closes *any*
+//! descriptor of the file: it is opened here only, once, and the registry is asked before. A forked child inherits the
+//! registry but not the locks, so entries carry the process they are of.
+//!
+//! Writers of one process share a log dir's lock; each partition folder in it is claimed by one of them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// The file's name (`LogManager.LOCK_FILE_NAME`).
+pub const LOCK_FILE: &str = ".lock";
+/// How often a lock is tried that its former holder removes meanwhile.
+const TRIES: usize = 10;
+
+/// Which folder, however it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FolderId {
+    #[cfg(unix)]
+    inode: (u64, u64),
+    #[cfg(not(unix))]
+    path: PathBuf,
+}
+
+impl FolderId {
+    fn of(folder: &Path) -> io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let meta = fs::metadata(folder)?;
+            Ok(Self {
+                inode: (meta.dev(), meta.ino()),
+            })
+        }
+        #[cfg(not(unix))]
+        {
+            folder.canonicalize().map(|path| Self { path })
+        }
+    }
+}
+
+/// A lock this process holds.
+#[derive(Debug)]
+struct Held {
+    folder: FolderId,
+    process: u32,
+    path: PathBuf,
+    /// Open as long as the lock is held; closing it is what ends it.
+    file: File,
+    users: usize,
+    claims: BTreeSet<String>,
+}
+
+static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+
+fn held() -> MutexGuard<'static, Vec<Held>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A share in the lock of a log dir; the last one dropped ends it and removes the file, as a broker does.
+#[derive(Debug)]
+pub struct LogDirLock {
+    folder: FolderId,
+    process: u32,
+    path: PathBuf,
+}
+
+/// The right to write to one partition folder of a locked log dir.
+#[derive(Debug)]
+pub struct PartitionClaim {
+    lock: LogDirLock,
+    name: String,
+}
+
+impl LogDirLock {
+    /// Locks the log dir, or joins in where this process has locked it.
+    ///
+    /// # Errors
+    /// `LogLocked` where another process holds it, `Io` where the file cannot be made or locked.
+    pub fn acquire(log_dir: &Path) -> Result<Self> {
+        let path = log_dir.join(LOCK_FILE);
+        let folder = FolderId::of(log_dir).map_err(Error::io(log_dir))?;
+        let process = std::process::id();
+        let mut held = held();
+        // What a parent process held is not held here.
+        held.retain(|lock| lock.process == process);
+        if let Some(lock) = held.iter_mut().find(|lock| lock.folder == folder) {
+            lock.users = lock.users.saturating_add(1);
+            let path = lock.path.clone();
+            return Ok(Self {
+                folder,
+                process,
+                path,
+            });
+        }
+        let file = lock_file(&path)?;
+        held.push(Held {
+            folder: folder.clone(),
+            process,
+            path: path.clone(),
+            file,
+            users: 1,
+            claims: BTreeSet::new(),
+        });
+        drop(held);
+        Ok(Self {
+            folder,
+            process,
+            path,
+        })
+    }
+
+    /// The `.lock`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the lock is this process's: it is not in a forked child.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// Claims a partition folder of the log dir, by its name there.
+    ///
+    /// # Errors
+    /// `LogLocked` where another writer of this process has claimed it.
+    pub fn claim(&self, partition: &str) -> Result<PartitionClaim> {
+        let mut held = held();
+        let mine = held.iter_mut().find(|lock| self.is(lock));
+        let claimed =
+            mine.and_then(|lock| lock.claims.insert(partition.to_owned()).then_some(lock));
+        let Some(lock) = claimed else {
+            return Err(Error::LogLocked {
+                path: self.path.clone(),
+            });
+        };
+        lock.users = lock.users.saturating_add(1);
+        Ok(PartitionClaim {
+            lock: Self {
+                folder: self.folder.clone(),
+                process: self.process,
+                path: self.path.clone(),
+            },
+            name: partition.to_owned(),
+        })
+    }
+
+    fn is(&self, lock: &Held) -> bool {
+        self.is_held() && lock.process == self.process && lock.folder == self.folder
+    }
+}
+
+impl Drop for LogDirLock {
+    fn drop(&mut self) {
+        let mut held = held();
+        let Some(at) = held.iter().position(|lock| self.is(lock)) else {
+            return;
+        };
+        let Some(lock) = held.get_mut(at) else {
+            return;
+        };
+        lock.users = lock.users.saturating_sub(1);
+        if lock.users == 0 {
+            let lock = held.swap_remove(at);
+            // Gone before it is open to others: who opened it meanwhile notices that it is no longer there. Where it
+            // cannot be removed it stays, which harms nobody.
+            let _ = fs::remove_file(&lock.path);
+            drop(lock.file);
+        }
+    }
+}
+
+impl PartitionClaim {
+    /// The lock of the log dir.
+    #[must_use]
+    pub const fn lock(&self) -> &LogDirLock {
+        &self.lock
+    }
+
+    /// The partition folder's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for PartitionClaim {
+    fn drop(&mut self) {
+        let mut held = held();
+        if let Some(lock) = held.iter_mut().find(|lock| self.lock.is(lock)) {
+            lock.claims.remove(&self.name);
+        }
+    }
+}
+
+/// Opens and locks the file. One that its former holder removed between the two is not the one others will open.
+fn lock_file(path: &Path) -> Result<File> {
+    for _ in 0..TRIES {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(Error::io(path))?;
+        match try_lock(&file) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return Err(Error::io(path)(error)),
+        }
+        if is_at(&file, path).map_err(Error::io(path))? {
+            return Ok(file);
+        }
+    }
+    Err(Error::LogLocked {
+        path: path.to_path_buf(),
+    })
+}
+
+/// Whether it is `file` that has this name.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let mine = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (mine.dev(), mine.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Windows removes no file that is open.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Whether the lock was to be had.
+#[cfg(unix)]
+fn try_lock(file: &File) -> io::Result<bool> {
+    use rustix::fs::{FlockOperation, fcntl_lock};
+    use rustix::io::Errno;
+    match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS | Errno::AGAIN) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Java locks with `LockFileEx` there, and so does the standard library.
+#[cfg(not(unix))]
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(fs::TryLockError::WouldBlock) => Ok(false),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_of_a_process_share_the_lock_and_claim_partitions() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(LOCK_FILE);
+        let first = LogDirLock::acquire(folder.path()).unwrap();
+        assert!(first.is_held() && first.path() == file && file.exists());
+        // By whatever name.
+        let again = LogDirLock::acquire(&folder.path().join(".")).unwrap();
+        let claim = first.claim("t-0").unwrap();
+        let refused = again.claim("t-0").unwrap_err();
+        assert!(matches!(&refused, Error::LogLocked { path } if *path == file));
+        assert!(refused.to_string().contains(".lock"), "{refused}");
+        let other = again.claim("t-1").unwrap();
+        assert_eq!((other.name(), other.lock().path()), ("t-1", file.as_path()));
+        drop((first, again));
+        assert!(file.exists());
+        drop(claim);
+        let again = LogDirLock::acquire(folder.path()).unwrap();
+        assert!(again.claim("t-0").is_ok());
+        drop((again, other));
+        assert!(!file.exists());
+        assert!(LogDirLock::acquire(&folder.path().join("gone")).is_err());
+    }
+
+    #[test]
+    fn taken_and_left_by_many_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let folder = folder.path();
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let lock = LogDirLock::acquire(folder).unwrap();
+                        let claim = lock.claim(&format!("t-{n}")).unwrap();
+                        assert!(folder.join(LOCK_FILE).exists());
+                        drop(lock);
+                        assert!(folder.join(LOCK_FILE).exists());
+                        drop(claim);
+                    }
+                });
+            }
+        });
+        assert!(!folder.path().join(LOCK_FILE).exists());
+    }
+}
