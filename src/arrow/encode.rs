@@ -25,8 +25,10 @@ use crate::types::{
 /// How rows become batches.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
-    /// The topic's rules; without a codec of its own batches are not compressed.
+    /// The topic's rules.
     pub rules: LeaderRules,
+    /// The codec where the topic leaves it to the producer.
+    pub producer_codec: Codec,
     /// A batch is closed before it goes beyond this uncompressed, but holds one record at least (a producer's
     /// `batch.size`).
     pub batch_size: usize,
@@ -145,7 +147,7 @@ impl Rows<'_> {
     /// Records count from the first row. The rows of batches given before are not concerned.
     pub fn next_batch(&mut self, now_ms: TimestampMs) -> Result<Option<EncodedBatch<'_>>> {
         let options = self.encoder.options;
-        let codec = options.rules.codec.unwrap_or(Codec::NONE);
+        let codec = options.rules.codec.unwrap_or(options.producer_codec);
         let mut most_rows = usize::MAX;
         let filled = loop {
             let wanted = Wanted {

@@ -32,6 +32,7 @@ fn rules() -> LeaderRules {
 fn options() -> EncodeOptions {
     EncodeOptions {
         rules: rules(),
+        producer_codec: Codec::NONE,
         batch_size: DEFAULT_BATCH_SIZE,
         max_message_bytes: 1 << 20,
         ignore_extra: false,

@@ -7,6 +7,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::log::producer_state::append::{CompletedTxn, TV_UNKNOWN};
 use crate::records::control::EndTransaction;
+use crate::records::encoded::EncodedBatch;
 use crate::records::validate::{LeaderRules, Placement};
 use crate::segment::writer::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -91,7 +92,6 @@ impl WritableLog {
             max_batch_size: Some(max_message_bytes),
             offsets_given: false,
             leader_epoch: how.leader_epoch,
-            check_crcs: true,
         };
         let checked = check(records, &rules)?;
         if checked.headers.is_empty() {
@@ -143,33 +143,12 @@ impl WritableLog {
         leader_epoch: i32,
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
-        self.append_given(records, leader_epoch, true, now_ms)
-    }
-
-    /// Appends batches that were encoded here, with offsets from the log end on and checksums not older than this call:
-    /// they are not computed again.
-    ///
-    /// # Errors
-    /// As [`WritableLog::append_as_follower`]; `Refused` also for a batch above `max.message.bytes`.
-    pub fn append_encoded(&mut self, records: &[u8], now_ms: TimestampMs) -> Result<AppendInfo> {
-        self.append_given(records, i32::MAX, false, now_ms)
-    }
-
-    fn append_given(
-        &mut self,
-        records: &[u8],
-        leader_epoch: i32,
-        is_copy: bool,
-        now_ms: TimestampMs,
-    ) -> Result<AppendInfo> {
         self.check_failed()?;
-        let most = usize::try_from(self.options.config.max_message_bytes).unwrap_or_default();
         let rules = Rules {
             origin: AppendOrigin::Replication,
-            max_batch_size: (!is_copy).then_some(most),
+            max_batch_size: None,
             offsets_given: true,
             leader_epoch,
-            check_crcs: is_copy,
         };
         let checked = check(records, &rules)?;
         if checked.headers.is_empty() {
@@ -198,6 +177,47 @@ impl WritableLog {
         self.append_guarded(&append, now_ms)
     }
 
+    /// Appends as the leader a client's batch that was encoded here by the topic's rules: it gets its offsets and the
+    /// epoch, and is not looked at again.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that was encoded by other rules; else as [`WritableLog::append_as_leader`].
+    pub fn append_encoded(
+        &mut self,
+        batch: &mut EncodedBatch<'_>,
+        leader_epoch: i32,
+        now_ms: TimestampMs,
+    ) -> Result<AppendInfo> {
+        self.check_failed()?;
+        let rules = self.leader_rules()?;
+        if *batch.rules() != rules {
+            return Err(Error::InvalidArgument(format!(
+                "a batch encoded by other rules than the topic's: expected {rules:?}, found {:?}",
+                batch.rules()
+            )));
+        }
+        let (size, most) = (batch.bytes().len(), self.options.config.max_message_bytes);
+        if i32::try_from(size).map_or(true, |size| size > most) {
+            return Err(Error::refused(
+                Refusal::RecordTooLarge,
+                format!("a batch of {size} bytes, above {most}"),
+            ));
+        }
+        batch.assign(self.log_end_offset, leader_epoch);
+        let header = batch.header();
+        let append = Append {
+            records: batch.bytes(),
+            headers: vec![header.clone()],
+            first_offset: Some(header.base_offset),
+            last_offset: header.last_offset(),
+            max_timestamp: header.max_timestamp,
+            log_append_time: batch.log_append_time(),
+            origin: AppendOrigin::Client,
+            transaction_version: TV_UNKNOWN,
+        };
+        self.append_guarded(&append, now_ms)
+    }
+
     fn nothing(&self, checked: &Checked) -> AppendInfo {
         AppendInfo {
             first_offset: checked.first_offset.unwrap_or(-1),
@@ -212,7 +232,11 @@ impl WritableLog {
         }
     }
 
-    fn leader_rules(&self) -> Result<LeaderRules> {
+    /// The rules by which batches are encoded for [`WritableLog::append_encoded`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a level out of bounds.
+    pub fn leader_rules(&self) -> Result<LeaderRules> {
         let config = &self.options.config;
         Ok(LeaderRules {
             codec: config.codec()?,

@@ -15,8 +15,6 @@ pub struct Rules {
     pub offsets_given: bool,
     /// Of a follower: batches of a later epoch come from a leader it does not follow yet.
     pub leader_epoch: i32,
-    /// Whether checksums are computed; not where we just did.
-    pub check_crcs: bool,
 }
 
 /// Batches that may be appended.
@@ -124,12 +122,10 @@ pub fn check(records: &[u8], rules: &Rules) -> Result<Checked> {
                 format!("a batch of {} bytes, above {most}", header.size),
             ));
         }
-        if rules.check_crcs {
-            let batch = records.get(begin..at).unwrap_or_default();
-            header
-                .ensure_valid(batch)
-                .map_err(|error| error.shift(begin as u64))?;
-        }
+        let batch = records.get(begin..at).unwrap_or_default();
+        header
+            .ensure_valid(batch)
+            .map_err(|error| error.shift(begin as u64))?;
         checked.max_timestamp = checked.max_timestamp.max(header.max_timestamp);
         checked.size = at;
         checked.headers.push(header);
