@@ -48,6 +48,8 @@ def plan(
     allow_missing: bool = False,
 ) -> list[_Range]: ...
 
+def pieces(planned: list[_Range], piece_bytes: int) -> list[list[_Range]]: ...
+
 # folder, topic, partition, log start offset, end offset
 def bounds(
     paths: list[str],

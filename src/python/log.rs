@@ -19,6 +19,7 @@ use crate::log::bounds::{self as ranging, PartitionBounds};
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::divide as dividing;
 use crate::log::partition;
+use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
     Starting, Timestamp,
@@ -224,6 +225,21 @@ pub(super) fn bounds(
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
     };
     Ok(found.into_iter().map(plain).collect())
+}
+
+/// Planned ranges in pieces of about as many bytes, cut at batches that an index entry names and the log confirms.
+#[pyfunction]
+pub(super) fn pieces(
+    py: Python<'_>,
+    planned: Vec<RangeTuple>,
+    piece_bytes: u64,
+) -> Vec<Vec<RangeTuple>> {
+    let ranges = planned.into_iter().map(range_from).collect();
+    let pieces: Vec<_> = py.detach(|| Pieces::new(ranges, piece_bytes, Uncharted::Keep).collect());
+    pieces
+        .into_iter()
+        .map(|piece| piece.into_iter().map(range_to).collect())
+        .collect()
 }
 
 /// A planned range in parts that meet at these offsets.

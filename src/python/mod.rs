@@ -19,7 +19,7 @@ mod _core {
     #[pymodule_export]
     use super::index::{Entries, OffsetIndex, TimeIndex, TransactionIndex};
     #[pymodule_export]
-    use super::log::{LogDir, PartitionLog, bounds, divide, plan};
+    use super::log::{LogDir, PartitionLog, bounds, divide, pieces, plan};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
 
