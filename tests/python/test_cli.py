@@ -409,7 +409,7 @@ def test_export_tables(tmp_path: Path, form: str) -> None:
 def test_export_makes_one_row_group_of_many_batches(tmp_path: Path) -> None:
     file = tmp_path / "all.parquet"
     reader = kafkalog.scan(DATA, batch_rows=100)
-    assert Files("parquet", overwrite=False, text=False).write(file, reader, reader) == 2667
+    assert Files("parquet", overwrite=False, text=False).write(file, reader.schema, reader) == 2667
     assert pq.ParquetFile(file).num_row_groups == 1
     assert pq.ParquetFile(file).read() == kafkalog.read_table(DATA)
 

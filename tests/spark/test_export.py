@@ -55,7 +55,7 @@ def test_columnar_files(
 
 def test_json_lines(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
     done = write(tmp_path / "out", "jsonl")
-    lines = [line for file in sorted((tmp_path / "out").glob("*.json")) for line in file.read_text().splitlines()]
+    lines = [line for file in sorted((tmp_path / "out").glob("*.jsonl")) for line in file.read_text().splitlines()]
     rows = {(row["topic"], row["offset"]): row for row in map(json.loads, lines)}
     assert len(rows) == done["rows"] == expected.num_rows
     for wanted in expected.to_pylist():

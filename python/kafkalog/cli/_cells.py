@@ -63,7 +63,7 @@ def _strings(column: pa.Array[Any], *, text: bool) -> list[str | None]:
         return [
             # A record without a timestamp stays what it is in the table: a moment before the epoch.
             _NO_TIMESTAMP if value == -1 else _common.moment(value)
-            for value in column.cast(pa.int64()).to_pylist()
+            for value in column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         ]
     if pa.types.is_binary(column.type):
         shape = text_of if text else _base64

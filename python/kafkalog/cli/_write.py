@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog.reader import RecordReader
-
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv"}
 
 
@@ -46,7 +44,7 @@ class Files:
         self.count = 0
         self._form, self._overwrite, self._text = form, overwrite, text
 
-    def write(self, target: Path, reader: RecordReader, batches: Iterable[pa.RecordBatch]) -> int:
+    def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write one file beside its name, then give it the name.
 
         Returns
@@ -65,7 +63,7 @@ class Files:
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         rows = 0
         try:
-            with contextlib.closing(self._open(beside, reader.schema)) as writer:
+            with contextlib.closing(self._open(beside, schema)) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
                     rows += batch.num_rows

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         )
         with reader:
-            written += files.write(target, reader, progress.watched(reader))
+            written += files.write(target, reader.schema, progress.watched(reader))
         progress.finished(reader)
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)

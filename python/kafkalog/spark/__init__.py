@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from kafkalog.spark.map_in_arrow import read, read_splits
+from kafkalog.spark.map_in_arrow import count, read, read_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.exporting import export
     from kafkalog.spark.planning import plan
 
-__all__ = ["export", "plan", "read", "read_splits", "register", "schema"]
+__all__ = ["count", "export", "plan", "read", "read_splits", "register", "schema"]
 
 # What only the driver needs.
 _HOMES = {"export": "exporting", "plan": "planning", "schema": "columns"}

@@ -80,5 +80,8 @@ def make_reader(options: Mapping[str, str], schema: StructType) -> Reader:
             raise ValueError(f"column {field.name} is {SPARK_TYPES[name].lower()}, not {field.dataType.simpleString()}")
         if not field.nullable and name in NULLABLE:
             raise ValueError(f"column {field.name} may hold nulls, so it cannot be declared not null")
+    from kafkalog.spark import pushdown
+
     required = frozenset(field.name for field in schema.fields if not field.nullable)
-    return Reader(replace(parse(options), columns=columns), tuple(schema.fieldNames()), required)
+    kind = pushdown.FilteringReader if pushdown.is_asked_for() else Reader
+    return kind(replace(parse(options), columns=columns), tuple(schema.fieldNames()), required)

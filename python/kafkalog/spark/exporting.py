@@ -1,4 +1,9 @@
-"""``kafkalog export --spark``: a whole directory as files, written by Spark's own sinks or, for Arrow, by its tasks."""
+"""``kafkalog export --spark``: a whole directory as files that the tasks write themselves.
+
+No record crosses to the JVM: a task gives the names of its files and how many rows are in them. Files are written into
+a hidden folder beside the target, under names of the attempt's own; when all are there, those that count get their
+final names and the folder becomes the target in one step.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,26 @@ import builtins
 import errno
 import os
 import re
+import shutil
 import sys
+import uuid
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import errors
+from kafkalog.cli._write import SUFFIXES, Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["FORMATS", "export"]
 
-FORMATS = ("parquet", "arrow", "jsonl", "csv")
-_SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".json", "csv": ".csv"}
+FORMATS = tuple(SUFFIXES)
 
 
 def export(
@@ -42,7 +49,7 @@ def export(
     path : str, PathLike or list of them
         As for ``read``.
     out : str or PathLike
-        A directory that does not exist yet.
+        A directory that does not exist yet, on a file system that driver and executors share.
     format : {"parquet", "arrow", "jsonl", "csv"}
         In JSON and CSV keys and values are base64; CSV leaves headers out.
     **selection
@@ -64,16 +71,13 @@ def export(
     """
     from pyspark.errors import PySparkException
 
-    from kafkalog.spark.columns import ddl
-    from kafkalog.spark.map_in_arrow import read_splits
     from kafkalog.spark.options import parse
     from kafkalog.spark.planning import frame_of, plan_splits, slots
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
     target = Path(out).absolute()
-    if target.exists() or target.is_symlink():
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    _keep_free(target)
     if "columns" not in selection:
         selection.setdefault("includeHeaders", format != "csv")
     # An empty partition is no mistake of someone who wants everything since some time.
@@ -81,26 +85,62 @@ def export(
     options = parse({"path": path, **selection})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")
+    staging = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     with _session(spark_master) as spark:
         splits = plan_splits(options, slots(spark))
         tasks = frame_of(spark, splits)
+        staging.mkdir(parents=True)
         try:
-            if format == "arrow":
-                rows = _write_arrow(tasks, options.columns, target)
-            else:
-                rows = _write(tasks.mapInArrow(read_splits, ddl(options.columns)), target, format)
+            write = partial(_written, str(staging), format)
+            written = tasks.mapInArrow(write, "split int, name string, rows bigint, bytes bigint").collect()
+            _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
         except PySparkException as error:
             raise _of_core(error) from error
-    files = [file for file in target.iterdir() if file.name.endswith(_SUFFIXES[format])]
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
     return {
         "out": str(target),
         "format": format,
-        "rows": rows,
-        "files": len(files),
-        "bytes": sum(file.stat().st_size for file in files),
+        "rows": sum(each["rows"] for each in written),
+        "files": len(written),
+        "bytes": sum(each["bytes"] for each in written),
         "tasks": len(splits),
         "log_bytes": sum(split.bytes for split in splits),
     }
+
+
+def _keep_free(target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+def _publish(staging: Path, target: Path, kept: dict[str, str]) -> None:
+    """Name what counts, drop what attempts left that do not, and give the folder its name."""
+    for file in list(staging.iterdir()):
+        if file.name in kept:
+            file.rename(staging / kept[file.name])
+        else:
+            file.unlink(missing_ok=True)
+    _keep_free(target)
+    staging.rename(target)
+
+
+def _written(staging: str, form: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write a file for each split, and tell of it."""
+    import pyarrow as pa
+
+    from kafkalog.spark.columns import arrow_schema
+    from kafkalog.spark.map_in_arrow import numbered_splits
+    from kafkalog.spark.rows import rows
+
+    files = Files(form, overwrite=False, text=False)
+    for number, split in numbered_splits(batches):
+        name = f"{uuid.uuid4().hex}{SUFFIXES[form]}"
+        count = files.write(Path(staging) / name, arrow_schema(split.scan.columns), rows(split))
+        size = (Path(staging) / name).stat().st_size
+        columns: list[pa.Array[Any]] = [pa.array([number], pa.int32()), pa.array([name])]
+        columns += [pa.array([count], pa.int64()), pa.array([size], pa.int64())]
+        yield pa.RecordBatch.from_arrays(columns, names=["split", "name", "rows", "bytes"])
 
 
 def _of_core(error: Exception) -> Exception:
@@ -142,71 +182,3 @@ def _session(master: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
-
-
-def _write(frame: DataFrame, target: Path, format: str) -> int:  # noqa: A002 - as above
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
-
-    counted = Observation("rows")
-    frame = frame.observe(counted, F.count(F.lit(1)).alias("rows"))
-    text = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "timeZone": "UTC"}
-    if format == "csv":
-        binary = {name for name, kind in frame.dtypes if kind == "binary"}
-        frame = frame.select([F.base64(name).alias(name) if name in binary else F.col(name) for name in frame.columns])
-        frame.write.options(header="true", **text).csv(str(target))
-    elif format == "jsonl":
-        frame.write.options(ignoreNullFields="false", **text).json(str(target))
-    else:
-        with _conf(frame.sparkSession, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"):
-            frame.write.parquet(str(target))
-    return int(counted.get["rows"])
-
-
-@contextmanager
-def _conf(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set what has no option; Spark's own default for Parquet is the deprecated INT96, which has no time zone."""
-    before = str(spark.conf.get(name))
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before)
-
-
-def _write_arrow(tasks: DataFrame, columns: tuple[str, ...], target: Path) -> int:
-    """Let every task write one IPC file under a name of its own attempt; the driver keeps those that count."""
-    target.mkdir(parents=True)
-    written = tasks.mapInArrow(partial(_arrow_file, target, columns), "split int, name string, rows bigint").collect()
-    kept = {each["name"]: f"part-{each['split']:05d}.arrow" for each in written}
-    for file in list(target.iterdir()):
-        if file.name in kept:
-            file.rename(target / kept[file.name])
-        else:
-            file.unlink(missing_ok=True)
-    return sum(each["rows"] for each in written)
-
-
-def _arrow_file(target: Path, columns: tuple[str, ...], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import uuid
-
-    import pyarrow as pa
-
-    from kafkalog.spark.columns import arrow_schema
-    from kafkalog.spark.rows import rows
-    from kafkalog.spark.split import Split
-
-    for batch in batches:
-        for number, task in zip(batch.column("split"), batch.column("task"), strict=True):
-            name, count = f".{uuid.uuid4().hex}.arrow.tmp", 0
-            with (
-                pa.OSFile(str(target / name), "wb") as file,
-                pa.ipc.new_file(file, arrow_schema(columns)) as writer,
-            ):
-                for each in rows(Split.from_json(str(task.as_py()))):
-                    writer.write_batch(each)
-                    count += each.num_rows
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([number.as_py()], pa.int32()), pa.array([name]), pa.array([count], pa.int64())],
-                names=["split", "name", "rows"],
-            )

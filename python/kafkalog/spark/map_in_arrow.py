@@ -5,15 +5,22 @@ Against the data source it saves Spark one copy of every row.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-__all__ = ["read", "read_splits"]
+    from kafkalog.spark.split import Split
+
+__all__ = ["count", "numbered_splits", "read", "read_splits"]
+
+# What a record costs least to be counted by.
+_COUNTED = "offset"
 
 
 def read(
@@ -29,6 +36,9 @@ def read(
     starting_timestamp: Any = None,
     ending_timestamp: Any = None,
     include_headers: bool | None = None,
+    where: Iterable[tuple[str, str, Any]] | None = None,
+    transform: Callable[[pa.RecordBatch], pa.RecordBatch | None] | None = None,
+    schema: StructType | str | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read topics of log dirs as a DataFrame.
@@ -55,6 +65,14 @@ def read(
         Milliseconds since the epoch, or a datetime with its zone. They win over offsets.
     include_headers : bool, optional
         Put the column ``headers`` last.
+    where : iterable of (column, operator, value), optional
+        Conditions that all rows fulfil, on ``topic`` (``=``, ``!=``, ``<`` and so on, ``in``, ``not in``,
+        ``startswith``, ``endswith``, ``contains``), ``partition`` (the same but the last three), ``offset`` and
+        ``timestamp`` (``=``, ``<``, ``<=``, ``>``, ``>=``; a datetime or milliseconds). What they exclude costs little.
+    transform : callable, optional
+        Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None.
+    schema : StructType or str, optional
+        What ``transform`` gives; its Arrow types have to be the ones that Spark uses for it.
     **options
         Any other option of the data source, as Spark spells it or with underscores.
 
@@ -73,9 +91,16 @@ def read(
     Examples
     --------
     >>> df = kafkalog.spark.read(spark, "/data/kafka-logs", columns=["value", "offset"], subscribe="orders")
+
+    Sizes by topic; no payload leaves the executors' Python:
+
+    >>> df = kafkalog.spark.read(spark, "/data", columns=["topic", "valueSize"], transform=sums, schema="s bigint")
     """
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.planning import plan_frame
+
+    if (transform is None) != (schema is None):
+        raise ValueError("transform and schema are given together: what the function makes of a batch has the schema")
 
     named = {
         "path": path,
@@ -88,10 +113,37 @@ def read(
         "startingTimestamp": starting_timestamp,
         "endingTimestamp": ending_timestamp,
         "includeHeaders": include_headers,
+        "where": where,
     }
     given = {name: value for name, value in named.items() if value is not None}
     frame, asked = plan_frame(spark, {**given, **options})
-    return frame.mapInArrow(read_splits, ddl(asked.columns))
+    if transform is None or schema is None:
+        return frame.mapInArrow(read_splits, ddl(asked.columns))
+    return frame.mapInArrow(partial(_transformed, transform), schema)
+
+
+def count(spark: SparkSession, path: Any = None, **options: Any) -> int:
+    """Count records in the executors: a number for each task is all that crosses to the JVM.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    path : str, PathLike or list of them
+        As for ``read``.
+    **options
+        Those of ``read``.
+
+    Returns
+    -------
+    int
+        As many rows as ``read`` has.
+    """
+    from kafkalog.spark.planning import plan_frame
+
+    frame, _ = plan_frame(spark, {"path": path, **options, "columns": _COUNTED})
+    counts = frame.mapInArrow(_counted, "rows bigint").collect()
+    return sum(each["rows"] for each in counts)
 
 
 def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -108,9 +160,37 @@ def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         Rows of the planned columns; nothing for no splits.
     """
     from kafkalog.spark.rows import rows
+
+    for _, split in numbered_splits(batches):
+        yield from rows(split)
+
+
+def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Split]]:
+    """Give the splits of a task's input with their numbers in the plan.
+
+    The input is drained as we go: Spark throws a worker away that leaves some of it.
+    """
     from kafkalog.spark.split import Split
 
-    # The input is drained as we go: Spark throws a worker away that leaves some of it.
     for batch in batches:
-        for task in batch.column("task"):
-            yield from rows(Split.from_json(str(task.as_py())))
+        for number, task in zip(batch.column("split"), batch.column("task"), strict=True):
+            yield number.as_py(), Split.from_json(str(task.as_py()))
+
+
+def _transformed(
+    transform: Callable[[pa.RecordBatch], pa.RecordBatch | None], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in read_splits(batches):
+        made = transform(batch)
+        if made is not None and made.num_rows:
+            yield made
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    from kafkalog.spark.rows import rows
+
+    for _, split in numbered_splits(batches):
+        number = sum(batch.num_rows for batch in rows(split))
+        yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["rows"])

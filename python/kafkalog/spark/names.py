@@ -45,6 +45,8 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     # kafkalog's own
     "isolation.level": ("batch", "stream"),
     "columns": ("batch", "stream"),
+    # from Python only
+    "where": ("batch",),
     "checkCrcs": ("batch", "stream"),
     "includeControl": ("batch", "stream"),
     "includeInactive": ("batch",),

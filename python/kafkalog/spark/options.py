@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kafkalog.spark import values
 from kafkalog.spark.columns import resolve
 from kafkalog.spark.names import by_known_name
+from kafkalog.spark.where import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,6 +69,8 @@ class ReadOptions:
     fail_on_data_loss: bool
     isolation: Isolation
     columns: tuple[str, ...]
+    # conditions as ``where.checked`` gives them
+    where: tuple[tuple[str, str, Any], ...]
     check_crcs: bool
     include_control: bool
     include_inactive: bool
@@ -128,6 +131,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
         fail_on_data_loss=_read(options, "failOnDataLoss", values.boolean, default=True),
         isolation=_isolation(options),
         columns=_columns(options),
+        where=_read(options, "where", _conditions, default=()),
         check_crcs=_read(options, "checkCrcs", values.boolean, default=True),
         include_control=_read(options, "includeControl", values.boolean, default=False),
         include_inactive=_read(options, "includeInactive", values.boolean, default=False),
@@ -213,6 +217,12 @@ def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
     include_headers = _read(options, "includeHeaders", values.boolean, default=False)
     names: tuple[str, ...] = _read(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
+
+
+def _conditions(value: Any) -> tuple[tuple[str, str, Any], ...]:
+    if isinstance(value, str):
+        raise ValueError("conditions are (column, operator, value) in Python; in SQL, filters are pushed down")  # noqa: TRY004
+    return checked(value)
 
 
 def _topics(value: Any) -> tuple[str, ...]:

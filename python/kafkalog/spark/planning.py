@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.spark.options import ReadOptions, parse
 from kafkalog.spark.ranges import folder_bounds, plan_ranges
 from kafkalog.spark.split import ScanOptions, Split, bytes_of, cut, default_split_bytes
+from kafkalog.spark.where import narrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
     ValueError, OffsetOutOfRangeError
         As ``plan_ranges``.
     """
-    return splits_of(plan_ranges(options), options, slots)
+    return splits_of(narrow(plan_ranges(options), options.where), options, slots)
 
 
 def splits_of(ranges: list[_Range], options: ReadOptions, slots: int) -> list[Split]:
@@ -86,7 +87,7 @@ def _of_records(ranges: list[_Range], most: int, ends: dict[str, tuple[int, int]
     parts: list[_Range] = []
     for each in ranges:
         folder, _, _, start, end, *_ = each
-        count = max((ends[folder][1] if end is None else end) - start, 0)
+        count = max((ends[folder][1] if end is None else end) - start, 1)
         number = -(-count // most)
         parts += _core.divide(each, [start + count * n // number for n in range(1, number)])
     return parts
