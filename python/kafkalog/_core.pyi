@@ -7,7 +7,8 @@ build_profile: Literal["release", "debug"]
 
 # What is to be read, as plain values (src/log/range.rs):
 # base offset, file name, size, is active, start position, next base offset, aborted transactions (under
-# read_committed: producer id, first and last offset of each, one after the other), start offset, end position, end offset
+# read_committed: producer id, first and last offset of each, one after the other), start offset, end position and its
+# offset
 _Segment: TypeAlias = tuple[int, str, int, bool, int, int | None, list[int], int, int | None, int | None]
 # folder, topic, partition, start offset, end offset, segments, smallest and largest timestamp
 _Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment], int | None, int | None]
@@ -47,7 +48,6 @@ def plan(
     include_inactive: bool = False,
     allow_missing: bool = False,
 ) -> list[_Range]: ...
-
 def pieces(planned: list[_Range], piece_bytes: int) -> list[list[_Range]]: ...
 
 # folder, topic, partition, log start offset, end offset

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
 __all__: list[str] = []
@@ -37,5 +37,11 @@ with suppress(ImportError):
             from kafkalog.spark.datasource import make_reader
 
             return make_reader(self.options, schema)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's own name for it
+            """Make a reader of the schema's columns for a stream."""
+            from kafkalog.spark.streaming import make_stream_reader
+
+            return make_stream_reader(self.options, schema)
 
     __all__ += ["DefaultSource"]

@@ -12,31 +12,30 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import _core
-from kafkalog.spark.split import LARGEST_SPLIT, LEAST_SPLIT, MOST_SPLITS, ScanOptions, Split, cut, default_split_bytes
+from kafkalog.spark.split import (
+    LARGEST_SPLIT,
+    LEAST_SPLIT,
+    MOST_SPLITS,
+    ScanOptions,
+    Split,
+    bytes_of,
+    cut,
+    default_split_bytes,
+    shares,
+)
 
 if TYPE_CHECKING:
-    from kafkalog._core import _Range
+    from kafkalog._core import _Range, _Segment
 
 MB = 1 << 20
 
 
 def partition(number: int, *sizes: int, start: int = 0) -> _Range:
     last = len(sizes) - 1
-    segments = [
-        (
-            n * 100,
-            f"{n * 100:020}.log",
-            size,
-            n == last,
-            start if n == 0 else 0,
-            behind(n, last),
-            [7, 1, 2],
-            n * 100,
-            None,
-            None,
-        )
-        for n, size in enumerate(sizes)
-    ]
+    segments: list[_Segment] = []
+    for n, size in enumerate(sizes):
+        name, position = f"{n * 100:020}.log", start if n == 0 else 0
+        segments.append((n * 100, name, size, n == last, position, behind(n, last), [7, 1, 2], n * 100, None, None))
     return (f"/logs/t-{number}", "t", number, 0, None, segments, 5, None)
 
 
@@ -117,6 +116,18 @@ def test_a_split_survives_pickling_and_json() -> None:
     assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each[5])
     assert (split.bytes, split.segments) == (18, 3)
     assert len(pickle.dumps(split)) < 600
+
+
+@pytest.mark.parametrize("size", [1, 3_000, 20_000])
+def test_shares_are_even_and_cut_inside_segments(size: int) -> None:
+    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
+    wanted = pa.table(_core.scan_ranges(ranges, columns=["topic", "offset"]))
+    found = [pa.table(_core.scan_ranges(list(share), columns=["topic", "offset"])) for share in shares(ranges, size)]
+    assert pa.concat_tables(found).to_pylist() == wanted.to_pylist()
+    total = sum(bytes_of(segment) for each in ranges for segment in each[5])
+    assert sum(bytes_of(segment) for share in shares(ranges, size) for each in share for segment in each[5]) == total
+    if size == 20_000:
+        assert abs(len(found) - total / size) <= 2
 
 
 @pytest.mark.parametrize("number", range(0, len(corpus.partitions()), 3))

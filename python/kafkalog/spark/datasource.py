@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog.spark.columns import SPARK_TYPES, arrow_schema, ddl, resolve
-from kafkalog.spark.options import ReadOptions, parse
+from kafkalog.spark.options import ReadOptions, parse, parse_columns
 from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.rows import rows
 from kafkalog.spark.split import ScanOptions, Split
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Where a log has no value for every record.
 NULLABLE = frozenset({"key", "value", "headers", "controlType", "deleteHorizonMs"})
 
-__all__ = ["Reader", "SplitPartition", "make_reader", "source_schema"]
+__all__ = ["Reader", "Rows", "SplitPartition", "make_reader", "rows_of", "source_schema"]
 
 
 class SplitPartition(InputPartition):
@@ -36,13 +36,31 @@ class SplitPartition(InputPartition):
         self.split = split
 
 
-@dataclass
-class Reader(DataSourceReader):
-    """Reads the columns of ``names``, spelled as the user's schema does."""
+@dataclass(frozen=True)
+class Rows:
+    """How a task makes rows: the columns of ``names``, spelled as the user's schema does."""
 
-    options: ReadOptions
+    columns: tuple[str, ...]
     names: tuple[str, ...]
     required: frozenset[str]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split, in the task."""
+        if not isinstance(partition, SplitPartition):
+            raise TypeError(f"expected a partition of partitions(), found {partition!r}")
+        import pyarrow as pa
+
+        fields = zip(self.names, arrow_schema(self.columns), strict=True)
+        schema = pa.schema([pa.field(name, field.type, nullable=name not in self.required) for name, field in fields])
+        return rows(partition.split, schema)
+
+
+class Reader(DataSourceReader):
+    """A batch read."""
+
+    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+        self.options = options
+        self.rows = rows
 
     def partitions(self) -> list[SplitPartition]:
         """Plan the splits; a read of nothing is one split of nothing, because Spark wants one."""
@@ -52,36 +70,36 @@ class Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in the task."""
-        if not isinstance(partition, SplitPartition):
-            raise TypeError(f"expected a partition of partitions(), found {partition!r}")
-        import pyarrow as pa
-
-        fields = zip(self.names, arrow_schema(self.options.columns), strict=True)
-        schema = pa.schema([pa.field(name, field.type, nullable=name not in self.required) for name, field in fields])
-        return rows(partition.split, schema)
+        return self.rows.read(partition)
 
 
 def source_schema(options: Mapping[str, str]) -> str:
     """Give the schema for the options, when the user gave none."""
-    return ddl(parse(options).columns)
+    return ddl(parse_columns(options))
 
 
 def make_reader(options: Mapping[str, str], schema: StructType) -> Reader:
-    """Make the reader for a schema: all columns, or the user's choice of them by name in any order.
+    """Make the reader of a batch for a schema: all columns, or the user's choice of them by name in any order.
 
     Raises
     ------
     ValueError
         For a column that does not exist or has another type.
     """
+    from kafkalog.spark import pushdown
+
+    kind = pushdown.FilteringReader if pushdown.is_asked_for() else Reader
+    made = rows_of(schema)
+    return kind(replace(parse(options), columns=made.columns), made)
+
+
+def rows_of(schema: StructType) -> Rows:
+    """Hold a schema against the columns there are."""
     columns = resolve(schema.fieldNames())
     for name, field in zip(columns, schema.fields, strict=True):
         if field.dataType.simpleString().lower() != SPARK_TYPES[name].replace(" ", "").lower():
             raise ValueError(f"column {field.name} is {SPARK_TYPES[name].lower()}, not {field.dataType.simpleString()}")
         if not field.nullable and name in NULLABLE:
             raise ValueError(f"column {field.name} may hold nulls, so it cannot be declared not null")
-    from kafkalog.spark import pushdown
-
     required = frozenset(field.name for field in schema.fields if not field.nullable)
-    kind = pushdown.FilteringReader if pushdown.is_asked_for() else Reader
-    return kind(replace(parse(options), columns=columns), tuple(schema.fieldNames()), required)
+    return Rows(columns, tuple(schema.fieldNames()), required)

@@ -78,15 +78,15 @@ REFUSED = {
 }
 
 
-def by_known_name(given: Mapping[str, Any], use: Use) -> dict[str, Any]:
+def by_known_name(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     """Spell the options as the table does, and leave out those that do not count here.
 
     Parameters
     ----------
     given : mapping
         Names in any letter case, with or without underscores. A value of None is not given.
-    use : {"batch", "stream"}
-        What the options are for.
+    use : {"batch", "stream"} or None
+        What the options are for, if that is known yet. Nothing is logged before it is.
 
     Returns
     -------
@@ -107,7 +107,8 @@ def by_known_name(given: Mapping[str, Any], use: Use) -> dict[str, Any]:
         if plain in refused:
             raise ValueError(f"option {refused[plain]} {REFUSED[refused[plain]]}")
         if plain in ignored or (plain.startswith("kafka.") and plain not in known):
-            _log.warning(_CLIENT, ignored.get(plain, name))
+            if use is not None:
+                _log.warning(_CLIENT, ignored.get(plain, name))
             continue
         if plain not in known:
             nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
@@ -117,12 +118,18 @@ def by_known_name(given: Mapping[str, Any], use: Use) -> dict[str, Any]:
         if known[plain] in options:
             raise ValueError(f"option {known[plain]} is given twice")
         options[known[plain]] = value
-    for name in options:
-        if use not in KNOWN[name]:
-            if use == "stream":
-                raise ValueError(f"option {name} is not possible in a stream")
-            _log.warning("option %s is ignored in a batch read", name)
+    if use is not None:
+        _check_use(options, use)
     return options
+
+
+def _check_use(options: Mapping[str, Any], use: Use) -> None:
+    for name in options:
+        if use in KNOWN[name]:
+            continue
+        if use == "stream":
+            raise ValueError(f"option {name} is not possible in a stream")
+        _log.warning("option %s is ignored in a batch read", name)
 
 
 def _plain(name: str) -> str:

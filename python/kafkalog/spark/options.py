@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.names import Use
     from kafkalog.spark.values import Offsets
 
-__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse"]
+__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse", "parse_columns"]
 
 EARLIEST, LATEST = -2, -1
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -145,6 +145,11 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=_read(options, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS),
     )
+
+
+def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read which columns the options ask for, before it is known whether they are a batch read's or a stream's."""
+    return _columns(by_known_name(given, None))
 
 
 def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *, default: Any = None) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.options import ReadOptions, parse
 from kafkalog.spark.ranges import folder_bounds, plan_ranges
-from kafkalog.spark.split import ScanOptions, Split, bytes_of, cut, default_split_bytes
+from kafkalog.spark.split import ScanOptions, Split, bytes_of, default_split_bytes, shares
 from kafkalog.spark.where import narrow
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def splits_of(ranges: list[_Range], options: ReadOptions, slots: int) -> list[Sp
         fail_on_data_loss=options.fail_on_data_loss,
     )
     if options.max_records is None:
-        return [Split(share, scan) for share in cut(ranges, size)]
-    ends = folder_bounds(options) if any(each[4] is None for each in ranges) else {}
+        return [Split(tuple(share), scan) for share in shares(ranges, size)]
+    ends = folder_bounds(options, options.isolation) if any(each[4] is None for each in ranges) else {}
     parts = _of_records(ranges, options.max_records, ends)
-    return [Split(share, scan) for part in parts for share in cut([part], size)]
+    return [Split(tuple(share), scan) for part in parts for share in shares([part], size)]
 
 
 def _of_records(ranges: list[_Range], most: int, ends: dict[str, tuple[int, int]]) -> list[_Range]:

@@ -16,10 +16,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.loss import report
+from kafkalog.spark.where import times
 
 if TYPE_CHECKING:
     from kafkalog._core import _Range
-    from kafkalog.spark.options import Bound, ReadOptions
+    from kafkalog.spark.options import Bound, Isolation, ReadOptions
 
 __all__ = ["folder_bounds", "listed", "plan_ranges", "selection"]
 
@@ -58,10 +59,15 @@ def plan_ranges(options: ReadOptions) -> list[_Range]:
     """
     from kafkalog import _core
 
-    if options.isolation != "read_uncommitted":
-        raise ValueError(f"option isolation.level={options.isolation} is not supported in this version")
     starting, ending = options.starting, options.ending
-    bounds = {**_arguments("starting", starting), **_arguments("ending", ending)}
+    earliest, latest = times(options.where)
+    bounds = {
+        "isolation_level": options.isolation,
+        "min_timestamp": earliest,
+        "max_timestamp": latest,
+        **_arguments("starting", starting),
+        **_arguments("ending", ending),
+    }
     ranges = _core.plan(list(options.paths), **selection(options), **bounds)
     if not options.fail_on_data_loss:
         _report_missing(options, ranges)
@@ -149,17 +155,17 @@ def _check_loss(options: ReadOptions, ranges: list[_Range]) -> None:
             text = f"{topic}-{partition} is asked for from offset {first} on, but its log starts at {start}"
             report(text, fail=options.fail_on_data_loss, path=folder, offset=first)
         if last is not None and last > start:
-            ends = ends or folder_bounds(options)
+            ends = ends or folder_bounds(options, "read_uncommitted")
             if last > ends[folder][1]:
                 text = f"{topic}-{partition} is asked for up to offset {last}, but its log ends at {ends[folder][1]}"
                 report(text, fail=options.fail_on_data_loss, path=folder, offset=ends[folder][1])
 
 
-def folder_bounds(options: ReadOptions) -> dict[str, tuple[int, int]]:
-    """Give log start and log end by partition folder; headers of the active segments are read for it."""
+def folder_bounds(options: ReadOptions, isolation: Isolation) -> dict[str, tuple[int, int]]:
+    """Give first and last offset by partition folder; headers of the active segments are read for it."""
     from kafkalog import _core
 
-    found = _core.bounds(list(options.paths), **selection(options))
+    found = _core.bounds(list(options.paths), isolation_level=isolation, **selection(options))
     return {folder: (start, end) for folder, _, _, start, end in found}
 
 

@@ -11,16 +11,18 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kafkalog._core import _Range, _Segment
 
-__all__ = ["ScanOptions", "Split", "cut", "default_split_bytes"]
+__all__ = ["ScanOptions", "Split", "bytes_of", "cut", "default_split_bytes", "shares"]
 
 # One task: about as much as its own cost is worth, up to a second or two of work.
 LEAST_SPLIT, LARGEST_SPLIT = 32 << 20, 256 << 20
 # Spark's driver keeps all of them; a longer read has larger ones.
 MOST_SPLITS = 20_000
+# More than these are only divided between.
+MANY_SEGMENTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,20 @@ def default_split_bytes(total: int, slots: int) -> int:
     rounds = max(-(-total // (slots * LARGEST_SPLIT)), 1)
     rounds = min(rounds, max(MOST_SPLITS // slots, 1))
     return max(-(-total // (rounds * slots)), LEAST_SPLIT)
+
+
+def shares(ranges: list[_Range], split_bytes: int) -> Sequence[Sequence[_Range]]:
+    """Divide ranges into shares of about the same number of bytes, inside segments as well.
+
+    A cut inside a segment is a batch that its offset index names. Where there are very many segments and none is larger
+    than a share, they are left whole: that needs no file to be opened.
+    """
+    from kafkalog import _core
+
+    sizes = [bytes_of(segment) for each in ranges for segment in each[5]]
+    if len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes:
+        return cut(ranges, split_bytes)
+    return _core.pieces(ranges, split_bytes)
 
 
 def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:

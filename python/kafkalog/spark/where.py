@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Condition = tuple[str, str, Any]
 
-__all__ = ["checked", "narrow"]
+__all__ = ["checked", "narrow", "times"]
 
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -98,7 +98,7 @@ def _value(column: str, value: Any) -> Any:
 
 
 def narrow(ranges: list[_Range], where: tuple[Condition, ...]) -> list[_Range]:
-    """Leave out of the ranges what the conditions exclude.
+    """Leave out of the ranges what the conditions exclude; those on times are in the plan already.
 
     Parameters
     ----------
@@ -117,19 +117,23 @@ def narrow(ranges: list[_Range], where: tuple[Condition, ...]) -> list[_Range]:
     if not where:
         return ranges
     low, high = _bounds([(symbol, value) for column, symbol, value in where if column == "offset"])
-    earliest, latest = _milliseconds([(symbol, value) for column, symbol, value in where if column == "timestamp"])
-    if low >= high or earliest > latest:
+    earliest, latest = times(where)
+    if low >= high or (earliest is not None and latest is not None and earliest > latest):
         return []
     borders = [border for border in (low, high) if -_INT64 < border < _INT64]
     found = []
     for each in ranges:
         if not each[5] or not _chosen(each, where):
             continue
-        for part in _core.divide(each, borders) if borders else [each]:
-            if part[3] < low or part[3] >= high:
-                continue
-            found.append((*part[:6], _first(part[6], earliest, max), _first(part[7], latest, min)))
+        parts = _core.divide(each, borders) if borders else [each]
+        found += [part for part in parts if low <= part[3] < high]
     return found
+
+
+def times(where: tuple[Condition, ...]) -> tuple[int | None, int | None]:
+    """Give first and last millisecond that the conditions allow: they are in microseconds, records in milliseconds."""
+    low, high = _bounds([(symbol, value) for column, symbol, value in where if column == "timestamp"])
+    return None if low == -_INT64 else -(-low // 1000), None if high == _INT64 else (high - 1) // 1000
 
 
 def _chosen(planned: _Range, where: tuple[Condition, ...]) -> bool:
@@ -151,16 +155,3 @@ def _bounds(conditions: list[tuple[str, int]]) -> tuple[int, int]:
         if symbol in {"=", "<", "<="}:
             high = min(high, value + (symbol != "<"))
     return low, high
-
-
-def _milliseconds(conditions: list[tuple[str, int]]) -> tuple[int, int]:
-    """First and last millisecond that are wanted; conditions are in microseconds, records in milliseconds."""
-    low, high = _bounds(conditions)
-    return -(-low // 1000), (high - 1) // 1000
-
-
-def _first(bound: int | None, limit: int, choose: Callable[[int, int], int]) -> int | None:
-    """Combine a range's own bound of time with another, which is none where it is as far as 64 bits go."""
-    if abs(limit) >= _INT64 // 1000:
-        return bound
-    return limit if bound is None else choose(bound, limit)

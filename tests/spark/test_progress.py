@@ -1,0 +1,162 @@
+"""How far each batch of a stream goes: Spark's numbers, without Spark."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog.spark import progress
+from kafkalog.spark.options import parse
+from spark.growing import Growing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkalog.spark.options import ReadOptions
+
+ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+EVENTS = corpus.GOLDEN / "clean-restarts" / "data-1" / "events-1"
+
+
+def stream(path: Path, **given: Any) -> ReadOptions:
+    return parse({"path": path, **given}, "stream")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> tuple[Growing, Growing]:
+    found = Growing(ORDERS, tmp_path / "orders-0"), Growing(EVENTS, tmp_path / "events-1")
+    found[0].grow(500)
+    found[1].grow(60)
+    return found
+
+
+def test_offsets_are_written_as_spark_writes_them() -> None:
+    written = progress.to_json({("b", 10): 3, ("b", 2): 4, ("a", 0): 1 << 40})
+    assert list(written.items()) == [("a", {"0": 1 << 40}), ("b", {"2": 4, "10": 3})]
+    assert progress.from_json(written) == {("b", 10): 3, ("b", 2): 4, ("a", 0): 1 << 40}
+
+
+@pytest.mark.parametrize(
+    ("limit", "start", "latest", "expected"),
+    [
+        # KafkaMicroBatchStream.rateLimit: in proportion, rounded down, but nothing below one
+        (10, {0: 0, 1: 0}, {0: 90, 1: 10}, {0: 9, 1: 1}),
+        (10, {0: 0, 1: 0}, {0: 1000, 1: 1}, {0: 9, 1: 1}),
+        (10, {0: 5, 1: 7}, {0: 5, 1: 107}, {0: 5, 1: 17}),
+        (1000, {0: 0, 1: 3}, {0: 90, 1: 10}, {0: 90, 1: 10}),
+        (7, {0: 0, 1: 0, 2: 0}, {0: 3, 1: 3, 2: 3}, {0: 2, 1: 2, 2: 2}),
+        (5, {0: 9}, {0: 9}, {0: 9}),
+        # a partition that ends below its start is left to the planning
+        (5, {0: 9, 1: 0}, {0: 7, 1: 100}, {0: 7, 1: 5}),
+    ],
+)
+def test_rate_limit(limit: int, start: Any, latest: Any, expected: Any, tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    found = progress.rate_limited(limit, places(start), places(latest), stream(tmp_path))
+    assert found == places(expected)
+
+
+def places(offsets: dict[int, int]) -> dict[tuple[str, int], int]:
+    return {("t", partition): offset for partition, offset in offsets.items()}
+
+
+def test_a_new_partition_is_limited_from_its_beginning(logs: tuple[Growing, Growing]) -> None:
+    orders, events = logs
+    options = stream(orders.folder.parent)
+    latest = progress.available(options, {})
+    assert latest == {("orders", 0): orders.end, ("events", 1): events.end}
+    limited = progress.rate_limited(10, {("orders", 0): orders.end}, latest, options)
+    assert limited == {("orders", 0): orders.end, ("events", 1): 10}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "ends"),
+        ({"startingOffsets": "earliest"}, {("orders", 0): 0, ("events", 1): 0}),
+        ({"startingOffsets": '{"orders": {"0": 7}, "events": {"1": -2}}'}, {("orders", 0): 7, ("events", 1): 0}),
+        (
+            {"startingOffsets": '{"orders": {"0": 5000}, "events": {"1": -1}}'},
+            {("orders", 0): 5000, ("events", 1): None},
+        ),
+        ({"startingTimestamp": 0}, {("orders", 0): 0, ("events", 1): 0}),
+        ({"startingTimestamp": 1 << 45, "startingOffsetsByTimestampStrategy": "latest"}, "ends"),
+    ],
+)
+def test_where_a_new_query_starts(logs: tuple[Growing, Growing], given: Any, expected: Any) -> None:
+    ends = {("orders", 0): logs[0].end, ("events", 1): logs[1].end}
+    wanted = ends if expected == "ends" else {place: ends[place] if n is None else n for place, n in expected.items()}
+    assert progress.initial(stream(logs[0].folder.parent, **given)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"startingOffsets": '{"orders": {"0": 7}}'}, "all partitions must be named; missing: events-1"),
+        ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that are not there: orders-1"),
+        ({"startingTimestamp": 1 << 45}, "no record of events-1 has timestamp"),
+        ({"subscribe": "nowhere"}, "topic"),
+    ],
+)
+def test_a_start_that_makes_no_sense(logs: tuple[Growing, Growing], given: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        progress.initial(stream(logs[0].folder.parent, **given))
+
+
+def offsets(ranges: Any) -> list[tuple[str, int]]:
+    import pyarrow as pa
+
+    from kafkalog import _core
+
+    table = pa.table(_core.scan_ranges(ranges, columns=["topic", "offset"]))
+    return [(row["topic"], row["offset"]) for row in table.to_pylist()]
+
+
+def test_a_batch_is_what_lies_between(logs: tuple[Growing, Growing]) -> None:
+    orders, events = logs
+    options = stream(orders.folder.parent)
+    planned = progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 20, ("events", 1): 3})
+    wanted = offsets(planned)
+    assert wanted == [("events", 0), ("events", 1), ("events", 2), *(("orders", n) for n in range(7, 20))]
+    assert progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 7}) == []
+    # and the same again once there is more, in more segments, and less in front
+    orders.grow(880)
+    orders.retain(7)
+    events.grow(400)
+    assert offsets(progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 20, ("events", 1): 3})) == wanted
+
+
+@pytest.mark.parametrize(
+    ("batch", "says", "left"),
+    [
+        (
+            ({("orders", 0): 0}, {("orders", 0): 500}),
+            "orders-0 is to be read from offset 0 on, but its log starts at",
+            1,
+        ),
+        (({("orders", 0): 490}, {("orders", 0): 900}), "to be read up to offset 900, but its log ends at", 1),
+        (({("orders", 0): 490}, {("orders", 0): 480}), "orders-0 was read up to offset 490, but now ends at 480", 0),
+        (({("orders", 0): 490}, {("events", 1): 0}), "partitions are gone: orders-0", 0),
+        (({("gone", 0): 490}, {("gone", 0): 495}), "partitions are gone: gone-0", 0),
+    ],
+)
+def test_data_loss(logs: tuple[Growing, Growing], batch: Any, says: str, left: int, caplog: Any) -> None:
+    assert logs[0].retain(300) > 0
+    path = logs[0].folder.parent
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
+        progress.plan_batch(stream(path), *batch)
+    with caplog.at_level(logging.WARNING):
+        ranges = progress.plan_batch(stream(path, failOnDataLoss="false"), *batch)
+    assert says in caplog.text
+    assert (len(offsets(ranges)) > 0) == bool(left)
+
+
+def test_the_high_watermark_bounds_a_stream(logs: tuple[Growing, Growing]) -> None:
+    path = logs[0].folder.parent
+    (path / "replication-offset-checkpoint").write_text("0\n1\norders 0 123\n")
+    latest = progress.available(stream(path, endingOffsets="high_watermark"), {})
+    assert latest == {("orders", 0): 123, ("events", 1): 0}
