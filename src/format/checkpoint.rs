@@ -1,14 +1,15 @@
-//! The text files: offset checkpoints, `leader-epoch-checkpoint`, `partition.metadata`, `meta.properties`.
+//! The text files: offset checkpoints, `leader-epoch-checkpoint`, `partition.metadata`, `.kafka_cleanshutdown`.
 //!
 //! A checkpoint is a version line (`0`), a line with the number of entries, then an entry a line, fields separated by
 //! white space: `topic partition offset`, or `epoch start-offset`. An empty file, or one without a count, has no entries.
 //!
 //! Sources: `CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
-//! `java.util.Properties`.
+//! `CleanShutdownFileHandler`.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use super::uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::types::{Offset, TopicPartition};
 
@@ -29,14 +30,14 @@ pub struct EpochEntry {
 }
 
 /// A line, and the byte it begins at.
-type Line<'a> = (u64, &'a str);
+pub(super) type Line<'a> = (u64, &'a str);
 
-fn text(data: &[u8]) -> Result<&str> {
+pub(super) fn text(data: &[u8]) -> Result<&str> {
     std::str::from_utf8(data)
         .map_err(|e| Error::corrupt_index("text", e.valid_up_to() as u64, "UTF-8", "other bytes"))
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let mut at = 0usize;
     text.split_inclusive('\n').map(move |line| {
         let begin = at;
@@ -182,7 +183,11 @@ pub fn parse_partition_metadata(data: &[u8]) -> Result<String> {
         }
     }
     match lines.next() {
-        Some((_, _, [Some("topic_id:"), Some(id), None])) if is_uuid(id) => Ok(id.to_owned()),
+        Some((_, _, [Some("topic_id:"), Some(id), None]))
+            if id.parse::<Uuid>().is_ok_and(|id| id != Uuid::ZERO) =>
+        {
+            Ok(id.to_owned())
+        }
         other => {
             let (at, found) = other.map_or((text.len() as u64, ""), |(at, line, _)| (at, line));
             Err(fault(
@@ -195,88 +200,16 @@ pub fn parse_partition_metadata(data: &[u8]) -> Result<String> {
     }
 }
 
-/// Kafka's spelling of a UUID: 16 bytes as base64url without padding; the all-zero one means none.
-fn is_uuid(id: &str) -> bool {
-    const LEN: usize = 22;
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    id.len() == LEN && id.bytes().all(legal) && !id.bytes().all(|b| b == b'A')
+/// A `partition.metadata`: two lines, no newline behind the last.
+#[must_use]
+pub fn write_partition_metadata(topic_id: Uuid) -> Vec<u8> {
+    format!("version: 0\ntopic_id: {topic_id}").into_bytes()
 }
 
-/// Reads `meta.properties`, or any Java properties file in UTF-8 or ASCII.
-///
-/// # Errors
-/// `CorruptIndex` for bytes that are no text, or a broken `\u` escape.
-pub fn parse_properties(data: &[u8]) -> Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
-    let mut natural = lines(text(data)?);
-    while let Some((at, first)) = natural.next() {
-        let start = first.trim_start_matches(is_blank);
-        if start.is_empty() || start.starts_with(['#', '!']) {
-            continue;
-        }
-        let mut logical = start.to_owned();
-        // An odd number of backslashes at the end goes on in the next line.
-        while logical.bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1 {
-            logical.pop();
-            match natural.next() {
-                Some((_, more)) => logical.push_str(more.trim_start_matches(is_blank)),
-                None => break,
-            }
-        }
-        let (key, value) = split_property(&logical);
-        found.insert(unescape(at, key)?, unescape(at, value)?);
-    }
-    Ok(found)
-}
-
-const fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\x0c')
-}
-
-/// The key ends at the first bare `=`, `:` or blank; one `=` or `:` and blanks around it belong to neither.
-fn split_property(line: &str) -> (&str, &str) {
-    let mut escaped = false;
-    let end = line.find(|c: char| {
-        let ends = !escaped && (is_blank(c) || matches!(c, '=' | ':'));
-        escaped = c == '\\' && !escaped;
-        ends
-    });
-    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
-    let rest = rest.trim_start_matches(is_blank);
-    let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-    (key, rest.trim_start_matches(is_blank))
-}
-
-fn unescape(at: u64, raw: &str) -> Result<String> {
-    let mut units: Vec<u16> = Vec::with_capacity(raw.len());
-    let mut chars = raw.chars();
-    let mut buffer = [0u16; 2];
-    while let Some(c) = chars.next() {
-        let c = if c == '\\' {
-            match chars.next() {
-                Some('u') => {
-                    let digits: String = chars.by_ref().take(4).collect();
-                    let unit = (digits.len() == 4)
-                        .then(|| u16::from_str_radix(&digits, 16).ok())
-                        .flatten();
-                    units.push(unit.ok_or_else(|| {
-                        Error::corrupt_index("escape", at, "\\u and four hex digits", digits)
-                    })?);
-                    continue;
-                }
-                Some('t') => '\t',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some('f') => '\x0c',
-                Some(other) => other,
-                None => break,
-            }
-        } else {
-            c
-        };
-        units.extend_from_slice(c.encode_utf16(&mut buffer));
-    }
-    Ok(String::from_utf16_lossy(&units))
+/// A `.kafka_cleanshutdown` (KIP-966). Without a broker there is no epoch of one, which is -1.
+#[must_use]
+pub fn write_clean_shutdown() -> Vec<u8> {
+    b"{\"version\":0,\"brokerEpoch\":-1}".to_vec()
 }
 
 #[cfg(test)]
@@ -317,6 +250,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read() {
+        let offsets = [("my-topic", 1, 99), ("my-topic", 0, 1234), ("a", 7, 0)];
+        let offsets: BTreeMap<_, _> = offsets
+            .map(|(topic, partition, offset)| (TopicPartition::new(topic, partition), offset))
+            .into();
+        let written = write_offsets(&offsets);
+        assert_eq!(written, b"0\n3\na 7 0\nmy-topic 0 1234\nmy-topic 1 99\n");
+        assert_eq!(parse_offsets(&written).unwrap(), offsets);
+        assert_eq!(write_offsets(&BTreeMap::new()), b"0\n0\n");
+        let id: Uuid = "0rtfp9DjROqBpwPllfDtAQ".parse().unwrap();
+        let written = write_partition_metadata(id);
+        assert_eq!(written, b"version: 0\ntopic_id: 0rtfp9DjROqBpwPllfDtAQ");
+        assert_eq!(parse_partition_metadata(&written).unwrap(), id.to_string());
+    }
+
+    #[test]
     fn epochs() {
         let entry = |epoch, start_offset| EpochEntry {
             epoch,
@@ -345,29 +294,5 @@ mod tests {
         ] {
             assert!(read(bad).is_err(), "{bad:?}");
         }
-    }
-
-    /// Cases of `java.util.Properties.load`'s documentation.
-    #[test]
-    fn properties() {
-        let text = "#\n#Sat Nov 21\n! note\n\ncluster.id=abc\nTruth = Beauty\n Truth2:Beauty\nTruth3\t\t :Beauty\n\
-                    fruits  apple, banana, \\\n    pear\ncheeses\nesc\\=aped\\ key=\\u0041\\tb\\\\\nlast=1\\";
-        let found = parse_properties(text.as_bytes()).unwrap();
-        let expected = [
-            ("Truth", "Beauty"),
-            ("Truth2", "Beauty"),
-            ("Truth3", "Beauty"),
-            ("cheeses", ""),
-            ("cluster.id", "abc"),
-            ("esc=aped key", "A\tb\\"),
-            ("fruits", "apple, banana, pear"),
-            ("last", "1"),
-        ];
-        let found: Vec<_> = found
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str()))
-            .collect();
-        assert_eq!(found, expected);
-        assert!(parse_properties(b"a=\\u00x1").is_err());
     }
 }

@@ -15,6 +15,8 @@
 //! | [`entry`] | entries of the indexes and of producer snapshots |
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
+//! | [`properties`] | Java properties |
+//! | [`uuid`] | ids |
 
 pub mod attributes;
 pub mod batch;
@@ -24,6 +26,8 @@ pub mod cursor;
 pub mod entry;
 pub mod file_name;
 pub mod message;
+pub mod properties;
 pub mod record;
 pub mod text;
+pub mod uuid;
 pub mod varint;

@@ -9,10 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::format::checkpoint::{
-    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets, parse_properties,
-};
+use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileName, FolderName, FolderState};
+use crate::format::properties::parse_properties;
 use crate::types::{Offset, TopicPartition};
 
 /// Identity of the log dir.

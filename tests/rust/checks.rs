@@ -4,12 +4,11 @@
 use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::error::Error;
 use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::checkpoint::{
-    parse_epochs, parse_offsets, parse_partition_metadata, parse_properties,
-};
+use kafkalog::format::checkpoint::{parse_epochs, parse_offsets, parse_partition_metadata};
 use kafkalog::format::control::{ControlType, EndTransactionMarker};
 use kafkalog::format::file_name;
 use kafkalog::format::message::Message;
+use kafkalog::format::properties::parse_properties;
 use kafkalog::format::record::{HeaderIter, Record, key_text};
 use kafkalog::index::{offset::OffsetIndex, time::TimeIndex};
 use kafkalog::records::block::Payload;

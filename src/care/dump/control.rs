@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::format::cursor::{bytes, get_i16};
 use crate::format::text::put_text;
+use crate::format::uuid::Uuid;
 use crate::format::varint::get_uvarint;
 
 /// Where the type stands in a control record's key.
 const TYPE_AT: usize = 2;
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Appends what the tool says of a control record. Nothing is appended where it fails.
 ///
@@ -256,26 +256,11 @@ fn put_json_string(raw: &[u8], to: &mut Vec<u8>) {
     to.push(b'"');
 }
 
-/// A quoted `org.apache.kafka.common.Uuid`: base64 for names, unpadded.
+/// A quoted `org.apache.kafka.common.Uuid`.
 fn put_uuid(uuid: [u8; 16], to: &mut Vec<u8>) {
     to.push(b'"');
-    let digits = uuid.chunks(3).flat_map(|bytes| {
-        let bits = bytes
-            .iter()
-            .chain([0, 0].iter())
-            .take(3)
-            .fold(0u32, |bits, &byte| bits << 8 | u32::from(byte));
-        let digits = bytes.len().saturating_add(1);
-        [18u32, 12, 6, 0]
-            .into_iter()
-            .take(digits)
-            .map(move |shift| bits.wrapping_shr(shift) & 0x3f)
-    });
-    to.extend(
-        digits
-            .filter_map(|digit| BASE64.get(usize::try_from(digit).ok()?))
-            .copied(),
-    );
+    let id = Uuid(u128::from_be_bytes(uuid)).to_string();
+    to.extend_from_slice(id.as_bytes());
     to.push(b'"');
 }
 
