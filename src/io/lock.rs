@@ -130,6 +130,12 @@ impl LogDirLock {
         self.process == std::process::id()
     }
 
+    /// Whether both are shares in the lock of one log dir.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.process == other.process && self.folder == other.folder
+    }
+
     /// Claims a partition folder of the log dir, by its name there.
     ///
     /// # Errors

@@ -16,6 +16,7 @@
 //! | [`producer_state`] | producers: sequences, epochs, transactions, snapshots |
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
+//! | [`storage`] | log dirs opened for writing |
 //! | [`transactions`] | which were aborted, and up to where all are decided |
 //! | [`write`] | a partition log open for writing |
 
@@ -33,5 +34,6 @@ pub mod plan;
 pub mod producer_state;
 pub mod range;
 pub mod reader;
+pub mod storage;
 pub mod transactions;
 pub mod write;
