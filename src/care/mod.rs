@@ -3,5 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
+//! | [`recover`] | a log dir or partition folder mended after a crash |
 
 pub mod dump;
+pub mod recover;

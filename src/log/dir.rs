@@ -241,7 +241,7 @@ pub(super) fn folder_name(path: &Path) -> String {
 }
 
 /// The log dir above a partition folder.
-pub(super) fn dir_above(path: &Path) -> PathBuf {
+pub(crate) fn dir_above(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
         Some(parent) if path.file_name().is_some() => parent.to_path_buf(),

@@ -236,6 +236,19 @@ pub enum Action {
     },
 }
 
+/// What becomes of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its name.
+    pub name: String,
+    /// Its length before; `None` where it was not there.
+    pub before: Option<u64>,
+    /// Its length afterwards; `None` where it is gone.
+    pub after: Option<u64>,
+    /// Whether these are the bytes that were there.
+    pub is_same: bool,
+}
+
 /// A partition folder under plan.
 #[derive(Debug)]
 pub struct Folder {
@@ -468,6 +481,31 @@ impl Folder {
                 _ => 0,
             })
             .sum()
+    }
+
+    /// What becomes of the files, by name.
+    #[must_use]
+    pub fn changes(&self) -> Vec<FileChange> {
+        let mut names: Vec<&String> = self.before.keys().chain(self.files.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let change = |name: &String| {
+            let (before, content) = (self.before.get(name).copied(), self.files.get(name));
+            let is_same = content.is_some_and(|content| {
+                let source = match &content.source {
+                    Source::Disk { name: source, from } => **source == **name && *from == 0,
+                    _ => false,
+                };
+                source && before == Some(content.length) && content.kept == content.length
+            });
+            FileChange {
+                name: name.clone(),
+                before,
+                after: content.map(Content::length),
+                is_same,
+            }
+        };
+        names.into_iter().map(change).collect()
     }
 
     /// Lengths at the beginning.

@@ -20,10 +20,11 @@ pub mod scan;
 mod segment;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::folder::{Action, Content, Folder};
+use self::folder::{Action, Content, FileChange, Folder};
 use self::producers::{PlannedSnapshots, rebuild_producer_state};
 use self::segment::{IndexSettings, MAX_TXN_INDEX, SEGMENT_FILES, Segment};
 use crate::error::{Error, Result};
@@ -141,6 +142,106 @@ pub enum Note {
         /// The offset behind its last whole batch.
         next_offset: Offset,
     },
+    /// A `.log` that has batches, under a name that Kafka reads as another's.
+    Unread {
+        /// The file.
+        name: String,
+    },
+    /// By salvage alone: a `.log` was made of the whole batches that were there.
+    Salvaged {
+        /// The base offset of what it was made of.
+        base_offset: Offset,
+        /// Batches kept.
+        batches: u64,
+        /// Bytes left out.
+        lost: u64,
+    },
+    /// By salvage alone: a file that keeps Kafka from loading the log has another name now, or is gone.
+    SetAside {
+        /// The file.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Note {
+    /// Whether a user would rather be asked: sound batches go, or are written over by what comes next.
+    #[must_use]
+    pub const fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Dropped { .. } | Self::Hidden { .. } | Self::Unread { .. }
+        )
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recovered {
+                base_offset,
+                batches,
+                truncated,
+                reason,
+            } => {
+                write!(
+                    f,
+                    "segment {base_offset}: {batches} batches checked, indexes rebuilt"
+                )?;
+                match reason {
+                    Some(reason) => write!(f, ", {truncated} bytes cut: {reason}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Dropped {
+                base_offset,
+                size,
+                reason,
+            } => write!(
+                f,
+                "segment {base_offset}: all {size} bytes dropped: {reason}"
+            ),
+            Self::Deleted {
+                base_offset,
+                size,
+                reason,
+            } => write!(f, "segment {base_offset}: deleted, {size} bytes: {reason}"),
+            Self::Split { base_offset, into } => {
+                write!(
+                    f,
+                    "segment {base_offset}: split into {into:?}, as its offsets reach too far"
+                )
+            }
+            Self::Swapped { name } => {
+                write!(
+                    f,
+                    "{name}: what compaction or a split had finished took its place"
+                )
+            }
+            Self::Hidden {
+                base_offset,
+                size,
+                next_offset,
+            } => write!(
+                f,
+                "segment {base_offset}: an unsound index hides its {size} bytes, batches up to offset {next_offset}"
+            ),
+            Self::Unread { name } => write!(
+                f,
+                "{name}: not read, as its name is not padded to 20 digits"
+            ),
+            Self::Salvaged {
+                base_offset,
+                batches,
+                lost,
+            } => write!(
+                f,
+                "segment {base_offset}: {batches} batches kept, {lost} bytes that are none left out"
+            ),
+            Self::SetAside { name, reason } => write!(f, "{name}: set aside: {reason}"),
+        }
+    }
 }
 
 /// What ends Kafka's recovery of a segment other than a batch to be cut.
@@ -260,10 +361,10 @@ impl Plan {
             .collect()
     }
 
-    /// Every file that was there, and its length.
+    /// What becomes of the files, by name.
     #[must_use]
-    pub fn files_before(&self) -> BTreeMap<String, u64> {
-        lock(&self.folder).before().clone()
+    pub fn changes(&self) -> Vec<FileChange> {
+        lock(&self.folder).changes()
     }
 }
 
@@ -499,6 +600,10 @@ impl Loader<'_> {
                 }
             } else if name.ends_with(FileKind::Log.suffix()) {
                 let base = offset_in(&lock(&self.folder), &name)?;
+                let read = FileName::new(base, FileKind::Log).to_string();
+                if name != read && lock(&self.folder).length(&name) > 0 {
+                    self.notes.push(Note::Unread { name });
+                }
                 self.load_segment(base)?;
             }
         }

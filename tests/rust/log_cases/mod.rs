@@ -211,12 +211,23 @@ pub fn compare(expected: &Tree, found: &Tree) -> Vec<String> {
         .collect()
 }
 
+/// A folder to work in; in memory if that can be, as everything in it is synced.
+pub fn work_folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    folder.unwrap()
+}
+
 /// Runs every case of a kind in a folder that holds its state before; `run` says how the outcome differs.
 pub fn run_all(kind: &str, listed: Listed, run: impl Fn(&Case, &Path) -> Vec<String>) {
     let cases = cases(kind);
     let (mut equal, mut differ, mut excused) = (0, 0, 0);
     for case in &cases {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = work_folder();
         case.write_before(folder.path());
         let outcome = catch_unwind(AssertUnwindSafe(|| run(case, folder.path())));
         let mut differences = outcome.unwrap_or_else(|_| vec!["a panic".to_owned()]);

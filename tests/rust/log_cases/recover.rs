@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::format::entry::ProducerState;
 use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
@@ -163,6 +164,74 @@ fn recover_as_kafka() {
         assert_eq!(before, super::tree(folder), "planning changes nothing");
         plan.apply(&Disk::default()).unwrap();
         differences.extend(case.compare_tree(folder));
+        differences
+    });
+}
+
+fn options(case: &Case) -> RecoverOptions {
+    let request = request(case);
+    RecoverOptions {
+        recovery_point: Some(request.recovery_point),
+        log_start_offset: Some(request.log_start_offset),
+        config: config(case),
+        producer_id_expiration_ms: request.producer_id_expiration_ms,
+        ..RecoverOptions::at(request.now_ms)
+    }
+}
+
+/// The verb over the log dir: in place as Kafka; refused, with nothing changed, where Kafka refuses.
+#[test]
+fn the_verb_does_as_kafka_or_refuses() {
+    // Kafka loads these, and takes sound batches with it; by default the user is asked.
+    let lossy = [
+        "flip-base-offset",
+        "index-points-beyond",
+        "index-points-into-batch",
+        "length-million-active-clean",
+        "name-short",
+        "offset-backwards",
+        "torn-active-clean",
+    ];
+    run_all("recover", &[], |case, folder| {
+        std::fs::create_dir_all(folder.join(case.partition_folder())).unwrap();
+        let before = super::tree(folder);
+        let refused = |options: &RecoverOptions| {
+            let unchanged = || super::compare(&before, &super::tree(folder));
+            let error = recover(folder, options).map(|report| report.partitions);
+            let error = error.expect_err(&case.name).to_string();
+            assert!(error.contains("salvage"), "{}: {error}", case.name);
+            assert_eq!(unchanged(), [""; 0], "{}", case.name);
+        };
+        let mut options = options(case);
+        if case.event("failed").is_some() {
+            refused(&options);
+            options.on_loss = OnLoss::AsKafka;
+            refused(&options);
+            return Vec::new();
+        }
+        if lossy.contains(&case.name.as_str()) {
+            refused(&options);
+            options.on_loss = OnLoss::AsKafka;
+        }
+        options.dry_run = true;
+        let planned = recover(folder, &options).unwrap();
+        assert_eq!(super::compare(&before, &super::tree(folder)), [""; 0]);
+        let out = folder.parent().unwrap().join(format!("{}.out", case.name));
+        let _ = std::fs::remove_dir_all(&out);
+        options.dry_run = false;
+        options.out = Some(out.clone());
+        let written = recover(folder, &options).unwrap();
+        assert_eq!(super::compare(&before, &super::tree(folder)), [""; 0]);
+        options.out = None;
+        let done = recover(folder, &options).unwrap();
+        assert_eq!(planned.partitions, done.partitions, "{}", case.name);
+        assert_eq!(written.partitions, done.partitions, "{}", case.name);
+        let unlinked = case.config["run_deletes"].as_bool().unwrap_or(true);
+        let mut differences = super::compare(&super::tree(folder), &super::tree(&out));
+        std::fs::remove_dir_all(&out).unwrap();
+        if unlinked {
+            differences.extend(case.compare_tree(folder));
+        }
         differences
     });
 }

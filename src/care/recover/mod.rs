@@ -1,0 +1,318 @@
+//! Mending a log dir or a partition folder after a crash, as a broker's start-up does (`LogManager.loadLogs`).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`report`] | what was found and done |
+//!
+//! Every partition is planned before the first byte is written ([`crate::log::load`]); the plan is then only reported (dry
+//! run), carried out in place, or written into a new directory. As at a broker's start, the checkpoints of the log dir
+//! say where recovery begins, and its clean-shutdown marker that nothing needs to be checked; the marker goes, and what
+//! is unlinked `file.delete.delay.ms` later by a broker is unlinked at once. Afterwards the log is closed as at a clean
+//! shutdown: indexes trimmed, a producer snapshot at the log end.
+
+pub mod report;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use self::report::{PartitionReport, RecoveryReport};
+use crate::error::{Error, Result};
+use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
+use crate::io::disk::Disk;
+use crate::log::config::LogConfig;
+use crate::log::dir::{CLEAN_SHUTDOWN, DirState, LogDir, PartitionFolder, PathKind};
+use crate::log::load::{LoadRequest, Note, Plan, plan};
+use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::types::{Offset, TimestampMs};
+
+/// A broker's lock of its log dir.
+const LOCK: &str = ".lock";
+
+/// What to do where Kafka would not load the log, or would throw batches away that are whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// Say so and change nothing. What Kafka cuts behind a damaged batch is no surprise and is cut; what is refused is
+    /// where sound batches go for another reason: a segment emptied for an offset that goes back, batches behind the
+    /// log end that a lying index leads to, a `.log` whose name Kafka does not read.
+    #[default]
+    Refuse,
+    /// Do what Kafka does, and refuse only where it does not load the log.
+    AsKafka,
+    /// Keep every batch that is whole and in order, whatever it takes; the result loads in Kafka.
+    Salvage,
+}
+
+/// How to recover.
+#[derive(Clone, Debug)]
+pub struct RecoverOptions {
+    /// Whether the broker stopped cleanly; `None`: as the marker of the log dir says.
+    pub clean: Option<bool>,
+    /// First offset not known to be on disk, of every partition; `None`: as the checkpoint says, 0 without one.
+    pub recovery_point: Option<Offset>,
+    /// First offset that may be read, of every partition; `None`: as the checkpoint says, 0 without one.
+    pub log_start_offset: Option<Offset>,
+    /// Topic settings: those of the indexes count.
+    pub config: LogConfig,
+    /// The clock, for producers that have expired.
+    pub now_ms: TimestampMs,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration_ms: i64,
+    /// What to do where batches would be lost.
+    pub on_loss: OnLoss,
+    /// Report only.
+    pub dry_run: bool,
+    /// A directory to be made, for the result; the source stays as it is. `None`: in place.
+    pub out: Option<PathBuf>,
+    /// The writing side of the file system.
+    pub disk: Disk,
+}
+
+impl RecoverOptions {
+    /// Kafka's defaults, at this time.
+    #[must_use]
+    pub fn at(now_ms: TimestampMs) -> Self {
+        Self {
+            clean: None,
+            recovery_point: None,
+            log_start_offset: None,
+            config: LogConfig::default(),
+            now_ms,
+            producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+            on_loss: OnLoss::default(),
+            dry_run: false,
+            out: None,
+            disk: Disk::default(),
+        }
+    }
+}
+
+/// A partition to be recovered, planned.
+struct Planned {
+    plan: Plan,
+    report: PartitionReport,
+}
+
+/// Recovers a log dir, or one partition folder of it.
+///
+/// # Errors
+/// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; nothing has been changed then.
+/// `InvalidArgument` for an `out` that is not empty or lies inside of the source, `Io`.
+pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
+    let kind = PathKind::of(path)?;
+    let (log_dir, partitions, skipped) = match kind {
+        PathKind::LogDir => {
+            let (partitions, skipped) = partitions(path)?;
+            (path.to_path_buf(), partitions, skipped)
+        }
+        PathKind::Partition(name) => {
+            let one = PartitionFolder {
+                name,
+                path: path.to_path_buf(),
+            };
+            (crate::log::dir::dir_above(path), vec![one], Vec::new())
+        }
+        PathKind::File => {
+            let text = format!("{}: not a log dir or partition folder", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+    };
+    let is_log_dir = matches!(PathKind::of(path)?, PathKind::LogDir);
+    if let Some(out) = &options.out {
+        check_out(path, out)?;
+    }
+    let state = DirState::read(&log_dir);
+    let mut planned = Vec::new();
+    for partition in &partitions {
+        planned.push(plan_partition(partition, &state, options)?);
+    }
+    if !options.dry_run {
+        match &options.out {
+            None => in_place(&log_dir, is_log_dir, &planned, &options.disk)?,
+            Some(out) => into(path, is_log_dir, out, &planned, options)?,
+        }
+    }
+    Ok(RecoveryReport {
+        path: path.to_path_buf(),
+        out: options.out.clone(),
+        dry_run: options.dry_run,
+        clean: options.clean.unwrap_or(state.clean_shutdown),
+        partitions: planned.into_iter().map(|planned| planned.report).collect(),
+        skipped,
+    })
+}
+
+/// The partition folders that a broker loads; not those on their way out, nor the metadata log, which is loaded by other
+/// rules.
+fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
+    let folders = LogDir::open(log_dir)?.folders().to_vec();
+    let (loaded, skipped): (Vec<_>, Vec<_>) = folders.into_iter().partition(|folder| {
+        folder.name.state != FolderState::Delete
+            && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC
+    });
+    let skipped = skipped.into_iter().map(|folder| folder.path).collect();
+    Ok((loaded, skipped))
+}
+
+fn plan_partition(
+    partition: &PartitionFolder,
+    state: &DirState,
+    options: &RecoverOptions,
+) -> Result<Planned> {
+    let of = |checkpoint: &crate::log::dir::Offsets| {
+        checkpoint.get(&partition.name.topic_partition).copied()
+    };
+    let recovery_point = options.recovery_point.or(of(&state.recovery_points));
+    let log_start_offset = options.log_start_offset.or(of(&state.log_starts));
+    let request = LoadRequest {
+        clean: options.clean.unwrap_or(state.clean_shutdown),
+        recovery_point: recovery_point.unwrap_or_default(),
+        log_start_offset: log_start_offset.unwrap_or_default(),
+        now_ms: options.now_ms,
+        producer_id_expiration_ms: options.producer_id_expiration_ms,
+    };
+    let mut plan = plan(&partition.path, &options.config, request)?;
+    if let Err(error) = plan.outcome {
+        return Err(refusal(error));
+    }
+    if options.on_loss == OnLoss::Refuse
+        && let Some(note) = plan.notes.iter().find(|note| note.is_loss())
+    {
+        return Err(loss(&partition.path, note));
+    }
+    plan.close()?;
+    plan.unlink_deleted();
+    let report = PartitionReport::of(partition, request, &plan)?;
+    Ok(Planned { plan, report })
+}
+
+const HINT: &str =
+    "Kafka does not load this log; salvage keeps every batch that is whole and in order";
+
+/// Kafka's refusal, with the way out.
+fn refusal(error: Error) -> Error {
+    match error {
+        Error::CorruptRecord(mut fault) => {
+            fault.found = format!("{} ({HINT})", fault.found);
+            Error::CorruptRecord(fault)
+        }
+        Error::CorruptIndex(mut fault) => {
+            fault.found = format!("{} ({HINT})", fault.found);
+            Error::CorruptIndex(fault)
+        }
+        Error::InvalidRecord(mut fault) => {
+            fault.found = format!("{} ({HINT})", fault.found);
+            Error::InvalidRecord(fault)
+        }
+        Error::UnsupportedFormat(mut fault) => {
+            fault.found = format!("{} ({HINT})", fault.found);
+            Error::UnsupportedFormat(fault)
+        }
+        Error::InvalidArgument(text) => Error::InvalidArgument(format!("{text} ({HINT})")),
+        other => other,
+    }
+}
+
+/// What Kafka would throw away, with the way out.
+fn loss(folder: &Path, note: &Note) -> Error {
+    let expected = "a log from which Kafka takes no sound batches";
+    let found = format!(
+        "{note} (nothing was changed; salvage keeps every batch that is whole and in order)"
+    );
+    Error::corrupt("recovery", 0, expected, found).at(folder)
+}
+
+/// An output is a new directory outside of its source.
+fn check_out(path: &Path, out: &Path) -> Result<()> {
+    let is_empty = match fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
+        Err(e) => return Err(Error::io(out)(e)),
+    };
+    if !is_empty {
+        let text = format!(
+            "{}: the output must be a new or empty directory",
+            out.display()
+        );
+        return Err(Error::InvalidArgument(text));
+    }
+    let whole = |path: &Path| std::path::absolute(path).map_err(Error::io(path));
+    let source = path.canonicalize().map_err(Error::io(path))?;
+    if whole(out)?.starts_with(source) {
+        let text = format!(
+            "{}: the output must not lie inside of its source",
+            out.display()
+        );
+        return Err(Error::InvalidArgument(text));
+    }
+    Ok(())
+}
+
+fn in_place(log_dir: &Path, is_log_dir: bool, planned: &[Planned], disk: &Disk) -> Result<()> {
+    if is_log_dir {
+        // Before the first log is touched, as in a broker: a crash from here on leaves an unclean log dir.
+        disk.remove(&log_dir.join(CLEAN_SHUTDOWN))?;
+        disk.sync_folder(log_dir)?;
+    }
+    planned
+        .iter()
+        .try_for_each(|planned| planned.plan.apply(disk))
+}
+
+fn into(
+    path: &Path,
+    is_log_dir: bool,
+    out: &Path,
+    planned: &[Planned],
+    options: &RecoverOptions,
+) -> Result<()> {
+    let disk = &options.disk;
+    if !is_log_dir {
+        return planned
+            .iter()
+            .try_for_each(|planned| write_partition(disk, planned, out));
+    }
+    disk.create_folders(out)?;
+    for entry in fs::read_dir(path).map_err(Error::io(path))? {
+        let entry = entry.map_err(Error::io(path))?;
+        let (from, name) = (entry.path(), entry.file_name());
+        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK;
+        let one = planned.iter().find(|planned| planned.report.folder == from);
+        match one {
+            Some(one) => write_partition(disk, one, &out.join(&name))?,
+            None if !is_left_out => copy(disk, &from, &out.join(&name))?,
+            None => {}
+        }
+    }
+    disk.sync_folder(out)
+}
+
+/// Writes a partition folder as it will be, and what else is in it.
+fn write_partition(disk: &Disk, planned: &Planned, to: &Path) -> Result<()> {
+    planned.plan.write_to(disk, to)?;
+    let from = &planned.report.folder;
+    for entry in fs::read_dir(from).map_err(Error::io(from))? {
+        let path = entry.map_err(Error::io(from))?.path();
+        if let (true, Some(name)) = (path.is_dir(), path.file_name()) {
+            copy(disk, &path, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file, or a folder with all that is in it.
+fn copy(disk: &Disk, from: &Path, to: &Path) -> Result<()> {
+    if from.is_dir() {
+        disk.create_folders(to)?;
+        for entry in fs::read_dir(from).map_err(Error::io(from))? {
+            let entry = entry.map_err(Error::io(from))?;
+            copy(disk, &entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    let (mut source, target) = (
+        fs::File::open(from).map_err(Error::io(from))?,
+        disk.create(to)?,
+    );
+    std::io::copy(&mut source, &mut &target).map_err(Error::io(to))?;
+    disk.sync(&target, to)
+}
