@@ -1,18 +1,23 @@
-//! Nanoseconds a lookup in a 2 MB offset index, targets at random: `cargo bench --bench index`.
+//! Nanoseconds an append, and a lookup in a 2 MB offset index with targets at random: `cargo bench --bench index`.
 
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
     clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
     reason = "a bench prints, and may stop"
 )]
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Instant;
 
 use kafkalog::index::Access;
 use kafkalog::index::offset::OffsetIndex;
 use kafkalog::index::time::TimeIndex;
+use kafkalog::index::writable::offset::WritableOffsetIndex;
+use kafkalog::index::writable::time::WritableTimeIndex;
+use kafkalog::io::disk::Disk;
 
 const ENTRIES: u32 = 262_144;
 const LOOKUPS: u32 = 20_000;
@@ -47,6 +52,49 @@ fn time(name: &str, mut lookup: impl FnMut() -> i64) {
     println!("{name:<40} {best:7.1} ns");
 }
 
+/// Nanoseconds an append, over files of `ENTRIES` entries: once as they come, holes and all, and once over old entries.
+fn appends(folder: &Path) {
+    let size = ENTRIES as usize * 12;
+    let (mut fresh, mut again) = ([f64::INFINITY; 2], [f64::INFINITY; 2]);
+    for run in 0..30 {
+        let path = folder.join(format!("{:020}.index", run + 2));
+        let mut offsets =
+            WritableOffsetIndex::open(&Disk::default(), &path, 0, size).expect("opened");
+        let path = folder.join(format!("{:020}.timeindex", run + 2));
+        let mut times = WritableTimeIndex::open(&Disk::default(), &path, 0, size).expect("opened");
+        for best in [&mut fresh, &mut again] {
+            let start = Instant::now();
+            for n in 1..ENTRIES {
+                let position = n.cast_signed().wrapping_mul(4097);
+                offsets.append(i64::from(n) * 40, position).expect("room");
+            }
+            best[0] = best[0].min(start.elapsed().as_secs_f64() / f64::from(ENTRIES) * 1e9);
+            let start = Instant::now();
+            for n in 1..ENTRIES - 1 {
+                let offset = i64::from(n) * 40;
+                times
+                    .maybe_append(1_700_000_000_000 + offset, offset, false)
+                    .expect("room");
+            }
+            best[1] = best[1].min(start.elapsed().as_secs_f64() / f64::from(ENTRIES) * 1e9);
+            offsets.truncate().expect("open");
+            times.truncate().expect("open");
+        }
+        offsets.delete_if_exists().expect("deleted");
+        times.delete_if_exists().expect("deleted");
+    }
+    println!(
+        "{:<40} {:7.1} ns",
+        "offset index, append to a new file", fresh[0]
+    );
+    println!("{:<40} {:7.1} ns", "offset index, append", again[0]);
+    println!(
+        "{:<40} {:7.1} ns",
+        "time index, append to a new file", fresh[1]
+    );
+    println!("{:<40} {:7.1} ns", "time index, append", again[1]);
+}
+
 fn main() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut offset, mut position, mut clock) = (0u64, 0u64, 1_700_000_000_000u64);
@@ -69,10 +117,29 @@ fn main() {
     time("offset index, 2 MB, mapped", || {
         index.lookup(random.below(offset).cast_signed()).offset
     });
+    let mut written = WritableOffsetIndex::open(
+        &Disk::default(),
+        &folder.path().join("00000000000000000001.index"),
+        0,
+        ENTRIES as usize * 8,
+    )
+    .expect("opened");
+    for entry in index.iter() {
+        written.append(entry.offset, entry.position).expect("room");
+    }
+    time("offset index, 2 MB, by its writer", || {
+        let target = random.below(offset).cast_signed();
+        written.lookup(target).expect("open").offset
+    });
+    let reader = written.reader().expect("open");
+    time("offset index, 2 MB, beside the writer", || {
+        reader.lookup(random.below(offset).cast_signed()).offset
+    });
     let index = TimeIndex::from_bytes(times, 0);
     time("time index, 262144 entries", || {
         let target = 1_700_000_000_000 + random.below(clock - 1_700_000_000_000);
         index.lookup(target.cast_signed()).timestamp
     });
+    appends(folder.path());
     time("the generator alone", || random.below(offset).cast_signed());
 }

@@ -26,6 +26,7 @@ use crate::io::mapping::Mapping;
 use crate::io::region::Region;
 
 pub mod offset;
+mod pace;
 pub mod time;
 pub mod txn;
 pub mod writable;

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use super::pace::Pace;
 use super::{Access, Slots};
 use crate::error::{Error, Result};
 use crate::format::cursor::get_i32;
@@ -12,10 +13,6 @@ use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
 use crate::types::Offset;
 
 const POSITION_AT: usize = 4;
-/// How far from the corrected guess the answer is expected.
-const WINDOW: usize = 8;
-/// Bits behind the point of [`OffsetIndex::slots_per_offset`].
-const SCALE_BITS: u32 = 32;
 
 /// A read-only offset index.
 ///
@@ -30,8 +27,7 @@ const SCALE_BITS: u32 = 32;
 pub struct OffsetIndex {
     pub(super) slots: Slots<OFFSET_ENTRY_SIZE>,
     base_offset: Offset,
-    /// How many entries an offset is worth on average, in fixed point: where to look first.
-    slots_per_offset: u64,
+    pace: Pace,
     first: i32,
 }
 
@@ -87,22 +83,11 @@ impl OffsetIndex {
             .copied()
             .map(relative_offset)
             .unwrap_or_default();
-        let steps = written.len().saturating_sub(1) as u64;
-        let span = u64::try_from(i64::from(last).saturating_sub(i64::from(first))).unwrap_or(0);
-        // Entries rise, so a span is at least as long as its steps; where it is not, the file is broken and no guess is
-        // better than another.
-        let slots_per_offset = if span < steps {
-            0
-        } else {
-            steps
-                .wrapping_shl(SCALE_BITS)
-                .checked_div(span)
-                .unwrap_or_default()
-        };
+        let pace = Pace::of(first, last, written.len());
         Self {
             slots,
             base_offset,
-            slots_per_offset,
+            pace,
             first,
         }
     }
@@ -195,56 +180,14 @@ impl OffsetIndex {
     }
 
     /// The number of the greatest entry at or below `target`.
-    ///
-    /// Offsets come at a steady rate, so the place is guessed in proportion, corrected once, and then bracketed by
-    /// strides that widen: about four cache lines are touched where a binary search of 2 MiB touches eighteen.
     #[inline]
     #[must_use]
     pub fn floor(&self, target: Offset) -> Option<usize> {
         let slots = self.slots.written();
         let target = target.saturating_sub(self.base_offset);
         let target = i32::try_from(target.clamp(i64::from(i32::MIN), i64::from(i32::MAX))).ok()?;
-        if slots.is_empty() || target < self.first {
-            return None;
-        }
         let key = |n: usize| slots.get(n).map_or(i32::MAX, |&slot| relative_offset(slot));
-        let end = slots.len();
-        let first = self.step(self.first, target);
-        let guess = first.min(end.saturating_sub(1));
-        let found = key(guess);
-        let guess = if found <= target {
-            guess
-                .saturating_add(self.step(found, target))
-                .min(end.saturating_sub(1))
-        } else {
-            guess.saturating_sub(self.step(target, found))
-        };
-        // The window around the guess, moved and widened until it holds the answer: its first entry at or below the
-        // target or the first of all, the entry behind it above the target or the end.
-        let mut low = guess.saturating_sub(WINDOW);
-        let mut high = guess.saturating_add(WINDOW).min(end);
-        let mut stride = WINDOW;
-        while low > 0 && key(low) > target {
-            stride = stride.saturating_mul(4);
-            high = low;
-            low = low.saturating_sub(stride);
-        }
-        while high < end && key(high) <= target {
-            stride = stride.saturating_mul(4);
-            low = high;
-            high = high.saturating_add(stride).min(end);
-        }
-        let window = slots.get(low..high)?;
-        let above = window.partition_point(|&slot| relative_offset(slot) <= target);
-        low.checked_add(above)?.checked_sub(1)
-    }
-
-    /// How many slots lie between two relative offsets on average, `to` being the larger.
-    #[inline]
-    fn step(&self, from: i32, to: i32) -> usize {
-        let distance = u64::from(to.wrapping_sub(from).cast_unsigned());
-        usize::try_from(distance.wrapping_mul(self.slots_per_offset) >> SCALE_BITS)
-            .unwrap_or(usize::MAX)
+        self.pace.floor(self.first, slots.len(), target, key)
     }
 
     /// Kafka's check: whole entries only, and the last not below the base.

@@ -129,24 +129,22 @@ impl TransactionIndexFile {
             last_offset: None,
         };
         if path.try_exists().map_err(Error::io(path))? {
-            index.file()?;
+            index.open_file()?;
         }
         Ok(index)
     }
 
-    /// The file; created where there is none.
-    fn file(&mut self) -> Result<&File> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => {
-                let file = self.disk.open_or_create(&self.path)?;
-                let length = file.metadata().map_err(Error::io(&self.path))?.len();
-                let part = length.checked_rem(ABORTED_TXN_SIZE as u64);
-                self.length = length.saturating_sub(part.unwrap_or_default());
-                file
-            }
-        };
-        Ok(self.file.insert(file))
+    /// Opens the file; creates it where there is none.
+    fn open_file(&mut self) -> Result<()> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let file = self.disk.open_or_create(&self.path)?;
+        let length = file.metadata().map_err(Error::io(&self.path))?.len();
+        let part = length.checked_rem(ABORTED_TXN_SIZE as u64);
+        self.length = length.saturating_sub(part.unwrap_or_default());
+        self.file = Some(file);
+        Ok(())
     }
 
     /// The file, whether it is there or not.
@@ -190,12 +188,11 @@ impl TransactionIndexFile {
             let refused = Error::refused(Refusal::OffsetsOutOfOrder, text);
             return Err(refused.for_offset(txn.last_offset));
         }
-        self.file()?;
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        self.disk
-            .write_at(file, &self.path, &txn.encode(), self.length)?;
+        self.open_file()?;
+        if let Some(file) = &self.file {
+            self.disk
+                .write_at(file, &self.path, &txn.encode(), self.length)?;
+        }
         self.length = self.length.saturating_add(ABORTED_TXN_SIZE as u64);
         self.last_offset = Some(txn.last_offset);
         Ok(())

@@ -1,254 +1,41 @@
 //! Index files that are written: preallocated, mapped for writing, read by other threads meanwhile (`AbstractIndex`).
 //!
 //! An [`IndexFile`] has one writer; [`IndexReader`]s, one a thread, read beside it without locks. An entry is `W` words of
-//! four bytes, big-endian on disk: two in an offset index, three in a time index.
-//!
-//! # What readers are promised
-//! * An entry's words are stored before the count that makes them readable (release), and read after it (acquire): no
-//!   reader sees a part of an entry.
-//! * Entries that are read never change while the count only grows. A cut ([`IndexFile::truncate`]) lets later appends
-//!   write over them, so it and every exchange of the map advance `sequence`; [`IndexReader::read`] asks for it before
-//!   and after, and reads anew when it moved. An answer is therefore always one of a single moment between call and
-//!   return.
-//! * All words are atomics, always accessed at one size: a lookup that is overtaken reads old or new words, never
-//!   undefined ones, and throws them away.
+//! four bytes, big-endian on disk: two in an offset index, three in a time index. What readers are promised stands in
+//! `view`, with the map itself and all that is unsafe.
 //!
 //! # Contract of the maps
 //! Touching a page behind a file's end is a SIGBUS that no check can catch, so:
 //! * A map covers at least `max_size` bytes from the start, the file's end notwithstanding, and lasts: trimming and
-//!   growing under it move the file's end only. What lies behind the end is never touched: both sides stay below the
-//!   count, the writer also below `slots`, and neither is ever more than the file holds.
-//! * A file is cut below what a reader may have been about to read only while there is no reader. While there is one, it
-//!   is given another file by the same name ([`IndexFile::resize`]); old maps keep the old one alive, at its length.
-//! * A hole in a file is filled by ordinary writes before the map touches it (`back`), which is where a full disk is an
-//!   error and no signal. (A file system that copies on write may still run full later.)
-//! * Nobody else shortens the file: that is what the log dir's `.lock` is for.
+//!   growing under it move the file's end only. What lies behind the end is never touched: readers stay below the count,
+//!   the writer below `slots`, and neither is ever more than the file holds.
+//! * A file is cut below what a reader may have been about to read only while there is no reader. While there is one, the
+//!   path is given another file ([`IndexFile::resize`]); old maps keep the old one alive, at its length.
+//! * A hole in a file is filled by ordinary writes before the map touches it, which is where a full disk is an error and
+//!   no signal. (A file system that copies on write may still run full later.)
+//! * Nobody else shortens the file: that is what the log dir's `.lock` is for. Other processes that read an index of an
+//!   active segment copy it ([`index`](crate::index)).
 
-#![expect(
-    unsafe_code,
-    reason = "one of the crate's few homes for unsafe: atomics in a map"
-)]
-
-use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use memmap2::{MmapOptions, MmapRaw};
-
-use super::disk::Disk;
+use super::disk::{Disk, Step};
 use super::file::read_at;
 use crate::error::{Error, Result};
 
-/// Bytes of a word.
-const WORD: usize = 4;
-/// Pages are at least this large: up to the next multiple, a map may be touched behind the file's end.
-const PAGE: u64 = 4096;
+mod view;
+
+pub use view::{IndexReader, Snapshot, halves};
+use view::{PAGE, Shared, View, WORD};
+
 /// How much of a hole is filled at once.
 const STRIDE: u64 = 16 * PAGE;
 /// No index is longer: Kafka maps it with a Java `int`.
 const MAX_SIZE: u64 = i32::MAX as u64;
 /// Ends the name of a file that is about to replace a trimmed one; a broker that finds it removes it.
 const REPLACEMENT: &str = ".trimmed.deleted";
-
-/// A map of a file's start.
-#[derive(Debug)]
-struct View<const W: usize> {
-    map: MmapRaw,
-    /// Whole entries that fit into the map; the file may be shorter.
-    capacity: usize,
-    is_writable: bool,
-}
-
-impl<const W: usize> View<W> {
-    /// Maps the first `reserve` bytes, whether the file has them yet or not.
-    fn open(file: &File, reserve: u64, is_writable: bool) -> io::Result<Self> {
-        let reserve = usize::try_from(reserve.max(PAGE)).map_err(io::Error::other)?;
-        let mut options = MmapOptions::new();
-        options.len(reserve);
-        let map = if is_writable {
-            options.map_raw(file)
-        } else {
-            options.map_raw_read_only(file)
-        }?;
-        let capacity = map.len().checked_div(W.saturating_mul(WORD));
-        Ok(Self {
-            map,
-            capacity: capacity.unwrap_or_default(),
-            is_writable,
-        })
-    }
-
-    /// Where word `k` of entry `n` is, for `n` below `capacity`.
-    #[inline]
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "a map begins on a page, and an entry is a number of words"
-    )]
-    fn at(&self, n: usize, k: usize) -> *mut u32 {
-        let word = n.wrapping_mul(W).wrapping_add(k);
-        self.map.as_mut_ptr().cast::<u32>().wrapping_add(word)
-    }
-
-    /// Entry `n`; `None` where the map ends before it.
-    #[inline]
-    fn load(&self, n: usize) -> Option<[u32; W]> {
-        if n >= self.capacity {
-            return None;
-        }
-        let mut words = [0; W];
-        if let [high, low] = words.as_mut_slice() {
-            // SAFETY: `n` is below the capacity, so the eight bytes are inside the map, which begins on a page: they are
-            // aligned. Nobody accesses them other than as this atomic.
-            let both = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
-            let both = u64::from_be(both.load(Ordering::Relaxed));
-            *high = (both >> 32) as u32;
-            *low = (both & u64::from(u32::MAX)) as u32;
-            return Some(words);
-        }
-        for (k, word) in words.iter_mut().enumerate() {
-            // SAFETY: `n` is below the capacity, so all `W` words are inside the map, which begins on a page: they are
-            // aligned. Nobody accesses them other than as this atomic.
-            let atomic = unsafe { AtomicU32::from_ptr(self.at(n, k)) };
-            *word = u32::from_be(atomic.load(Ordering::Relaxed));
-        }
-        Some(words)
-    }
-
-    /// Writes entry `n`, the last word last; returns whether the map has room for it.
-    #[inline]
-    fn store(&self, n: usize, words: [u32; W]) -> bool {
-        if n >= self.capacity || !self.is_writable {
-            return false;
-        }
-        if let [high, low] = *words.as_slice() {
-            let both = u64::from(high) << 32 | u64::from(low);
-            // SAFETY: as in `load`; the map is writable.
-            let atomic = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
-            atomic.store(both.to_be(), Ordering::Relaxed);
-            return true;
-        }
-        for (k, word) in words.into_iter().enumerate() {
-            // SAFETY: as in `load`; the map is writable.
-            let atomic = unsafe { AtomicU32::from_ptr(self.at(n, k)) };
-            atomic.store(word.to_be(), Ordering::Release);
-        }
-        true
-    }
-}
-
-/// What the writer and its readers share.
-#[derive(Debug)]
-struct Shared<const W: usize> {
-    /// Entries that may be read.
-    entries: AtomicUsize,
-    /// How often entries were taken back or the map was exchanged.
-    sequence: AtomicU64,
-    /// A number that helps searching and that no answer depends on.
-    hint: AtomicU64,
-    /// The current map; `None` once the index was closed without readers.
-    view: Mutex<Option<Arc<View<W>>>>,
-}
-
-impl<const W: usize> Shared<W> {
-    fn view(&self) -> Option<Arc<View<W>>> {
-        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        view.as_ref().map(Arc::clone)
-    }
-
-    fn set_view(&self, view: Option<Arc<View<W>>>) {
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
-        self.advance();
-    }
-
-    /// Tells readers that what they hold may be old. Whatever was changed before is seen by a reader that sees the new
-    /// number, and whoever sees something that is changed later sees the number too.
-    fn advance(&self) {
-        let now = self.sequence.load(Ordering::Relaxed).wrapping_add(1);
-        self.sequence.store(now, Ordering::Release);
-        fence(Ordering::Release);
-    }
-}
-
-/// The entries of one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a, const W: usize> {
-    view: &'a View<W>,
-    entries: usize,
-    hint: u64,
-}
-
-impl<const W: usize> Snapshot<'_, W> {
-    /// How many there are.
-    #[inline]
-    #[must_use]
-    pub const fn entries(self) -> usize {
-        self.entries
-    }
-
-    /// Entry `n`, if there is one.
-    #[inline]
-    #[must_use]
-    pub fn get(self, n: usize) -> Option<[u32; W]> {
-        if n >= self.entries {
-            return None;
-        }
-        self.view.load(n)
-    }
-
-    /// What the writer left with [`IndexFile::set_hint`].
-    #[inline]
-    #[must_use]
-    pub const fn hint(self) -> u64 {
-        self.hint
-    }
-}
-
-/// Reads beside the writer. One a thread; clone it for another.
-///
-/// It outlasts the writer, and then answers from what was there at the end.
-#[derive(Debug)]
-pub struct IndexReader<const W: usize> {
-    shared: Arc<Shared<W>>,
-    /// The map, and the sequence at which it was the current one.
-    view: RefCell<(u64, Arc<View<W>>)>,
-}
-
-impl<const W: usize> Clone for IndexReader<W> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            view: RefCell::new(self.view.borrow().clone()),
-        }
-    }
-}
-
-impl<const W: usize> IndexReader<W> {
-    /// What `look` says of the entries of one moment; it is called again where the writer took entries back meanwhile.
-    #[inline]
-    pub fn read<T>(&self, look: impl Fn(Snapshot<'_, W>) -> T) -> T {
-        loop {
-            let sequence = self.shared.sequence.load(Ordering::Acquire);
-            if self.view.borrow().0 != sequence
-                && let Some(view) = self.shared.view()
-            {
-                *self.view.borrow_mut() = (sequence, view);
-            }
-            let held = self.view.borrow();
-            let found = look(Snapshot {
-                view: &held.1,
-                entries: self.shared.entries.load(Ordering::Acquire),
-                hint: self.shared.hint.load(Ordering::Relaxed),
-            });
-            fence(Ordering::Acquire);
-            if self.shared.sequence.load(Ordering::Relaxed) == sequence {
-                return found;
-            }
-        }
-    }
-}
 
 /// A file and its map, while they are open.
 #[derive(Debug)]
@@ -316,7 +103,8 @@ impl<const W: usize> IndexFile<W> {
     /// `Io`; `InvalidArgument` where the file is longer than an index can be.
     pub fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
         let file = File::open(path).map_err(Error::io(path))?;
-        Self::over(&Disk::default(), path, max_size as u64, file, false, false)
+        let max_size = (max_size as u64).min(MAX_SIZE);
+        Self::over(&Disk::default(), path, max_size, file, false, false)
     }
 
     fn over(
@@ -336,14 +124,12 @@ impl<const W: usize> IndexFile<W> {
         }
         let slots = Self::entries_in(length);
         let entries = if is_new { 0 } else { slots };
-        let view = View::open(&file, length.max(max_size.min(MAX_SIZE)), is_writable);
+        // Without writing there is no growing either.
+        let room = if is_writable { max_size } else { 0 };
+        let reserve = length.max(room);
+        let view = View::open(&file, reserve, is_writable, entries);
         let view = Arc::new(view.map_err(Error::io(path))?);
-        let shared = Shared {
-            entries: AtomicUsize::new(entries),
-            sequence: AtomicU64::new(0),
-            hint: AtomicU64::new(0),
-            view: Mutex::new(Some(Arc::clone(&view))),
-        };
+        let shared = Shared::new(&view);
         Ok(Self {
             disk: disk.clone(),
             path: path.to_path_buf(),
@@ -428,11 +214,8 @@ impl<const W: usize> IndexFile<W> {
     #[inline]
     pub fn snapshot(&self) -> Result<Snapshot<'_, W>> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        Ok(Snapshot {
-            view: &open.view,
-            entries: self.entries,
-            hint: self.shared.hint.load(Ordering::Relaxed),
-        })
+        let hint = self.shared.hint.load(Ordering::Relaxed);
+        Ok(Snapshot::new(&open.view, self.entries, hint))
     }
 
     /// A handle for another thread.
@@ -441,11 +224,10 @@ impl<const W: usize> IndexFile<W> {
     /// `InvalidArgument` after a close.
     pub fn reader(&self) -> Result<IndexReader<W>> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        let sequence = self.shared.sequence.load(Ordering::Relaxed);
-        Ok(IndexReader {
-            shared: Arc::clone(&self.shared),
-            view: RefCell::new((sequence, Arc::clone(&open.view))),
-        })
+        Ok(IndexReader::new(
+            Arc::clone(&self.shared),
+            Arc::clone(&open.view),
+        ))
     }
 
     /// Leaves a number for [`Snapshot::hint`].
@@ -472,7 +254,7 @@ impl<const W: usize> IndexFile<W> {
             return Err(self.no_room(open.view.is_writable));
         }
         self.entries = self.entries.saturating_add(1);
-        self.shared.entries.store(self.entries, Ordering::Release);
+        open.view.entries.store(self.entries, Ordering::Release);
         Ok(())
     }
 
@@ -515,15 +297,15 @@ impl<const W: usize> IndexFile<W> {
     /// # Errors
     /// `InvalidArgument` after a close.
     pub fn truncate(&mut self, entries: usize) -> Result<()> {
-        if self.open.is_none() {
+        let Some(open) = &self.open else {
             return Err(self.closed());
-        }
+        };
         if entries >= self.entries {
             return Ok(());
         }
         self.promised = self.promised.max(self.entries);
         self.entries = entries;
-        self.shared.entries.store(entries, Ordering::Relaxed);
+        open.view.entries.store(entries, Ordering::Relaxed);
         self.shared.advance();
         Ok(())
     }
@@ -587,8 +369,8 @@ impl<const W: usize> IndexFile<W> {
 
     /// Maps `file`, whose length is `size`, in place of what is mapped.
     fn exchange(&mut self, file: File, size: u64) -> Result<()> {
-        let reserve = size.max(self.max_size.min(MAX_SIZE));
-        let view = View::open(&file, reserve, true).map_err(Error::io(&self.path))?;
+        let reserve = size.max(self.max_size);
+        let view = View::open(&file, reserve, true, self.entries).map_err(Error::io(&self.path))?;
         let view = Arc::new(view);
         self.shared.set_view(Some(Arc::clone(&view)));
         self.open = Some(Open { file, view });
@@ -646,15 +428,9 @@ impl<const W: usize> IndexFile<W> {
     /// `Io`; `InvalidArgument` after a close.
     pub fn flush(&self) -> Result<()> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        self.disk.before(super::disk::Step::Sync, &self.path)?;
-        let used = usize::try_from(self.length).unwrap_or_default();
-        if used == 0 || !open.view.is_writable {
-            return Ok(());
-        }
-        open.view
-            .map
-            .flush_range(0, used)
-            .map_err(Error::io(&self.path))
+        self.disk.before(Step::Sync, &self.path)?;
+        let length = usize::try_from(self.length).unwrap_or_default();
+        open.view.flush(length).map_err(Error::io(&self.path))
     }
 
     /// Trims and closes. Closing again does nothing.

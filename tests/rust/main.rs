@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`layers`] | imports point down only |
 //! | [`checks`] | `fn check(&[u8])`: what must hold on any bytes; `tests/fuzz` drives the same ones |
+//! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
@@ -25,6 +26,7 @@
 )]
 
 mod batches;
+mod beside;
 mod checks;
 mod committed;
 mod common;

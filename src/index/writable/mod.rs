@@ -29,6 +29,11 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     /// Slots that count as full while they are free.
     const KEPT_FREE: usize;
 
+    /// Called once an index is open.
+    fn opened(index: &mut WritableIndex<Self, W>) {
+        let _ = index;
+    }
+
     /// From the words on disk.
     fn decode(base_offset: Offset, words: [u32; W]) -> Self;
 
@@ -60,7 +65,7 @@ pub struct WritableIndex<E, const W: usize> {
 /// Each answer is that of a single moment between call and return.
 #[derive(Clone, Debug)]
 pub struct Reader<E, const W: usize> {
-    reader: IndexReader<W>,
+    file: IndexReader<W>,
     base_offset: Offset,
     entry: std::marker::PhantomData<fn() -> E>,
 }
@@ -93,22 +98,26 @@ fn lookup<E: Entry<W>, const W: usize>(
 impl<E: Entry<W>, const W: usize> Reader<E, W> {
     /// Entries written.
     #[must_use]
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method by its name is not general enough in its lifetime"
+    )]
     pub fn entries(&self) -> usize {
-        self.reader.read(|entries| entries.entries())
+        self.file.read(|entries| entries.entries())
     }
 
     /// Entry `n`, if there is one.
     #[must_use]
     pub fn entry(&self, n: usize) -> Option<E> {
         let base = self.base_offset;
-        self.reader.read(|entries| entry_at(base, entries, n))
+        self.file.read(|entries| entry_at(base, entries, n))
     }
 
     /// The last entry, or what stands for it in an empty index.
     #[must_use]
     pub fn last_entry(&self) -> E {
         let base = self.base_offset;
-        self.reader.read(|entries| last_of(base, entries))
+        self.file.read(|entries| last_of(base, entries))
     }
 
     /// The last entry whose key is at or below `target`, or what stands for it.
@@ -116,7 +125,7 @@ impl<E: Entry<W>, const W: usize> Reader<E, W> {
     #[must_use]
     pub fn lookup(&self, target: i64) -> E {
         let base = self.base_offset;
-        self.reader.read(|entries| lookup(base, entries, target))
+        self.file.read(|entries| lookup(base, entries, target))
     }
 }
 
@@ -152,12 +161,14 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         let last = last_of(base_offset, entries);
         let key = |n| entry_at::<E, W>(base_offset, entries, n).map(|entry| entry.key());
         let is_sorted = (1..entries.entries()).all(|n| key(n.wrapping_sub(1)) < key(n));
-        Ok(Self {
+        let mut index = Self {
             file,
             base_offset,
             last,
             is_sorted,
-        })
+        };
+        E::opened(&mut index);
+        Ok(index)
     }
 
     /// The file.
@@ -221,7 +232,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// `InvalidArgument` after a close.
     pub fn reader(&self) -> Result<Reader<E, W>> {
         Ok(Reader {
-            reader: self.file.reader()?,
+            file: self.file.reader()?,
             base_offset: self.base_offset,
             entry: std::marker::PhantomData,
         })

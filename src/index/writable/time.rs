@@ -3,7 +3,7 @@
 use super::{Entry, Reader, WritableIndex, search};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
-use crate::io::index_file::Snapshot;
+use crate::io::index_file::{Snapshot, halves};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// Words of an entry: the timestamp's upper and lower half, offset less base.
@@ -91,8 +91,8 @@ impl WritableTimeIndex {
             return Err(self.full());
         }
         let relative = self.relative_offset(offset)?;
-        let half = |shift: u32| ((timestamp >> shift) & i64::from(u32::MAX)) as u32;
-        let words = [half(32), half(0), relative.cast_unsigned()];
+        let (high, low) = halves(timestamp.cast_unsigned());
+        let words = [high, low, relative.cast_unsigned()];
         self.push(TimestampOffset { timestamp, offset }, words)
     }
 
