@@ -337,6 +337,18 @@ impl Plan {
         Ok(())
     }
 
+    /// Plans that the log is opened for writing: the active segment's indexes are cut to their entries, so that whoever
+    /// opens them sees how many there are, and makes them full length again.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn hand_over(&mut self) -> Result<()> {
+        match self.segments.iter_mut().next_back() {
+            Some((_, active)) => active.trim_indexes(&mut lock(&self.folder)),
+            None => Ok(()),
+        }
+    }
+
     /// Plans the unlinking of what was only renamed, as after `file.delete.delay.ms`.
     pub fn unlink_deleted(&mut self) {
         let mut folder = lock(&self.folder);

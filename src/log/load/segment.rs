@@ -144,6 +144,12 @@ impl Segment {
         self.time_index(folder)?.resize_to_max(folder)
     }
 
+    /// Cuts both to their entries.
+    pub(super) fn trim_indexes(&mut self, folder: &mut Folder) -> Result<()> {
+        self.offset_index(folder)?.trim(folder)?;
+        self.time_index(folder)?.trim(folder)
+    }
+
     /// A time index that was only just made has no length.
     pub(super) fn clear_time_index(&mut self, folder: &mut Folder) -> Result<()> {
         self.time_index(folder)?.resize(folder, 0)

@@ -84,6 +84,13 @@ impl ProducerStateManager {
         })
     }
 
+    /// The same state, its snapshots kept here from now on: a plan has been carried out.
+    #[must_use]
+    pub fn kept_in(mut self, files: Arc<dyn SnapshotFiles>) -> Self {
+        self.files = files;
+        self
+    }
+
     /// Removes the snapshots without a segment of their base offset, save the last one if it is not below the last
     /// segment: that is the one of a clean close.
     ///

@@ -5,7 +5,7 @@
 //! | [`append`] | as a leader, which gives offsets, or as a follower, which keeps them |
 //! | [`checks`] | what is asked of batches before they are appended |
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
-//! | `open` | out of what loading found |
+//! | `open` | loading, then opening |
 //! | `rebuild` | producer state out of the batches behind a snapshot |
 //! | `roll` | the next segment; bringing things to the disk |
 //! | [`segments`] | the active segment, and what is known of the others |
@@ -76,23 +76,6 @@ impl WriteOptions {
             seed: 0,
         }
     }
-}
-
-/// What loading found: where the log begins and ends, its segments, and the state beside them.
-#[derive(Debug)]
-pub struct LoadedLog {
-    /// The first offset that may be read.
-    pub log_start_offset: Offset,
-    /// The first offset that may not be on the disk.
-    pub recovery_point: Offset,
-    /// The next offset to be written.
-    pub log_end_offset: Offset,
-    /// Base offsets of all segments, in order; the last one is the active one.
-    pub segments: Vec<Offset>,
-    /// Leader epochs, cut to the log.
-    pub epochs: LeaderEpochs,
-    /// Producers at the log end.
-    pub producers: ProducerStateManager,
 }
 
 /// A partition log open for writing.

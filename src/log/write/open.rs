@@ -1,44 +1,56 @@
-//! A log opened for writing, out of what loading found (`UnifiedLog`'s constructor).
+//! A log opened for writing (`UnifiedLog.create`): loaded as a broker does at start-up, then the last segment opened.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::roll::settings;
 use super::segments::Segments;
-use super::{LoadedLog, WritableLog, WriteOptions};
-use crate::error::{Error, Result};
-use crate::format::file_name::{FileKind, FileName};
+use super::{WritableLog, WriteOptions};
+use crate::error::Result;
+use crate::log::epochs::LeaderEpochs;
+use crate::log::load::{self, LoadRequest, LoadedLog};
+use crate::log::producer_state::snapshots::FolderSnapshots;
 use crate::records::validate::LeaderValidator;
 use crate::segment::writer::WritableSegment;
 use crate::types::TimestampMs;
 
 impl WritableLog {
-    /// Opens the last of the segments for appending; where there is none, one is made at the log start. The high
-    /// watermark is at the log start.
+    /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens it
+    /// for writing; a folder that is not there is made. The high watermark is at the log start.
     ///
     /// # Errors
-    /// `Io`; `InvalidArgument` for an index size that holds no entry.
-    pub fn from_loaded(
+    /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
+    /// entry.
+    pub fn open(folder: &Path, options: WriteOptions, request: LoadRequest) -> Result<Self> {
+        options.disk.create_folders(folder)?;
+        let mut plan = load::plan(folder, &options.config, request)?;
+        if plan.outcome.is_ok() {
+            plan.hand_over()?;
+        }
+        // What a broker would have done before it refused to load is done too.
+        plan.apply(&options.disk)?;
+        Self::from_loaded(folder, options, plan.outcome?, request.now_ms)
+    }
+
+    /// Opens the last of the segments, as a plan that was carried out leaves them: its indexes are cut to their entries
+    /// and get their full length here.
+    fn from_loaded(
         folder: &Path,
         options: WriteOptions,
         loaded: LoadedLog,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        let mut bases = loaded.segments;
-        let active_base = bases.pop().unwrap_or(loaded.log_start_offset);
-        let mut closed = BTreeMap::new();
-        for base in bases {
-            let path = folder.join(FileName::new(base, FileKind::Log).to_string());
-            let size = path.metadata().map_err(Error::io(&path))?.len();
-            closed.insert(base, size);
-        }
+        let active_base = loaded.segments.last().map(|segment| segment.base_offset);
+        let active_base = active_base.unwrap_or(loaded.log_start_offset);
         let settings = settings(&options.config, options.seed);
-        let max_index_size = settings.max_index_size;
-        let mut active =
-            WritableSegment::open(&options.disk, folder, active_base, settings, now_ms)?;
-        active.resize_indexes(max_index_size)?;
+        let disk = &options.disk;
+        let mut active = WritableSegment::open(disk, folder, active_base, settings, now_ms)?;
+        active.resize_indexes(settings.max_index_size)?;
+        let closed = loaded.segments.iter().map(|s| (s.base_offset, s.size));
+        let closed = closed.filter(|&(base, _)| base != active_base).collect();
         let segments = Segments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
+        let snapshots = Arc::new(FolderSnapshots::new(folder, disk.clone()));
         let mut log = Self {
             folder: folder.to_path_buf(),
             segments,
@@ -48,8 +60,8 @@ impl WritableLog {
             high_watermark: start,
             first_unstable_offset: None,
             last_flush_ms: now_ms,
-            epochs: loaded.epochs,
-            producers: loaded.producers,
+            epochs: LeaderEpochs::load(folder, disk.clone())?,
+            producers: loaded.producers.kept_in(snapshots),
             validator: LeaderValidator::new(),
             deleted: Vec::new(),
             flush_after_roll: None,

@@ -9,7 +9,11 @@
 //! for every case that differs, and a count at the end. Where Kafka's answer is no behaviour but a crash of its own, the
 //! runner lists the case with its reason ([`Listed`]); a listed case that does not differ any more is a failure too.
 
+mod append;
+mod batches;
+mod index_ops;
 mod recover;
+mod truncate;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,8 +26,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::common;
-
-mod index_ops;
 
 /// The clock at the start of a case that does not say.
 const NOW_MS: i64 = 1_700_000_000_000;
