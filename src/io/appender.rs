@@ -85,6 +85,16 @@ impl Appender {
         })
     }
 
+    /// Opens a `.log` of which only the first `end` bytes count: zeros follow.
+    ///
+    /// # Errors
+    /// As [`Appender::open`].
+    pub fn open_until(disk: &Disk, path: &Path, end: Position) -> Result<Self> {
+        let mut log = Self::open(disk, path)?;
+        log.end = log.end.min(end);
+        Ok(log)
+    }
+
     /// Makes a `.log` with nothing in it that has `length` bytes of zeros (`preallocate`), or none.
     ///
     /// # Errors

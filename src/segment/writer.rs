@@ -37,6 +37,18 @@ pub struct SegmentSettings {
     pub initial_length: u64,
 }
 
+/// What is known of a segment whose files nobody holds open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Bytes of the log in it.
+    pub size: u64,
+    /// The largest timestamp and the last offset of its batch, once somebody looked: Kafka remembers it, and so truncation
+    /// of a segment that was only ever listed comes to another last time entry.
+    pub max_timestamp: Option<TimestampOffset>,
+    /// The clock when it was opened.
+    pub created_ms: TimestampMs,
+}
+
 /// What an append asks of the active segment (`RollParams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RollParams {
@@ -136,6 +148,33 @@ impl WritableSegment {
             max_timestamp: None,
             bytes_since_last_index_entry: 0,
         })
+    }
+
+    /// Opens a segment of which this is known.
+    ///
+    /// # Errors
+    /// As [`WritableSegment::open`].
+    pub fn open_known(
+        disk: &Disk,
+        folder: &Path,
+        base_offset: Offset,
+        settings: SegmentSettings,
+        known: Known,
+    ) -> Result<Self> {
+        let mut segment = Self::open(disk, folder, base_offset, settings, known.created_ms)?;
+        segment.log = Appender::open_until(disk, &segment.log.path().to_path_buf(), known.size)?;
+        segment.max_timestamp = known.max_timestamp;
+        Ok(segment)
+    }
+
+    /// What is to be known of it when it is opened again.
+    #[must_use]
+    pub const fn known(&self) -> Known {
+        Known {
+            size: self.size(),
+            max_timestamp: self.max_timestamp,
+            created_ms: self.created_ms,
+        }
     }
 
     /// The offset it is named by.

@@ -32,7 +32,7 @@ use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
     write_epochs,
 };
-use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
+use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, TimestampOffset};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::atomic::TMP_SUFFIX;
 use crate::log::config::LogConfig;
@@ -66,8 +66,10 @@ pub struct LoadRequest {
 pub struct LoadedSegment {
     /// Its base offset.
     pub base_offset: Offset,
-    /// Bytes of its `.log`.
+    /// Bytes of its `.log` that count.
     pub size: u64,
+    /// Its largest timestamp, where loading had to look at it: what truncation takes for the start, in Kafka.
+    pub max_timestamp: Option<TimestampOffset>,
 }
 
 /// What a broker has after loading.
@@ -497,6 +499,7 @@ impl Loader<'_> {
                 .map(|segment| LoadedSegment {
                     base_offset: segment.base_offset,
                     size: segment.size,
+                    max_timestamp: segment.max_timestamp,
                 })
                 .collect(),
             epochs: self.epochs.clone(),

@@ -60,7 +60,7 @@ pub(super) struct Segment {
     offset_index: Option<OffsetIndex>,
     time_index: Option<TimeIndex>,
     /// Largest timestamp so far, once it was asked for.
-    max_timestamp: Option<TimestampOffset>,
+    pub(super) max_timestamp: Option<TimestampOffset>,
 }
 
 impl Segment {

@@ -1,5 +1,6 @@
 //! A log opened for writing (`UnifiedLog.create`): loaded as a broker does at start-up, then the last segment opened.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
 use crate::log::epochs::LeaderEpochs;
-use crate::log::load::{self, LoadRequest, LoadedLog};
+use crate::log::load::{self, LoadRequest, LoadedLog, LoadedSegment};
 use crate::log::producer_state::snapshots::FolderSnapshots;
 use crate::records::validate::LeaderValidator;
-use crate::segment::writer::WritableSegment;
+use crate::segment::writer::{Known, WritableSegment};
 use crate::types::TimestampMs;
 
 impl WritableLog {
@@ -40,14 +41,27 @@ impl WritableLog {
         loaded: LoadedLog,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        let active_base = loaded.segments.last().map(|segment| segment.base_offset);
-        let active_base = active_base.unwrap_or(loaded.log_start_offset);
         let settings = settings(&options.config, options.seed);
         let disk = &options.disk;
-        let mut active = WritableSegment::open(disk, folder, active_base, settings, now_ms)?;
+        let known = |segment: &LoadedSegment| {
+            let known = Known {
+                size: segment.size,
+                max_timestamp: segment.max_timestamp,
+                created_ms: now_ms,
+            };
+            (segment.base_offset, known)
+        };
+        let mut closed: BTreeMap<_, _> = loaded.segments.iter().map(known).collect();
+        let mut active = match closed.pop_last() {
+            Some((base, known)) => {
+                WritableSegment::open_known(disk, folder, base, settings, known)?
+            }
+            None => {
+                let base = loaded.log_start_offset;
+                WritableSegment::open(disk, folder, base, settings, now_ms)?
+            }
+        };
         active.resize_indexes(settings.max_index_size)?;
-        let closed = loaded.segments.iter().map(|s| (s.base_offset, s.size));
-        let closed = closed.filter(|&(base, _)| base != active_base).collect();
         let segments = Segments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
         let snapshots = Arc::new(FolderSnapshots::new(folder, disk.clone()));

@@ -50,7 +50,7 @@ impl WritableLog {
             self.segments.active.on_become_inactive()?;
             let next = self.open_segment(base_offset, now_ms)?;
             let old = std::mem::replace(&mut self.segments.active, next);
-            self.segments.closed.insert(active_base, old.size());
+            self.segments.closed.insert(active_base, old.known());
             old.close_handlers();
         }
         self.set_log_end(self.log_end_offset);

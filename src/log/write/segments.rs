@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::segment::writer::WritableSegment;
+use crate::segment::writer::{Known, WritableSegment};
 use crate::types::Offset;
 
 /// A segment as it is now.
@@ -17,8 +17,8 @@ pub struct SegmentInfo {
 
 #[derive(Debug)]
 pub(super) struct Segments {
-    /// Sizes by base offset.
-    pub(super) closed: BTreeMap<Offset, u64>,
+    /// By base offset.
+    pub(super) closed: BTreeMap<Offset, Known>,
     pub(super) active: WritableSegment,
 }
 
@@ -26,7 +26,10 @@ impl Segments {
     pub(super) fn infos(&self) -> Vec<SegmentInfo> {
         let closed = self.closed.iter();
         let mut all: Vec<_> = closed
-            .map(|(&base_offset, &size)| SegmentInfo { base_offset, size })
+            .map(|(&base_offset, known)| SegmentInfo {
+                base_offset,
+                size: known.size,
+            })
             .collect();
         all.push(SegmentInfo {
             base_offset: self.active.base_offset(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::WritableLog;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
+use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
 /// A file renamed to `.deleted`.
@@ -114,13 +115,16 @@ impl WritableLog {
             .filter(|&base| base > offset)
             .collect();
         let staying = self.segments.closed.range(..=offset).next_back();
-        if let Some((&base_offset, _)) = staying
+        if let Some((&base_offset, &known)) = staying
             && !going.is_empty()
         {
             for &base in &going {
                 self.rename_to_deleted(base, now_ms)?;
             }
-            self.segments.active = self.open_segment(base_offset, now_ms)?;
+            let settings = self.segment_settings();
+            let disk = &self.options.disk;
+            self.segments.active =
+                WritableSegment::open_known(disk, &self.folder, base_offset, settings, known)?;
             self.segments.closed.retain(|&base, _| base < base_offset);
         }
         Ok(going)
