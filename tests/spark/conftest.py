@@ -51,3 +51,9 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def limits() -> None:
+    """Python sources get the limits of a trigger from Spark 4.2 on."""
+    pytest.importorskip("pyspark", minversion="4.2")

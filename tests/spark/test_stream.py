@@ -1,0 +1,189 @@
+"""The stream on Spark, from a checkpoint and again from it, while the logs grow, roll and lose segments."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+from spark.growing import Growing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+AVAILABLE_NOW = {"availableNow": True}
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Growing:
+    return Growing(DATA / "orders-0", tmp_path / "data" / "orders-0")
+
+
+class Stream:
+    """One query: what its batches held, in order, over all its runs."""
+
+    def __init__(self, spark: SparkSession, path: Path, checkpoint: Path, **options: str) -> None:
+        self.checkpoint = checkpoint
+        self.frame = spark.readStream.format("kafkalog").options(columns="topic,partition,offset", **options)
+        self.path = str(path)
+        self.batches: list[list[tuple[str, int, int]]] = []
+
+    def start(self, **trigger: Any) -> Any:
+        """Start it, from the checkpoint if there is one."""
+
+        def keep(batch: DataFrame, number: int) -> None:
+            rows = sorted(tuple(row) for row in batch.collect())
+            # a batch that is done again takes the place of its first attempt
+            self.batches[number:] = [rows]
+
+        writer = self.frame.load(self.path).writeStream.foreachBatch(keep)
+        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(**trigger).start()
+
+    def run(self) -> list[list[tuple[str, int, int]]]:
+        """Read what there is, and give the batches of this run."""
+        before = len(self.batches)
+        self.start(**AVAILABLE_NOW).awaitTermination(120)
+        return self.batches[before:]
+
+    @property
+    def offsets(self) -> list[int]:
+        return [offset for batch in self.batches for _, _, offset in batch]
+
+    def until(self, query: Any, rows: int) -> None:
+        """Wait until as many rows were read."""
+        deadline = time.monotonic() + 60
+        while len(self.offsets) < rows:
+            assert query.exception() is None, str(query.exception())
+            assert time.monotonic() < deadline, f"{len(self.offsets)} rows of {rows}"
+            time.sleep(0.05)
+
+
+def places(growing: Growing, topic: str, partition: int, start: int = 0) -> list[tuple[str, int, int]]:
+    """What Kafka reads of a partition from an offset on, as far as it has grown."""
+    found = next(each for each in corpus.partitions() if each.folder == growing.source)
+    records = corpus.expected_records(found)
+    rows = zip(records["offset"], records["isControl"], strict=True)
+    return [(topic, partition, n) for n, is_control in rows if not is_control and start <= n < growing.end]
+
+
+@pytest.mark.usefixtures("limits")
+def test_available_now_from_checkpoint_to_checkpoint(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    orders.grow(300)
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest", maxOffsetsPerTrigger="120")
+    batches = stream.run()
+    wanted = places(orders, "orders", 0)
+    assert [row for batch in batches for row in batch] == wanted
+    assert [len(batch) for batch in batches][:2] == [120, 120]
+    assert max(map(len, batches)) <= 120
+
+    # grown into new segments, the ones that were read are gone; and a second partition, from its beginning
+    before = orders.end
+    orders.grow(600)
+    assert 0 < orders.retain(before) <= before
+    events = Growing(DATA / "events-1", orders.folder.parent / "events-1")
+    events.grow(100)
+    again = [row for batch in stream.run() for row in batch]
+    assert sorted(again) == [*places(events, "events", 1), *places(orders, "orders", 0, before)]
+    assert again != []
+
+    # nothing new is no batch
+    assert stream.run() == []
+    # and what the checkpoint holds is what Spark's Kafka source would write there
+    last = (
+        max((tmp_path / "c" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)).read_text().splitlines()[-1]
+    )
+    assert json.loads(last) == {"events": {"1": events.end}, "orders": {"0": orders.end}}
+
+
+def test_a_query_that_runs_while_the_log_grows(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    orders.grow(100)
+    before = orders.end
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c")
+    query = stream.start(processingTime="100 milliseconds")
+    try:
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "c").glob("offsets/0")):
+            assert query.exception() is None, str(query.exception())
+            if time.monotonic() > deadline or query.recentProgress:
+                break
+            time.sleep(0.05)
+        for offset in range(150, 701, 150):
+            orders.grow(offset)
+            time.sleep(0.2)
+        # latest is where a new query starts, whenever it looked first
+        stream.until(query, len(places(orders, "orders", 0, 700 - 100)))
+        stream.until(query, len([n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]))
+    finally:
+        query.stop()
+    assert stream.offsets[0] >= before
+    assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
+    # another run goes on where it stood, in the files as they are then
+    orders.grow(880)
+    stream.run()
+    assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    orders.grow(100)
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest", minOffsetsPerTrigger="200")
+    query = stream.start(processingTime="0 seconds")
+    try:
+        first = orders.end
+        stream.until(query, first)
+        orders.grow(200)
+        time.sleep(2)
+        assert len(stream.offsets) == first
+        orders.grow(400)
+        stream.until(query, orders.end)
+    finally:
+        query.stop()
+    assert [len(batch) for batch in stream.batches if batch] == [first, orders.end - first]
+
+
+def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    orders.grow(100)
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest")
+    lax = Stream(spark, orders.folder.parent, tmp_path / "d", startingOffsets="earliest", failOnDataLoss="false")
+    stream.run()
+    lax.run()
+    orders.grow(880)
+    start = orders.retain(700)
+    with pytest.raises(Exception, match=rf"orders-0 is to be read from offset \d+ on, but its log starts at {start}"):
+        stream.run()
+    (batch,) = lax.run()
+    assert batch == places(orders, "orders", 0, start)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
+        ({"startingOffsets": '{"orders": {"3": 1}}'}, "all partitions must be named; missing: orders-0"),
+        ({"maxOffsetsPerTrigger": "none"}, "option maxOffsetsPerTrigger: expected a number above zero"),
+        ({"maxOffsetPerTrigger": "5"}, "did you mean 'maxOffsetsPerTrigger'?"),
+    ],
+)
+def test_errors(spark: SparkSession, orders: Growing, tmp_path: Path, options: dict[str, str], says: str) -> None:
+    orders.grow(10)
+    with pytest.raises(Exception, match=re.escape(says)):
+        Stream(spark, orders.folder.parent, tmp_path / "c", **options).run()
+
+
+def test_a_users_schema_and_a_transformation(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    orders.grow(50)
+    reader = (
+        spark.readStream.format("kafkalog").schema("offset bigint, value binary").option("startingOffsets", "earliest")
+    )
+    frame = reader.load(str(orders.folder.parent)).selectExpr("offset", "length(value) as size")
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "c"))
+    writer.trigger(**AVAILABLE_NOW).start(str(tmp_path / "out")).awaitTermination(60)
+    found = spark.read.parquet(str(tmp_path / "out")).orderBy("offset").collect()
+    assert [row["offset"] for row in found] == [n for _, _, n in places(orders, "orders", 0)]
