@@ -9,6 +9,7 @@
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
 //! | [`plans`] | from topics and bounds to files and positions |
+//! | [`producer_states`] | replayed producers against the snapshots Kafka left |
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
@@ -37,3 +38,4 @@ mod log_cases;
 mod lookups;
 mod pieces;
 mod plans;
+mod producer_states;
