@@ -5,12 +5,17 @@ import org.apache.kafka.common.record.internal.ControlRecordType;
 import org.apache.kafka.common.record.internal.FileLogInputStream.FileChannelRecordBatch;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.metadata.properties.MetaProperties;
+import org.apache.kafka.storage.internals.checkpoint.CleanShutdownFileHandler;
 import org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile;
 import org.apache.kafka.storage.internals.checkpoint.OffsetCheckpointFile;
 import org.apache.kafka.storage.internals.checkpoint.PartitionMetadataFile;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.OffsetIndex;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.apache.kafka.storage.internals.log.TimeIndex;
+import org.apache.kafka.storage.internals.log.TransactionIndex;
 
 import java.io.File;
 import java.io.IOException;
@@ -94,7 +99,7 @@ final class AsTheyLie {
     }
 
     static boolean isIndex(String name) {
-        return name.matches("[0-9]{20}[.](index|timeindex)") || name.equals("leader-epoch-checkpoint")
+        return name.matches("[0-9]{20}[.](index|timeindex|txnindex|snapshot)") || name.equals("leader-epoch-checkpoint")
             || name.equals("partition.metadata");
     }
 
@@ -114,6 +119,8 @@ final class AsTheyLie {
             return out.add("kind", "partition_metadata").add("version", metadata.version(), "topic_id", metadata.topicId().toString());
         }
         long base = Long.parseLong(name.substring(0, 20));
+        if (name.endsWith(".snapshot")) return snapshot(file, base);
+        if (name.endsWith(".txnindex")) return aborted(file, base);
         if (name.endsWith(".timeindex")) {
             TimeIndex index = new TimeIndex(file, base, -1, false);
             try {
@@ -138,6 +145,32 @@ final class AsTheyLie {
             } finally {
                 index.closeHandler();
             }
+        }
+        return out;
+    }
+
+    private static Lines snapshot(File file, long offset) throws IOException {
+        Lines out = new Lines();
+        List<ProducerStateEntry> producers = ProducerStateManager.readSnapshot(file);
+        out.add("kind", "producer_snapshot", "offset", offset, "entries", producers.size());
+        for (ProducerStateEntry p : producers) {
+            List<Map<String, Object>> batches = new ArrayList<>();
+            p.batchMetadata().forEach(b -> batches.add(Lines.row("first_sequence", b.firstSeq(), "last_sequence", b.lastSeq(),
+                "first_offset", b.firstOffset(), "last_offset", b.lastOffset(), "offset_delta", b.offsetDelta(),
+                "timestamp", b.timestamp())));
+            out.add("producer_id", p.producerId(), "producer_epoch", p.producerEpoch(), "coordinator_epoch", p.coordinatorEpoch(),
+                "current_txn_first_offset", orNull(p.currentTxnFirstOffset()), "last_timestamp", p.lastTimestamp(),
+                "batches", batches);
+        }
+        return out;
+    }
+
+    private static Lines aborted(File file, long base) throws IOException {
+        Lines out = new Lines();
+        try (TransactionIndex index = new TransactionIndex(base, file)) {
+            out.add("kind", "txn_index", "base_offset", base, "sanity", sound(index::sanityCheck));
+            index.allAbortedTxns().forEach(t -> out.add("version", t.version(), "producer_id", t.producerId(),
+                "first_offset", t.firstOffset(), "last_offset", t.lastOffset(), "last_stable_offset", t.lastStableOffset()));
         }
         return out;
     }
@@ -168,12 +201,15 @@ final class AsTheyLie {
                 try (Reader in = Files.newBufferedReader(file.toPath())) {
                     properties.load(in);
                 }
+                // A broker's own look at it: versions, and which ids must be there.
+                new MetaProperties.Builder(properties).build();
                 out.add("file", name, "kind", "meta_properties");
                 Map<String, Object> row = new TreeMap<>();
                 properties.forEach((k, v) -> row.put(k.toString(), v));
                 out.add(row);
             } else if (name.equals(".kafka_cleanshutdown")) {
                 out.add("file", name, "kind", "clean_shutdown");
+                out.add("broker_epoch", orNull(new CleanShutdownFileHandler(logDir.toString()).read()));
             }
         }
         return out;
