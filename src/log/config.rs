@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use crate::compress::Codec;
 use crate::error::{Error, Result};
+use crate::records::validate::LeaderRules;
 use crate::types::{Compression, TimestampMs, TimestampType};
 
 /// `compression.type`: what batches are stored with.
@@ -483,6 +484,20 @@ impl LogConfig {
             Compression::Zstd => Some(self.compression_zstd_level),
             Compression::None | Compression::Snappy => None,
         }
+    }
+
+    /// What a leader takes, and what it makes of it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a level out of bounds.
+    pub fn leader_rules(&self) -> Result<LeaderRules> {
+        Ok(LeaderRules {
+            codec: self.codec()?,
+            compact: self.compact,
+            timestamp_type: self.message_timestamp_type,
+            timestamp_before_max_ms: self.message_timestamp_before_max_ms,
+            timestamp_after_max_ms: self.message_timestamp_after_max_ms,
+        })
     }
 
     /// The codec every batch is stored with; `None` where the producer's is kept.

@@ -123,6 +123,30 @@ impl Bytes for Column {
     }
 }
 
+/// A column of timestamps by row that needs no looking at: milliseconds, or -1.
+pub(super) trait Times {
+    fn get(&self, row: usize) -> TimestampMs;
+}
+
+/// The same in every row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Always(pub(super) TimestampMs);
+
+impl Times for Always {
+    #[inline]
+    fn get(&self, _: usize) -> TimestampMs {
+        self.0
+    }
+}
+
+impl Times for &[i64] {
+    /// Below -1 behind the last row, which no record takes.
+    #[inline]
+    fn get(&self, row: usize) -> TimestampMs {
+        <[i64]>::get(self, row).copied().unwrap_or(i64::MIN)
+    }
+}
+
 /// Timestamps in milliseconds, from whatever unit.
 #[derive(Debug)]
 pub(super) struct Timestamps {
@@ -186,6 +210,12 @@ impl Timestamps {
             return Ok(Some(raw));
         }
         self.scaled(raw).map(Some).ok_or(raw)
+    }
+
+    /// As they stand, where they are milliseconds without a null; some may be below -1.
+    pub(super) fn dense(&self) -> Option<&[i64]> {
+        let is_plain = self.divide == 1 && self.multiply == 1 && self.nulls.is_none();
+        is_plain.then_some(&*self.values)
     }
 
     fn scaled(&self, raw: i64) -> Option<TimestampMs> {

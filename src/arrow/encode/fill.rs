@@ -1,7 +1,7 @@
 //! The records of one batch, one behind the other, until it is full.
 
 use super::Encoder;
-use super::columns::{Absent, Bytes, Column, Columns, Headers};
+use super::columns::{Absent, Always, Bytes, Column, Columns, Headers, Times, Timestamps};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::format::varint::{put_varint, unzigzag64};
@@ -38,27 +38,7 @@ const MOST: usize = i32::MAX as usize - (64 << 10);
 impl Encoder {
     /// Takes rows until the batch is full; none if there are none.
     pub(super) fn fill(&mut self, columns: &Columns, wanted: Wanted) -> Result<Filled> {
-        match (&columns.key, columns.value.dense()) {
-            (Column::Absent, Some(values)) => self.run(columns, &Absent, &values, wanted),
-            (key, Some(values)) => match key.dense() {
-                Some(keys) => self.run(columns, &keys, &values, wanted),
-                None => self.run(columns, key, &values, wanted),
-            },
-            (key, None) => self.run(columns, key, &columns.value, wanted),
-        }
-    }
-
-    fn run<K: Bytes, V: Bytes>(
-        &mut self,
-        columns: &Columns,
-        keys: &K,
-        values: &V,
-        wanted: Wanted,
-    ) -> Result<Filled> {
-        let rules = self.options.rules;
-        let (batch, tail) = (&mut self.batch, &mut self.tail);
-        reserve(batch, wanted.limit.min(MOST))?;
-        tail.clear();
+        reserve(&mut self.batch, wanted.limit.min(MOST))?;
         let mut filled = Filled {
             end: RECORD_BATCH_OVERHEAD,
             rows: 0,
@@ -67,73 +47,249 @@ impl Encoder {
             base_timestamp: NO_TIMESTAMP,
             max_timestamp: NO_TIMESTAMP,
         };
-        let last = wanted.from.saturating_add(wanted.most_rows);
-        for row in wanted.from..columns.rows.min(last) {
-            let (key, value) = (keys.get(row), values.get(row));
-            let numbers = match numbers(columns, row, &filled, &rules, wanted.now_ms, tail) {
-                Ok(Some(numbers)) if key.is_some() || !rules.compact => numbers,
-                // A row that is refused ends the batch, and is refused when the next one begins with it.
-                Ok(None) => break,
-                _ if filled.rows > 0 => break,
-                Ok(Some(_)) => return Err(LeaderRules::key_refused(row)),
-                Err(error) => return Err(error),
-            };
-            if filled.rows == 0 {
-                filled.base_timestamp = numbers.timestamp;
-                filled.base_offset = numbers.offset;
+        let end = wanted.from.saturating_add(wanted.most_rows);
+        let end = columns.rows.min(end);
+        // The careful way takes any row, or says why not; the others take as many as are plain.
+        while wanted.from.saturating_add(filled.rows) < end
+            && self.careful(columns, wanted, &mut filled)?
+        {
+            if columns.headers.is_none() && columns.offsets.is_none() {
+                self.plain(columns, wanted, end, &mut filled);
             }
-            // Java's subtraction wraps, and the reader's addition back.
-            let timestamp_raw = unzigzag64(numbers.timestamp.wrapping_sub(filled.base_timestamp));
-            let offset_raw = unzigzag64(i64::from(numbers.offset_delta));
-            let (key_raw, key) = length(key);
-            let (value_raw, value) = length(value);
-            let tail_len = if columns.headers.is_some() {
-                tail.len()
-            } else {
-                1
-            };
-            let body = key
-                .len()
-                .saturating_add(value.len())
-                .saturating_add(tail_len)
-                .saturating_add(1)
-                .saturating_add(len(timestamp_raw))
-                .saturating_add(len(offset_raw))
-                .saturating_add(len(key_raw))
-                .saturating_add(len(value_raw));
-            let body_raw = (body as u64).wrapping_shl(1);
-            let end = filled
-                .end
-                .saturating_add(body)
-                .saturating_add(len(body_raw));
-            if end > wanted.limit {
-                if filled.rows > 0 {
-                    break;
-                }
-                if end > MOST {
-                    return Err(too_large(end, MOST, row));
-                }
-                reserve(batch, end)?;
-            }
-            let mut at = put_number(batch, filled.end, body_raw);
-            at = put_byte(batch, at, 0);
-            at = put_number(batch, at, timestamp_raw);
-            at = put_number(batch, at, offset_raw);
-            at = put_number(batch, at, key_raw);
-            at = put_bytes(batch, at, key);
-            at = put_number(batch, at, value_raw);
-            at = put_bytes(batch, at, value);
-            if columns.headers.is_some() {
-                put_bytes(batch, at, tail);
-            } else {
-                put_byte(batch, at, 0);
-            }
-            filled.end = end;
-            filled.rows = filled.rows.wrapping_add(1);
-            filled.last_offset_delta = numbers.offset_delta;
-            filled.max_timestamp = filled.max_timestamp.max(numbers.timestamp);
         }
         Ok(filled)
+    }
+
+    /// Chooses the loop for these columns; it begins behind a first record.
+    fn plain(&mut self, columns: &Columns, wanted: Wanted, end: usize, filled: &mut Filled) {
+        let batch = self.batch.as_mut_slice();
+        let run = Run {
+            wanted,
+            end,
+            rules: self.options.rules,
+        };
+        let now = Always(wanted.now_ms);
+        let (key, value) = (&columns.key, &columns.value);
+        let values = value.dense();
+        match &columns.timestamps {
+            None => match (key, key.dense(), values) {
+                (Column::Absent, _, Some(values)) => run.take(batch, filled, &Absent, &values, now),
+                (_, Some(keys), Some(values)) => run.take(batch, filled, &keys, &values, now),
+                _ => run.take(batch, filled, key, value, now),
+            },
+            Some(timestamps) => match (timestamps.dense(), key, key.dense(), values) {
+                (Some(times), Column::Absent, _, Some(values)) => {
+                    run.take(batch, filled, &Absent, &values, times);
+                }
+                (Some(times), _, Some(keys), Some(values)) => {
+                    run.take(batch, filled, &keys, &values, times);
+                }
+                (Some(times), ..) => run.take(batch, filled, key, value, times),
+                (None, ..) => run.take(batch, filled, key, value, OrNow(timestamps, wanted.now_ms)),
+            },
+        }
+    }
+
+    /// Takes one row whatever it is like; `false` where the batch ends before it.
+    fn careful(&mut self, columns: &Columns, wanted: Wanted, filled: &mut Filled) -> Result<bool> {
+        let rules = self.options.rules;
+        let (batch, tail) = (&mut self.batch, &mut self.tail);
+        let row = wanted.from.saturating_add(filled.rows);
+        let (key, value) = (columns.key.get(row), columns.value.get(row));
+        let numbers = match numbers(columns, row, filled, &rules, wanted.now_ms, tail) {
+            Ok(Some(numbers)) if key.is_some() || !rules.compact => numbers,
+            Ok(None) => return Ok(false),
+            // A row that is refused ends the batch, and is refused when the next one begins with it.
+            _ if filled.rows > 0 => return Ok(false),
+            Ok(Some(_)) => return Err(LeaderRules::key_refused(row)),
+            Err(error) => return Err(error),
+        };
+        if filled.rows == 0 {
+            filled.base_timestamp = numbers.timestamp;
+            filled.base_offset = numbers.offset;
+        }
+        // Java's subtraction wraps, and the reader's addition back.
+        let timestamp_raw = unzigzag64(numbers.timestamp.wrapping_sub(filled.base_timestamp));
+        let offset_raw = unzigzag64(i64::from(numbers.offset_delta));
+        let (key_raw, key) = length(key);
+        let (value_raw, value) = length(value);
+        let body = key
+            .len()
+            .saturating_add(value.len())
+            .saturating_add(tail.len())
+            .saturating_add(1)
+            .saturating_add(len(timestamp_raw))
+            .saturating_add(len(offset_raw))
+            .saturating_add(len(key_raw))
+            .saturating_add(len(value_raw));
+        let body_raw = (body as u64).wrapping_shl(1);
+        let end = filled
+            .end
+            .saturating_add(body)
+            .saturating_add(len(body_raw));
+        if end > wanted.limit {
+            if filled.rows > 0 {
+                return Ok(false);
+            }
+            if end > MOST {
+                return Err(too_large(end, MOST, row));
+            }
+            reserve(batch, end)?;
+        }
+        let mut at = put_number(batch, filled.end, body_raw);
+        at = put_byte(batch, at, 0);
+        at = put_number(batch, at, timestamp_raw);
+        at = put_number(batch, at, offset_raw);
+        at = put_number(batch, at, key_raw);
+        at = put_bytes(batch, at, key);
+        at = put_number(batch, at, value_raw);
+        at = put_bytes(batch, at, value);
+        put_bytes(batch, at, tail);
+        filled.end = end;
+        filled.rows = filled.rows.wrapping_add(1);
+        filled.last_offset_delta = numbers.offset_delta;
+        filled.max_timestamp = filled.max_timestamp.max(numbers.timestamp);
+        Ok(true)
+    }
+}
+
+/// The loop over rows that need nothing special: no headers, no offsets of their own, all numbers small, nothing to be
+/// refused. Whatever is not so it leaves to [`Encoder::careful`], at whose side it gives the same bytes.
+#[derive(Clone, Copy)]
+struct Run {
+    wanted: Wanted,
+    /// Behind the last row it may take.
+    end: usize,
+    rules: LeaderRules,
+}
+
+/// Timestamps of any unit and with nulls; below -1 what is none, which no record takes.
+struct OrNow<'a>(&'a Timestamps, TimestampMs);
+
+impl Times for OrNow<'_> {
+    #[inline]
+    fn get(&self, row: usize) -> TimestampMs {
+        self.0
+            .get(row)
+            .map_or(i64::MIN, |known| known.unwrap_or(self.1))
+    }
+}
+
+/// What two numbers are below that are written in one word: three bytes of varint each.
+const SMALL: u64 = 1 << 20;
+
+impl Run {
+    #[inline(never)]
+    fn take<K: Bytes, V: Bytes, T: Times>(
+        &self,
+        batch: &mut [u8],
+        filled: &mut Filled,
+        keys: &K,
+        values: &V,
+        times: T,
+    ) {
+        let Wanted {
+            from,
+            limit,
+            now_ms,
+            ..
+        } = self.wanted;
+        let base = filled.base_timestamp;
+        let (mut at, mut delta, mut max) = (filled.end, filled.rows, filled.max_timestamp);
+        for row in from.saturating_add(delta)..self.end {
+            let key = keys.get(row);
+            let timestamp = times.get(row);
+            let (key_raw, key) = length(key);
+            let (value_raw, value) = length(values.get(row));
+            let timestamp_raw = unzigzag64(timestamp.wrapping_sub(base));
+            let offset_raw = (delta as u64).wrapping_shl(1);
+            if timestamp_raw | offset_raw | key_raw | value_raw >= SMALL
+                || timestamp < NO_TIMESTAMP
+                || (self.rules.compact && key_raw == NULL)
+                || !self.rules.takes_timestamp(timestamp, now_ms)
+            {
+                break;
+            }
+            let timestamp_word = Word::of(timestamp_raw);
+            let offset_word = Word::of(offset_raw);
+            let key_word = Word::of(key_raw);
+            let value_word = Word::of(value_raw);
+            // The attributes and the count of headers are a byte each.
+            let body = timestamp_word
+                .len
+                .wrapping_add(offset_word.len)
+                .wrapping_add(key_word.len)
+                .wrapping_add(value_word.len)
+                .wrapping_add(2)
+                .wrapping_add(key.len())
+                .wrapping_add(value.len());
+            let body_word = Word::of((body as u64).wrapping_shl(1));
+            let size = body.wrapping_add(body_word.len);
+            let end = at.wrapping_add(size);
+            if end > limit {
+                break;
+            }
+            let Some(record) = batch.get_mut(at..end.wrapping_add(SLACK)) else {
+                break;
+            };
+            put_word(record, 0, body_word.then(1, timestamp_word));
+            let mut next = body_word
+                .len
+                .wrapping_add(1)
+                .wrapping_add(timestamp_word.len);
+            put_word(record, next, offset_word.then(0, key_word));
+            next = next
+                .wrapping_add(offset_word.len)
+                .wrapping_add(key_word.len);
+            next = put_bytes(record, next, key);
+            put_word(record, next, value_word.word);
+            next = put_bytes(record, next.wrapping_add(value_word.len), value);
+            put_byte(record, next, 0);
+            at = end;
+            delta = delta.wrapping_add(1);
+            max = max.max(timestamp);
+        }
+        if delta > filled.rows {
+            filled.end = at;
+            filled.rows = delta;
+            filled.last_offset_delta = i32::try_from(delta).unwrap_or(i32::MAX).wrapping_sub(1);
+            filled.max_timestamp = max;
+        }
+    }
+}
+
+/// A varint of at most four bytes, the first one lowest.
+#[derive(Clone, Copy)]
+struct Word {
+    word: u64,
+    len: usize,
+}
+
+impl Word {
+    /// Of an unsigned number below 2^28.
+    #[inline]
+    const fn of(raw: u64) -> Self {
+        if raw < 0x80 {
+            return Self { word: raw, len: 1 };
+        }
+        if raw < 0x4000 {
+            let word = raw & 0x7f | 0x80 | (raw & 0x3f80) << 1;
+            return Self { word, len: 2 };
+        }
+        let len = len(raw);
+        let groups =
+            raw & 0x7f | (raw & 0x3f80) << 1 | (raw & 0x1f_c000) << 2 | (raw & 0xfe0_0000) << 3;
+        // All bytes but the last one continue.
+        let bits = len.wrapping_sub(1).wrapping_mul(8) & 63;
+        let word = groups | 0x8080_8080 & (1u64 << bits).wrapping_sub(1);
+        Self { word, len }
+    }
+
+    /// This, so many zero bytes, and the other, if they are eight bytes at most.
+    #[inline]
+    const fn then(self, zeros: usize, other: Self) -> u64 {
+        let bits = self.len.wrapping_add(zeros).wrapping_mul(8) & 63;
+        self.word | other.word << bits
     }
 }
 
@@ -145,7 +301,7 @@ struct Numbers {
     offset_delta: i32,
 }
 
-/// The row's numbers, and its headers in `tail`; `None` where its offset is too far from the batch's.
+/// The row's numbers, and in `tail` its headers, which end a record; `None` where its offset is too far from the batch's.
 #[inline]
 fn numbers(
     columns: &Columns,
@@ -165,8 +321,12 @@ fn numbers(
     if !rules.takes_timestamp(timestamp, now_ms) {
         return Err(rules.timestamp_refused(timestamp, row, now_ms));
     }
-    if let Some(headers) = &columns.headers {
-        put_headers(headers, row, tail)?;
+    match &columns.headers {
+        Some(headers) => put_headers(headers, row, tail)?,
+        None => {
+            tail.clear();
+            put_count(0, tail);
+        }
     }
     let (offset, offset_delta) = match &columns.offsets {
         None => (0, i32::try_from(filled.rows).ok()),
@@ -295,29 +455,26 @@ const fn len(raw: u64) -> usize {
 
 /// Writes an unsigned varint and returns where it ends. Up to eight bytes are written over.
 #[inline]
+fn put_number(batch: &mut [u8], at: usize, raw: u64) -> usize {
+    if raw < 1 << 28 {
+        let Word { word, len } = Word::of(raw);
+        put_word(batch, at, word);
+        at.wrapping_add(len)
+    } else {
+        put_long(batch, at, raw);
+        at.wrapping_add(len(raw))
+    }
+}
+
+#[inline]
 #[expect(
     clippy::little_endian_bytes,
     reason = "the least significant group comes first"
 )]
-fn put_number(batch: &mut [u8], at: usize, raw: u64) -> usize {
-    /// Beyond four groups of seven bits.
-    const LONG: u64 = 1 << 28;
-    const CONTINUES: u64 = 0x8080_8080;
-    let n = len(raw);
-    let end = at.wrapping_add(n);
-    if raw >= LONG {
-        put_long(batch, at, raw);
-        return end;
-    }
-    let groups =
-        raw & 0x7f | (raw & 0x3f80) << 1 | (raw & 0x1f_c000) << 2 | (raw & 0xfe0_0000) << 3;
-    // All bytes but the last one continue.
-    let bits = n.wrapping_sub(1).wrapping_mul(8);
-    let word = groups | CONTINUES & (1u64 << (bits & 63)).wrapping_sub(1);
-    if let Some(to) = batch.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+fn put_word(to: &mut [u8], at: usize, word: u64) {
+    if let Some(to) = to.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *to = word.to_le_bytes();
     }
-    end
 }
 
 #[cold]

@@ -31,7 +31,7 @@ impl BatchHeader {
             ));
         };
         self.put(length, head);
-        let crc = crc32c::crc32c(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
+        let crc = super::castagnoli(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
         put(batch, CRC_AT, crc.to_be_bytes());
         Ok(crc)
     }
@@ -84,6 +84,6 @@ pub fn set_max_timestamp(
     let attributes = header.attributes.with_timestamp_type(timestamp_type);
     put(batch, ATTRIBUTES_AT, [0, attributes.0]);
     put(batch, MAX_TIMESTAMP_AT, max_timestamp.to_be_bytes());
-    let crc = crc32c::crc32c(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
+    let crc = super::castagnoli(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
     put(batch, CRC_AT, crc.to_be_bytes());
 }

@@ -8,7 +8,7 @@ use crate::format::entry::AbortedTxn;
 use crate::log::producer_state::append::{CompletedTxn, TV_UNKNOWN};
 use crate::records::control::EndTransaction;
 use crate::records::encoded::EncodedBatch;
-use crate::records::validate::{LeaderRules, Placement};
+use crate::records::validate::Placement;
 use crate::segment::writer::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position, TimestampMs};
 
@@ -104,7 +104,7 @@ impl WritableLog {
             now_ms,
             origin: how.origin,
         };
-        let rules = self.leader_rules()?;
+        let rules = self.options.config.leader_rules()?;
         let validated = self.validator.validate(records, &rules, &placement)?;
         let headers = headers(records)?;
         if validated.is_reencoded
@@ -189,7 +189,7 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
         self.check_failed()?;
-        let rules = self.leader_rules()?;
+        let rules = self.options.config.leader_rules()?;
         if *batch.rules() != rules {
             return Err(Error::InvalidArgument(format!(
                 "a batch encoded by other rules than the topic's: expected {rules:?}, found {:?}",
@@ -230,21 +230,6 @@ impl WritableLog {
             position: self.segments.active.size(),
             size: 0,
         }
-    }
-
-    /// The rules by which batches are encoded for [`WritableLog::append_encoded`].
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a level out of bounds.
-    pub fn leader_rules(&self) -> Result<LeaderRules> {
-        let config = &self.options.config;
-        Ok(LeaderRules {
-            codec: config.codec()?,
-            compact: config.compact,
-            timestamp_type: config.message_timestamp_type,
-            timestamp_before_max_ms: config.message_timestamp_before_max_ms,
-            timestamp_after_max_ms: config.message_timestamp_after_max_ms,
-        })
     }
 
     /// The append, what a broker does behind it, and what is left when the disk fails in between.
