@@ -72,6 +72,7 @@ def test_defaults() -> None:
         ({}, "isolation", "read_uncommitted"),
         ({"kafka.isolation.level": "READ_COMMITTED"}, "isolation", "read_committed"),
         ({"isolation.level": "read_committed"}, "isolation", "read_committed"),
+        ({"isolation_level": "read_committed"}, "isolation", "read_committed"),
         (
             {"isolation.level": "read_committed", "Kafka.Isolation.Level": "read_committed"},
             "isolation",

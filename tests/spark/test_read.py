@@ -203,9 +203,9 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
     options["assign"] = '{"orders": [0]}'
     with pytest.raises(Exception, match=f"from offset 0 on, but its log starts at {start}"):
         way(spark, folder.parent, **options).collect()
-    # a start beyond the end, to the latest, is no rows
-    behind = {"startingOffsets": '{"orders": {"0": 5000}}', "assign": '{"orders": [0]}'}
-    assert way(spark, folder.parent, **behind).count() == 0
+    behind = {"startingOffsets": '{"orders": {"0": 5000}}', "assign": '{"orders": [0]}', "failOnDataLoss": "false"}
+    with pytest.raises(Exception, match="orders-0 starts at offset 5000, which is above its end 880"):
+        way(spark, folder.parent, **behind).count()
 
 
 @both_ways

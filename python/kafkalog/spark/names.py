@@ -106,7 +106,7 @@ def by_known_name(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
         plain = _plain(name)
         if plain in refused:
             raise ValueError(f"option {refused[plain]} {REFUSED[refused[plain]]}")
-        if plain in ignored or (plain.startswith("kafka.") and plain not in known):
+        if plain in ignored or (name.lower().startswith("kafka.") and plain not in known):
             if use is not None:
                 _log.warning(_CLIENT, ignored.get(plain, name))
             continue
@@ -133,4 +133,4 @@ def _check_use(options: Mapping[str, Any], use: Use) -> None:
 
 
 def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
+    return name.replace("_", "").replace(".", "").lower()

@@ -3,12 +3,11 @@
 | bound | Spark | here |
 |---|---|---|
 | names other partitions than are read | error | error |
-| a start above the end, both given | error | error |
+| a start above the end, as given or as found | error | error |
 | a start below the log start, an end beyond the log end | data loss, found by a task | data loss, found at planning |
-| a start beyond the log end, to the latest | no rows | no rows |
 | a partition of ``assign`` that is not there | no rows | data loss |
 
-Source: ``KafkaOffsetReaderAdmin``, ``KafkaDataConsumer``.
+Source: ``KafkaOffsetReaderAdmin``, ``KafkaSourceRDD``, ``KafkaDataConsumer``.
 """
 
 from __future__ import annotations
@@ -148,17 +147,21 @@ def _check_order(starting: Bound, ending: Bound, ranges: list[_Range]) -> None:
 
 def _check_loss(options: ReadOptions, ranges: list[_Range]) -> None:
     """Find what is asked for by offset and lies outside of the log."""
-    ends = None
-    for folder, topic, partition, start, end, *_ in ranges:
+    ends: dict[str, tuple[int, int]] = {}
+    for folder, topic, partition, start, end, segments, *_ in ranges:
         first, last = _given(options.starting, topic, partition), _given(options.ending, topic, partition)
+        # Only the last segment can end before a start.
+        is_late = first is not None and first > 0 and end is None and len(segments) <= 1
+        if is_late or (last is not None and last > start):
+            ends = ends or folder_bounds(options, "read_uncommitted")
+        if is_late and first is not None and first > ends[folder][1]:
+            raise ValueError(f"{topic}-{partition} starts at offset {first}, which is above its end {ends[folder][1]}")
         if first is not None and first < start and (end is None or first < end):
             text = f"{topic}-{partition} is asked for from offset {first} on, but its log starts at {start}"
             report(text, fail=options.fail_on_data_loss, path=folder, offset=first)
-        if last is not None and last > start:
-            ends = ends or folder_bounds(options, "read_uncommitted")
-            if last > ends[folder][1]:
-                text = f"{topic}-{partition} is asked for up to offset {last}, but its log ends at {ends[folder][1]}"
-                report(text, fail=options.fail_on_data_loss, path=folder, offset=ends[folder][1])
+        if last is not None and last > start and last > ends[folder][1]:
+            text = f"{topic}-{partition} is asked for up to offset {last}, but its log ends at {ends[folder][1]}"
+            report(text, fail=options.fail_on_data_loss, path=folder, offset=ends[folder][1])
 
 
 def folder_bounds(options: ReadOptions, isolation: Isolation) -> dict[str, tuple[int, int]]:

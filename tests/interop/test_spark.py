@@ -1,0 +1,319 @@
+"""Spark's own Kafka source, from a running broker, is the witness: option by option the same rows, or an error of both.
+
+And a stream that reads along while the broker writes, rolls and transacts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kafkalog.spark
+from interop.broker import Broker, MissingToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from interop.broker import Witness
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    # Said by PySpark 4.3 about the pandas beside it; we use none.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+pytest.importorskip("pyspark", minversion="4.2")
+
+HOME = Path(__file__).resolve().parent / "spark"
+COLUMNS = "topic, partition, offset, key, value, unix_millis(timestamp) as timestamp, timestampType"
+MIDDLE, LATE = 1_700_000_002_000, 1_700_000_004_000
+
+
+def kafka_source() -> str:
+    """Give the class path of Spark's Kafka source, for the Spark that is installed."""
+    import pyspark
+
+    if shutil.which("mvn") is None:
+        raise MissingToolError("mvn is not installed: it is needed to get Spark's Kafka source")
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "compile"], cwd=HOME, capture_output=True, text=True, check=False, timeout=900
+    )
+    if done.returncode != 0:
+        raise MissingToolError(f"Maven could not get Spark's Kafka source:\n{done.stdout[-3000:]}")
+    target = HOME / "target"
+    classes = target / f"token-{pyspark.__version__}"
+    if not classes.is_dir():
+        jars = sorted(Path(pyspark.__file__).parent.joinpath("jars").glob("*.jar"))
+        (target / "made").mkdir(exist_ok=True)
+        path = os.pathsep.join(map(str, jars))
+        compiler = ["java", "-cp", path, "scala.tools.nsc.Main", "-classpath", path, "-d", str(target / "made")]
+        subprocess.run([*compiler, str(HOME / "KafkaToken.scala")], check=True, timeout=300)
+        (target / "made").rename(classes)
+    return f"{(target / 'classpath').read_text().strip()}{os.pathsep}{classes}"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """A session that has both sources."""
+    from pyspark.sql import SparkSession
+
+    try:
+        class_path = kafka_source()
+    except MissingToolError as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"required in CI: {missing}")
+        pytest.skip(str(missing))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("kafkalog witness")
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraClassPath": class_path,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def filled(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with topics of every kind; it runs while both sources read."""
+    with Broker(witness, tmp_path_factory.mktemp("spark") / "fresh") as broker:
+        broker.create("alpha", 3, segment_bytes=20_000)
+        broker.create("beta.alp", 1, segment_bytes=20_000)
+        broker.create("trimmed", 1, segment_bytes=8_000)
+        broker.create("empty", 2)
+        for seed, topic, partitions in ((1, "alpha", 3), (2, "beta.alp", 1), (3, "trimmed", 1)):
+            broker.driver.ask("write", topic=topic, partitions=partitions, seed=seed, batches=100, keyed=True)
+        broker.driver.ask("leave-open", topic="alpha", partition=1)
+        assert broker.driver.ask("trim", topic="trimmed", partition=0, before=150) == 150
+        checkpoints = [log_dir / "log-start-offset-checkpoint" for log_dir in broker.log_dirs]
+        deadline = time.monotonic() + 20
+        while not any("trimmed 0 150" in file.read_text() for file in checkpoints if file.exists()):
+            assert time.monotonic() < deadline, "the log start was not checkpointed"
+            time.sleep(0.1)
+        yield broker
+
+
+def by_kafka(spark: SparkSession, broker: Broker, options: dict[str, str]) -> DataFrame:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+    return reader.option("kafkaConsumer.pollTimeoutMs", "20000").options(**options).load()
+
+
+def by_files(spark: SparkSession, broker: Broker, options: dict[str, str]) -> DataFrame:
+    return spark.read.format("kafkalog").options(**options).load(",".join(map(str, broker.log_dirs)))
+
+
+def both_offsets(**partitions: int) -> str:
+    return json.dumps({"alpha": {name[1:]: offset for name, offset in partitions.items()}})
+
+
+# Spark's source finds out that nothing is there by waiting for it.
+BRIEFLY = {"kafkaConsumer.pollTimeoutMs": "3000"}
+ROWS: list[dict[str, str]] = [
+    {"subscribe": "alpha"},
+    {"SubScribe": " alpha, beta.alp ,"},
+    {"subscribe": "empty"},
+    {"subscribePattern": "alp"},
+    {"subscribePattern": "^alp.*|nothing"},
+    {"subscribePattern": "alp$"},
+    {"assign": '{"alpha": [0, 2], "trimmed": [0]}'},
+    {"subscribe": "alpha", "includeHeaders": "TRUE"},
+    {"subscribe": "alpha", "kafka.isolation.level": "read_committed"},
+    {"subscribe": "alpha", "kafka.isolation.level": "read_committed", "maxRecordsPerPartition": "100"},
+    {"subscribe": "alpha", "startingOffsets": "EARLIEST", "endingOffsets": "latest"},
+    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=17, p1=-2, p2=0)},
+    {"subscribe": "alpha", "endingOffsets": both_offsets(p0=17, p1=-1, p2=0)},
+    {
+        "subscribe": "alpha",
+        "startingOffsets": both_offsets(p0=100, p1=100, p2=100),
+        "endingOffsets": both_offsets(p0=100, p1=200, p2=101),
+    },
+    {"subscribe": "alpha", "startingTimestamp": str(MIDDLE)},
+    {"subscribe": "alpha", "endingTimestamp": str(MIDDLE)},
+    {"subscribe": "alpha", "startingTimestamp": str(MIDDLE), "endingTimestamp": str(LATE)},
+    {"subscribe": "alpha", "endingTimestamp": "9999999999999"},
+    {"subscribe": "alpha", "startingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=0, p2=LATE)},
+    {"subscribe": "alpha", "endingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=0, p2=LATE)},
+    {
+        "subscribe": "alpha",
+        "startingTimestamp": str(LATE),
+        "startingOffsetsByTimestamp": "never looked at",
+        "startingOffsets": "latest",
+    },
+    {
+        "subscribe": "alpha",
+        "startingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=MIDDLE, p2=9_999_999_999_999),
+        "startingOffsetsByTimestampStrategy": "Latest",
+    },
+    {"subscribe": "alpha,empty", "startingTimestamp": str(MIDDLE), "startingOffsetsByTimestampStrategy": "latest"},
+    {"subscribe": "trimmed"},
+    {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}', "failOnDataLoss": "false"},
+    {"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100000}}', "failOnDataLoss": "false", **BRIEFLY},
+    {"subscribe": "alpha", "minPartitions": "10"},
+    {"subscribe": "alpha", "minPartitions": "10", "maxRecordsPerPartition": "90"},
+    {"subscribe": "beta.alp", "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1s"},
+    {"subscribe": "beta.alp", "groupIdPrefix": "g", "kafka.fetch.max.bytes": "100000", "fetchOffset.numRetries": "1"},
+]
+
+ERRORS: list[dict[str, str]] = [
+    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=1_000_000, p1=-2, p2=0)},
+    {"subscribe": "alpha", "assign": '{"alpha": [0]}'},
+    {"subscribe": " , "},
+    {"subscribePattern": " "},
+    {"assign": "alpha"},
+    {"assign": '{"alpha": 0}'},
+    {"subscribe": "alpha", "startingOffsets": "latest"},
+    {"subscribe": "alpha", "endingOffsets": "earliest"},
+    {"subscribe": "alpha", "startingOffsets": "soon"},
+    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=-1, p1=0, p2=0)},
+    {"subscribe": "alpha", "endingOffsets": both_offsets(p0=-2, p1=0, p2=0)},
+    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=0)},
+    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=0, p1=0, p2=0, p3=0)},
+    {"subscribe": "alpha", "endingOffsetsByTimestamp": both_offsets(p0=0)},
+    {
+        "subscribe": "alpha",
+        "startingOffsets": both_offsets(p0=5, p1=5, p2=5),
+        "endingOffsets": both_offsets(p0=9, p1=4, p2=9),
+    },
+    {"subscribe": "alpha", "startingTimestamp": str(LATE), "endingTimestamp": str(MIDDLE)},
+    {"subscribe": "alpha", "startingTimestamp": "yesterday"},
+    {"subscribe": "alpha", "startingTimestamp": "9999999999999"},
+    {"subscribe": "empty", "startingTimestamp": "5"},
+    {"subscribe": "alpha", "startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "earliest"},
+    {"subscribe": "alpha", "minPartitions": "0"},
+    {"subscribe": "alpha", "minPartitions": "many"},
+    {"subscribe": "alpha", "maxRecordsPerPartition": "0"},
+    {"subscribe": "alpha", "failOnDataLoss": "yes"},
+    {"subscribe": "alpha", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+    {"subscribe": "alpha", "kafka.auto.offset.reset": "latest"},
+    {"subscribe": "alpha", "kafka.key.deserializer": "x"},
+    {"subscribe": "alpha", "kafka.enable.auto.commit": "true"},
+    {"subscribe": "alpha", "kafka.isolation.level": "read_everything"},
+    {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}'},
+    {"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100000}}', **BRIEFLY},
+]
+
+
+def name_of(options: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in options.items())
+
+
+@pytest.mark.parametrize("options", ROWS, ids=name_of)
+def test_the_same_rows(spark: SparkSession, filled: Broker, options: dict[str, str]) -> None:
+    theirs, ours = by_kafka(spark, filled, options), by_files(spark, filled, options)
+    assert ours.columns == theirs.columns
+    assert [(f.name, f.dataType) for f in ours.schema] == [(f.name, f.dataType) for f in theirs.schema]
+    chosen = [*COLUMNS.split(", "), *(["headers"] if "headers" in theirs.columns else [])]
+    wanted = sorted(theirs.selectExpr(*chosen).collect(), key=lambda row: (row[0], row[1], row[2]))
+    found = sorted(ours.selectExpr(*chosen).collect(), key=lambda row: (row[0], row[1], row[2]))
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert one == other
+
+
+@pytest.mark.parametrize("options", ERRORS, ids=name_of)
+def test_errors_of_both(spark: SparkSession, filled: Broker, options: dict[str, str]) -> None:
+    with pytest.raises(Exception, match=r"(?s).+"):
+        by_kafka(spark, filled, options).collect()
+    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
+        by_files(spark, filled, options).collect()
+
+
+def test_the_rows_are_some(spark: SparkSession, filled: Broker) -> None:
+    """The table would show nothing if its topics were empty."""
+    paths = [str(log_dir) for log_dir in filled.log_dirs]
+    counts = {
+        topic: kafkalog.spark.count(spark, paths, subscribe=topic)
+        for topic in ("alpha", "beta.alp", "trimmed", "empty")
+    }
+    assert min(counts["alpha"], counts["beta.alp"], counts["trimmed"]) > 300
+    assert counts["empty"] == 0
+    committed = kafkalog.spark.count(spark, paths, subscribe="alpha", isolation_level="read_committed")
+    assert 0 < committed < counts["alpha"]
+
+
+def consumed(broker: Broker, topic: str, partitions: int, isolation: str, file: Path) -> list[tuple[str, int, int]]:
+    """What Kafka's consumer gets."""
+    found = []
+    for partition in range(partitions):
+        broker.driver.ask("consume", topic=topic, partition=partition, isolation=isolation, file=str(file))
+        found += [(topic, partition, int(json.loads(line)["offset"])) for line in file.read_text().splitlines()]
+    return found
+
+
+class Along:
+    """A query that keeps what it read, over several runs from one checkpoint."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, checkpoint: Path, **options: str) -> None:
+        self.batches: dict[int, list[tuple[str, int, int]]] = {}
+        reader = spark.readStream.format("kafkalog").options(columns="topic,partition,offset", subscribePattern="^live")
+        reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="400", **options)
+        self.frame = reader.load(",".join(map(str, broker.log_dirs)))
+        self.checkpoint = checkpoint
+
+    def start(self, **trigger: Any) -> Any:
+        def keep(batch: DataFrame, number: int) -> None:
+            self.batches[number] = [(row[0], row[1], row[2]) for row in batch.collect()]
+
+        writer = self.frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(**trigger).start()
+
+    @property
+    def rows(self) -> list[tuple[str, int, int]]:
+        return [row for batch in self.batches.values() for row in batch]
+
+    def until(self, query: Any, rows: int) -> None:
+        deadline = time.monotonic() + 120
+        while len(self.rows) < rows:
+            assert query.exception() is None, str(query.exception())
+            assert time.monotonic() < deadline, f"{len(self.rows)} rows of {rows}"
+            time.sleep(0.1)
+
+
+def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """The log rolls and transactions end while two queries read; one is stopped and goes on, a topic comes later."""
+    broker.create("live", 2, segment_bytes=15_000)
+    broker.driver.ask("start", topics=["live"], partitions=2, seed=11)
+    everything = Along(spark, broker, tmp_path / "c1")
+    committed = Along(spark, broker, tmp_path / "c2", **{"kafka.isolation.level": "read_committed"})
+    one, two = everything.start(processingTime="0 seconds"), committed.start(processingTime="0 seconds")
+    try:
+        everything.until(one, 800)
+        one.stop()
+        broker.create("live-too", 1, segment_bytes=15_000)
+        broker.driver.ask("write", topic="live-too", partitions=1, seed=12, batches=10, keyed=True)
+        seen = len(everything.rows)
+        one = everything.start(processingTime="0 seconds")
+        everything.until(one, seen + 800)
+        committed.until(two, 400)
+    finally:
+        one.stop()
+        two.stop()
+    broker.driver.ask("stop")
+    for each, isolation in ((everything, "read_uncommitted"), (committed, "read_committed")):
+        # what is left, up to the end as it is now
+        each.start(availableNow=True).awaitTermination(180)
+        wanted = consumed(broker, "live", 2, isolation, tmp_path / "consumed")
+        wanted += consumed(broker, "live-too", 1, isolation, tmp_path / "consumed")
+        assert sorted(each.rows) == sorted(wanted)
+        assert len(wanted) > 800
+        assert max(map(len, each.batches.values())) <= 400
+    assert len(committed.rows) < len(everything.rows)
