@@ -12,6 +12,8 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const LEN: usize = 22;
 /// Bits of a character.
 const DIGIT_BITS: u32 = 6;
+/// 22 characters hold 132 bits; the last four are nothing.
+const UNUSED_BITS: u32 = 4;
 /// Ids below it mean something of their own (`DirectoryId.reserved`).
 const RESERVED: u128 = 100;
 
@@ -43,17 +45,21 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for n in (0..LEN as u32).rev() {
-            // 22 digits hold 132 bits; the last four are nothing.
-            let bits = match n.checked_sub(1) {
-                Some(above) => self.0 >> (2u32.saturating_add(above.saturating_mul(DIGIT_BITS))),
-                None => self.0 << 4,
-            };
-            let digit = DIGITS.get(usize::from((bits & 0x3f).to_be_bytes()[15]));
-            write!(f, "{}", char::from(digit.copied().unwrap_or_default()))?;
+        let mut rest = self.0;
+        let mut text = String::with_capacity(LEN);
+        // The bits that run out at the end are zeros.
+        for _ in 0..LEN {
+            text.push(digit(rest >> (u128::BITS - DIGIT_BITS)));
+            rest <<= DIGIT_BITS;
         }
-        Ok(())
+        f.write_str(&text)
     }
+}
+
+/// The character of the low six bits.
+fn digit(bits: u128) -> char {
+    let [.., low] = bits.to_be_bytes();
+    char::from(DIGITS.get(usize::from(low)).copied().unwrap_or_default())
 }
 
 impl FromStr for Uuid {
@@ -73,7 +79,7 @@ impl FromStr for Uuid {
         for (n, byte) in digits.bytes().enumerate() {
             let digit = DIGITS.iter().position(|&d| d == byte).ok_or_else(fault)? as u128;
             id = if n.saturating_add(1) == LEN {
-                id << 2 | digit >> 4
+                id << (DIGIT_BITS - UNUSED_BITS) | digit >> UNUSED_BITS
             } else {
                 id << DIGIT_BITS | digit
             };

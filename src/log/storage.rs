@@ -88,25 +88,25 @@ struct DirHandle {
 impl DirHandle {
     fn open(path: &Path, disk: &Disk) -> Result<Self> {
         // The working directory may be another one when the log dir is closed.
-        let path = &std::path::absolute(path).map_err(Error::io(path))?;
+        let path = std::path::absolute(path).map_err(Error::io(path))?;
         if !path.is_dir() {
-            disk.create_folders(path)?;
-            disk.sync_folder(atomic::folder_of(path))?;
+            disk.create_folders(&path)?;
+            disk.sync_folder(atomic::folder_of(&path))?;
         }
-        refuse_partition_folder(path)?;
-        let lock = LogDirLock::acquire(path)?;
+        refuse_partition_folder(&path)?;
+        let lock = LogDirLock::acquire(&path)?;
         let mut dirs = open_dirs();
         // What a parent process has open is not open here.
         dirs.retain(|dir| dir.lock.is_held());
         if let Some(dir) = dirs.iter_mut().find(|dir| dir.lock.is_same(&lock)) {
             dir.users = dir.users.saturating_add(1);
         } else {
-            let state = DirState::read(path);
+            let state = DirState::read(&path);
             if disk.remove(&path.join(CLEAN_SHUTDOWN))? {
-                disk.sync_folder(path)?;
+                disk.sync_folder(&path)?;
             }
             dirs.push(OpenDir {
-                lock: LogDirLock::acquire(path)?,
+                lock: LogDirLock::acquire(&path)?,
                 users: 1,
                 was_clean: state.clean_shutdown,
                 recovery_points: state.recovery_points,
@@ -118,7 +118,7 @@ impl DirHandle {
         }
         drop(dirs);
         Ok(Self {
-            path: path.to_path_buf(),
+            path,
             lock,
             disk: disk.clone(),
             is_closed: false,
@@ -132,7 +132,8 @@ impl DirHandle {
     /// Does something to what is known of the log dir; `InvalidArgument` in a forked child, which has no part in it.
     fn with<T>(&self, act: impl FnOnce(&mut OpenDir) -> Result<T>) -> Result<T> {
         let mut dirs = open_dirs();
-        match dirs.iter_mut().find(|dir| dir.lock.is_same(&self.lock)) {
+        let mine = dirs.iter_mut().find(|dir| dir.lock.is_same(&self.lock));
+        match mine.filter(|_| self.lock.is_held()) {
             Some(dir) => act(dir),
             None => Err(Error::InvalidArgument(format!(
                 "{}: opened by another process than this one",
@@ -143,7 +144,7 @@ impl DirHandle {
 
     /// Gives the share back; the last one leaves the marker, if the log dir deserves it.
     fn close(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.is_closed, true) {
+        if std::mem::replace(&mut self.is_closed, true) || !self.lock.is_held() {
             return Ok(());
         }
         let mut dirs = open_dirs();
