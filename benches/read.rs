@@ -30,7 +30,6 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use kafkalog::arrow::columns::ColumnOptions;
@@ -81,7 +80,7 @@ fn range(folder: &Path) -> PartitionRange {
         is_active: i + 1 == names.len(),
         start_position: 0,
         next_base_offset: bases.get(i + 1).copied(),
-        aborted: Arc::default(),
+        aborted: None,
         start_offset: bases[i],
         end: None,
     });

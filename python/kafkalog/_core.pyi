@@ -7,9 +7,9 @@ build_profile: Literal["release", "debug"]
 
 # What is to be read, as plain values (src/log/range.rs):
 # base offset, file name, size, is active, start position, next base offset, aborted transactions (under
-# read_committed: producer id, first and last offset of each, one after the other), start offset, end position and its
-# offset
-_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None, list[int], int, int | None, int | None]
+# read_committed: producer id, first and last offset of each, one after the other; None otherwise), start offset,
+# end position, end offset
+_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None, list[int] | None, int, int | None, int | None]
 # folder, topic, partition, start offset, end offset, segments, smallest and largest timestamp
 _Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment], int | None, int | None]
 

@@ -562,10 +562,9 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
     let behind = max_offset.map(|max| max.saturating_add(1));
     let end = end.into_iter().chain(behind).min();
     let start_offset = start.unwrap_or(Offset::MAX);
-    let aborted = match &mut transactions {
-        Some(transactions) => transactions.aborted(start_offset, end.unwrap_or(Offset::MAX))?,
-        None => Vec::new(),
-    };
+    let aborted = transactions
+        .map(|mut t| t.aborted(start_offset, end.unwrap_or(Offset::MAX)))
+        .transpose()?;
     let mut segments = Vec::new();
     for (n, segment) in log.segments().iter().enumerate() {
         let lies_below = segment
@@ -593,7 +592,9 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
             is_active: segment.is_active,
             start_position: log.start_position(n, start_offset)?,
             next_base_offset: segment.next_base_offset,
-            aborted: aborted.iter().filter(reaches_in).copied().collect(),
+            aborted: aborted
+                .as_ref()
+                .map(|all| all.iter().filter(reaches_in).copied().collect()),
             start_offset: segment.base_offset,
             end: None,
         });

@@ -32,8 +32,8 @@ pub struct SegmentRange {
     pub start_position: u64,
     /// Base offset of the segment behind it: all offsets in this one lie below. `None` for the last.
     pub next_base_offset: Option<Offset>,
-    /// Under `read_committed` the aborted transactions that reach into it, sorted; empty otherwise.
-    pub aborted: Arc<[AbortedRange]>,
+    /// Under `read_committed` the aborted transactions that reach into it, sorted.
+    pub aborted: Option<Arc<[AbortedRange]>>,
     /// Offsets below belong to another piece: the base offset, or the offset of the cut it begins at.
     pub start_offset: Offset,
     /// Where the next piece begins; `None` reads to the end.

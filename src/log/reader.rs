@@ -89,6 +89,7 @@ impl LogReader {
         self.floor = Offset::MIN;
         self.work.chunk.clear();
         self.work.arena.clear();
+        self.work.given.clear();
         self.work.metrics = Metrics::default();
     }
 
@@ -126,6 +127,7 @@ impl LogReader {
                             return Err(e);
                         }
                         self.failed = Some(e);
+                        self.leave_out();
                         return Ok(true);
                     }
                 }
@@ -164,6 +166,7 @@ impl LogReader {
             if range.segments.is_empty() {
                 self.ranges.pop_front();
                 self.floor = Offset::MIN;
+                self.work.given.clear();
                 continue;
             }
             let segment = range.segments.remove(0);
@@ -189,7 +192,7 @@ impl LogReader {
             self.ceiling = ceiling;
             self.timestamps = range.timestamps;
             let filter = RecordFilter {
-                aborted: Arc::clone(&segment.aborted),
+                aborted: segment.aborted.clone(),
                 timestamps: range.timestamps,
             };
             let wanted = (self.floor, end.min(ceiling));
@@ -294,7 +297,7 @@ fn replacement(
         let found = stand_in(folder, logs, wanted, copying)?;
         // Transactions stay as they were planned.
         Ok(found.map(|(mut found, source)| {
-            found.aborted = Arc::clone(&segment.aborted);
+            found.aborted.clone_from(&segment.aborted);
             (found, source)
         }))
     };
@@ -330,7 +333,7 @@ fn stand_in(
         is_active: next_base_offset.is_none(),
         start_position: 0,
         next_base_offset,
-        aborted: Arc::default(),
+        aborted: None,
         start_offset: *base,
         end: None,
     };

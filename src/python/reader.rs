@@ -27,7 +27,7 @@ type SegmentTuple = (
     bool,
     u64,
     Option<i64>,
-    Vec<i64>,
+    Option<Vec<i64>>,
     i64,
     Option<u64>,
     Option<i64>,
@@ -68,7 +68,7 @@ pub(super) fn range_from(
                 is_active,
                 start_position,
                 next_base_offset,
-                aborted: aborted_from(&aborted),
+                aborted: aborted.as_deref().map(aborted_from),
                 start_offset,
                 end: end_position
                     .zip(end_offset)
@@ -109,7 +109,7 @@ pub(super) fn range_to(range: PartitionRange) -> RangeTuple {
             s.is_active,
             s.start_position,
             s.next_base_offset,
-            s.aborted.iter().flat_map(numbers).collect(),
+            s.aborted.map(|all| all.iter().flat_map(numbers).collect()),
             s.start_offset,
             s.end.map(|cut| cut.position),
             s.end.map(|cut| cut.offset),

@@ -7,15 +7,22 @@
 //! | a batch without any record within the bounds | its header, where that proves it |
 //! | a record outside the bounds | its timestamp |
 //!
+//! # What was planned is held against the log
+//! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
+//! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many.
+//!
 //! # What a header proves about times
 //! No record of a batch is later than its largest timestamp, which the broker writes from the records themselves. How
 //! early its records are it does not say under CreateTime (the base timestamp is only the first record's), so that a
 //! batch is only too late where all its records have one timestamp: under LogAppendTime, and alone. What a legacy
 //! wrapper's producer said of the messages in it was never proven.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
+use crate::format::control::ControlType;
 use crate::types::{Offset, TimestampMs};
 
 /// A transaction that was aborted: transactional records of this producer between these offsets do not count.
@@ -72,8 +79,8 @@ impl TimestampBounds {
 /// What is left out of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordFilter {
-    /// Sorted by producer, then by offset.
-    pub aborted: Arc<[AbortedRange]>,
+    /// Sorted by producer, then by offset; `None` where what became of transactions does not matter.
+    pub aborted: Option<Arc<[AbortedRange]>>,
     /// Bounds of time.
     pub timestamps: TimestampBounds,
 }
@@ -83,20 +90,65 @@ impl RecordFilter {
     #[inline]
     #[must_use]
     pub fn is_aborted(&self, header: &BatchHeader) -> bool {
-        !self.aborted.is_empty()
-            && header.is_transactional()
-            && !header.is_control()
-            && self.covers(header)
+        match &self.aborted {
+            Some(aborted) if header.is_transactional() && !header.is_control() => {
+                covered(aborted, header)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn covered(aborted: &[AbortedRange], header: &BatchHeader) -> bool {
+    let behind = |range: &AbortedRange| {
+        (range.producer_id, range.last_offset) <= (header.producer_id, header.base_offset)
+    };
+    let next = aborted.partition_point(behind);
+    aborted.get(next).is_some_and(|range| {
+        range.producer_id == header.producer_id && range.first_offset <= header.last_offset()
+    })
+}
+
+/// Producers whose transactional records were given, and whose transaction has not ended since.
+#[derive(Clone, Debug, Default)]
+pub struct GivenTransactions {
+    producers: BTreeSet<i64>,
+}
+
+impl GivenTransactions {
+    /// Forgets all: another partition begins.
+    pub fn clear(&mut self) {
+        self.producers.clear();
     }
 
-    fn covers(&self, header: &BatchHeader) -> bool {
-        let behind = |range: &AbortedRange| {
-            (range.producer_id, range.last_offset) <= (header.producer_id, header.base_offset)
-        };
-        let next = self.aborted.partition_point(behind);
-        self.aborted.get(next).is_some_and(|range| {
-            range.producer_id == header.producer_id && range.first_offset <= header.last_offset()
-        })
+    /// A batch whose records are given.
+    #[inline]
+    pub fn give(&mut self, header: &BatchHeader) {
+        let is_empty = header.records_count == Some(0);
+        if header.is_transactional() && !header.is_control() && !is_empty {
+            self.producers.insert(header.producer_id);
+        }
+    }
+
+    /// A control batch of a producer.
+    ///
+    /// # Errors
+    /// `CorruptIndex` where it aborts what was given; its position counts from the batch's beginning.
+    pub fn end(&mut self, header: &BatchHeader, kind: ControlType) -> Result<()> {
+        let was_given = kind.ends_transaction() && self.producers.remove(&header.producer_id);
+        if !was_given || kind == ControlType::Commit {
+            return Ok(());
+        }
+        let expected = format!(
+            "an entry for the transaction of producer {} that this marker aborts",
+            header.producer_id
+        );
+        Err(Error::corrupt_index(
+            "transaction index",
+            0,
+            expected,
+            "none",
+        ))
     }
 }
 
@@ -155,7 +207,7 @@ mod tests {
             first_offset,
         };
         let filter = RecordFilter {
-            aborted: [range(1, 10, 20), range(1, 30, 40), range(2, 0, 100)].into(),
+            aborted: Some([range(1, 10, 20), range(1, 30, 40), range(2, 0, 100)].into()),
             ..RecordFilter::default()
         };
         let (transactional, control) = (0b1_0000, 0b10_0000);
@@ -182,5 +234,26 @@ mod tests {
         }
         assert!(aborted(2, 50, transactional) && !aborted(3, 50, transactional));
         assert!(!aborted(2, 50, 0) && !aborted(2, 50, transactional | control));
+    }
+
+    #[test]
+    fn a_marker_may_not_abort_what_was_given() {
+        let batch = |producer_id, attributes| BatchHeader {
+            producer_id,
+            ..header(attributes, 1, 0)
+        };
+        let (transactional, marker) = (0b1_0000, 0b11_0000);
+        let mut given = GivenTransactions::default();
+        given.give(&batch(1, transactional));
+        given.give(&batch(2, 0));
+        assert!(given.end(&batch(2, marker), ControlType::Abort).is_ok());
+        assert!(given.end(&batch(1, marker), ControlType::Commit).is_ok());
+        assert!(given.end(&batch(1, marker), ControlType::Abort).is_ok());
+        given.give(&batch(1, transactional));
+        assert!(given.end(&batch(3, marker), ControlType::Abort).is_ok());
+        let error = given
+            .end(&batch(1, marker), ControlType::Abort)
+            .unwrap_err();
+        assert!(matches!(error, Error::CorruptIndex(_)), "{error}");
     }
 }

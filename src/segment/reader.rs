@@ -14,8 +14,9 @@ use crate::records::chunk::{Arena, Chunk, Source};
 use crate::records::legacy;
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
-use crate::segment::filter::RecordFilter;
+use crate::segment::filter::{GivenTransactions, RecordFilter};
 use crate::segment::source::SegmentSource;
+use crate::segment::transactions::marker_type;
 use crate::types::{Compression, Offset, Position};
 
 /// How much of the next batch is asked for ahead of its turn.
@@ -55,6 +56,8 @@ pub struct Workspace {
     pub chunk: Chunk,
     /// Counts for the caller.
     pub metrics: Metrics,
+    /// Whose transactional records were given, under `read_committed`.
+    pub given: GivenTransactions,
     legacy: Vec<RecordSlot>,
 }
 
@@ -301,10 +304,22 @@ impl SegmentReader {
             return Err(self.located(error.shift(position), &header));
         }
         // Not before the checksum: a flipped bit may have made it a control batch, or another producer's.
+        if self.filter.aborted.is_some() && header.is_control() && header.producer_id >= 0 {
+            let ended = marker_type(batch, &header).and_then(|kind| match kind {
+                Some(kind) => work.given.end(&header, kind),
+                None => Ok(()),
+            });
+            if let Err(error) = ended {
+                return Err(self.located(error.shift(position), &header));
+            }
+        }
         let is_hidden = header.is_control() && !self.options.include_control;
         if is_hidden || self.filter.is_aborted(&header) {
             work.metrics.pass_over(&header);
             return Ok(true);
+        }
+        if self.filter.aborted.is_some() {
+            work.given.give(&header);
         }
         let region_position = position.saturating_sub(at as u64);
         if codec == Compression::None && !header.is_legacy() && work.chunk.accepts(region) {

@@ -98,18 +98,19 @@ pub(super) fn control_type(
     position: Position,
     header: &BatchHeader,
 ) -> Result<Option<ControlType>> {
-    if header.records_count == Some(0) {
-        return Ok(None);
-    }
     let batch = source.bytes(position, header.size)?;
-    let found = first_type(batch, header);
+    let found = marker_type(batch, header);
     found.map_err(|e: Error| {
         let e = e.shift(position).for_offset(header.base_offset);
         e.at(source.path())
     })
 }
 
-fn first_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
+/// As [`control_type`], of the whole batch; positions count from its beginning.
+pub(super) fn marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
+    if header.records_count == Some(0) {
+        return Ok(None);
+    }
     header.ensure_valid(batch)?;
     let (mut arena, mut slots) = (Vec::new(), Vec::new());
     let payload = plain::batch(

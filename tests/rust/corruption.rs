@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 use kafkalog::arrow::batches::BatchReader;
@@ -121,7 +120,7 @@ impl Bench {
                 is_active,
                 start_position: 0,
                 next_base_offset: (!is_active).then(|| seed.next_offset()),
-                aborted: Arc::default(),
+                aborted: None,
                 start_offset: seed.base_offset,
                 end: None,
             }],
