@@ -1,6 +1,7 @@
 //! What a `read_committed` consumer of Kafka gets from every partition of the corpus, and the last stable offset: as
 //! they lie, by index alone, in parts that begin and end anywhere, and with the files beside the log gone or damaged.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -8,6 +9,7 @@ use arrow_array::{Array, Int64Array};
 use kafkalog::arrow::columns::ColumnOptions;
 use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::Column;
+use kafkalog::error::Error;
 use kafkalog::format::file_name::FileKind;
 use kafkalog::log::partition::PartitionLog;
 use kafkalog::log::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan};
@@ -197,6 +199,42 @@ fn damage_beside_the_log_changes_no_row() {
         }
     }
     assert!(damaged > 50, "{damaged}");
+}
+
+/// A plan that lacks an aborted transaction, as after an index that lost its entry, never gives its rows without a word.
+#[test]
+fn a_marker_that_the_plan_does_not_know_is_an_error() {
+    let case = cases()
+        .into_iter()
+        .find(|c| c.folder.ends_with("txn-aborts-0"));
+    let latest = PlanOptions {
+        isolation_level: IsolationLevel::ReadCommitted,
+        ..PlanOptions::default()
+    };
+    let ranges = plan(&[case.unwrap().folder], &latest).unwrap();
+    let all: BTreeSet<AbortedRange> = ranges[0]
+        .segments
+        .iter()
+        .flat_map(|s| s.aborted.iter().flat_map(|all| all.iter().copied()))
+        .collect();
+    assert!(all.len() > 5);
+    for lost in all {
+        let mut ranges = ranges.clone();
+        for segment in &mut ranges[0].segments {
+            let left = segment.aborted.iter().flat_map(|all| all.iter().copied());
+            segment.aborted = Some(left.filter(|range| *range != lost).collect());
+        }
+        let columns = ColumnOptions::default();
+        let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+        let error = loop {
+            match reader.next_batch() {
+                Ok(batch) => assert!(batch.is_some(), "{lost:?} is missed by nobody"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::CorruptIndex(_)), "{error}");
+        assert_eq!(error.as_fault().unwrap().location.offset, Some(lost.last_offset));
+    }
 }
 
 /// What indexes say is what a walk over the headers says, and where they are believed there is no walk.

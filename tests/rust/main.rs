@@ -10,6 +10,7 @@
 //! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
+//! | [`pruning`] | bounds that leave records out, and what need not be read for it |
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
@@ -39,3 +40,4 @@ mod lookups;
 mod pieces;
 mod plans;
 mod producer_states;
+mod pruning;
