@@ -201,6 +201,139 @@ fn damage_beside_the_log_changes_no_row() {
     assert!(damaged > 50, "{damaged}");
 }
 
+/// Transactions by the definition, from a list of all records: producer, first offset, marker or none, aborted or not.
+fn transactions(case: &Case) -> Vec<(i64, i64, Option<i64>, bool)> {
+    let mut found: Vec<(i64, i64, Option<i64>, bool)> = Vec::new();
+    for line in lines(&case.expected.join("records.jsonl.gz")) {
+        let number = |name: &str| line[name].as_i64().unwrap();
+        let (producer, offset) = (number("producer_id"), number("offset"));
+        let open = found.iter_mut().find(|t| t.0 == producer && t.2.is_none());
+        match line["control_type"].as_str() {
+            Some(kind @ ("ABORT" | "COMMIT")) => {
+                if let Some(open) = open {
+                    (open.2, open.3) = (Some(offset), kind == "ABORT");
+                }
+            }
+            None if line["is_transactional"] == true && open.is_none() => {
+                found.push((producer, number("batch_base_offset"), None, false));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Writes an offset checkpoint of the log dir around `folder`.
+fn checkpoint(folder: &Path, file: &str, offset: i64) {
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    let (topic, partition) = name.rsplit_once('-').unwrap();
+    let text = format!("0\n1\n{topic} {partition} {offset}\n");
+    fs::write(folder.parent().unwrap().join(file), text).unwrap();
+}
+
+/// What was decided only above the high watermark is not decided for a reader who ends there.
+#[test]
+fn the_high_watermark_bounds_what_is_stable() {
+    let mut chance = Chance(5);
+    let mut unstable = 0;
+    for case in cases() {
+        let Some(kafkas) = committed(&case).filter(|k| k.aborted > 0 && k.log_start_offset == 0)
+        else {
+            continue;
+        };
+        let records = lines(&case.expected.join("records.jsonl.gz"));
+        let count = records
+            .iter()
+            .filter(|line| line.get("offset").is_some())
+            .count();
+        if i64::try_from(count).unwrap() < kafkas.log_end_offset {
+            // Compacted: what was open once, only a snapshot may still know.
+            continue;
+        }
+        let transactions = transactions(&case);
+        let copy = Copy::of(&case.folder, EARLY);
+        let all = read(plan(std::slice::from_ref(&copy.folder), &PlanOptions::default()).unwrap());
+        let markers: Vec<i64> = transactions.iter().filter_map(|t| t.2).collect();
+        for _ in 0..12 {
+            let high_watermark =
+                chance.pick(&markers) + i64::try_from(chance.below(3)).unwrap() - 1;
+            checkpoint(
+                &copy.folder,
+                "replication-offset-checkpoint",
+                high_watermark,
+            );
+            let undecided = transactions
+                .iter()
+                .filter(|t| t.2.is_none_or(|marker| marker >= high_watermark));
+            let stable = undecided
+                .map(|t| t.1)
+                .chain([high_watermark])
+                .min()
+                .unwrap();
+            let options = PlanOptions {
+                ending_offsets: Ending::HighWatermark,
+                isolation_level: IsolationLevel::ReadCommitted,
+                ..PlanOptions::default()
+            };
+            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
+            let place = case.folder.display();
+            assert_eq!(
+                ranges[0].end_offset,
+                Some(stable),
+                "{place} {high_watermark}"
+            );
+            let below: Vec<i64> = all
+                .iter()
+                .copied()
+                .filter(|&offset| offset < stable)
+                .filter(|offset| kafkas.offsets.binary_search(offset).is_ok())
+                .collect();
+            assert_eq!(read(ranges), below, "{place} {high_watermark}");
+            unstable += usize::from(stable < high_watermark);
+        }
+    }
+    assert!(unstable > 20, "{unstable}");
+}
+
+/// What lies below the log start keeps nothing unstable there, and a starting broker has forgotten what began below it,
+/// unless a snapshot above it remembers.
+#[test]
+fn the_log_start_is_never_unstable_itself() {
+    let case = cases()
+        .into_iter()
+        .find(|c| c.folder.ends_with("txn-open-0"))
+        .unwrap();
+    let open: Vec<_> = transactions(&case)
+        .into_iter()
+        .filter(|t| t.2.is_none())
+        .collect();
+    let (producer, first) = open.iter().map(|t| (t.0, t.1)).min_by_key(|t| t.1).unwrap();
+    let start = first + 12;
+    let copy = Copy::of(&case.folder, EARLY);
+    checkpoint(&copy.folder, "log-start-offset-checkpoint", start);
+    let stable = || {
+        PartitionLog::open(&copy.folder)
+            .unwrap()
+            .last_stable_offset()
+            .unwrap()
+    };
+    assert_eq!(stable(), start);
+    for path in copy.files(FileKind::Snapshot) {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if name.parse::<i64>().unwrap() > start {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let records = lines(&case.expected.join("records.jsonl.gz"));
+    let again = records.iter().find(|line| {
+        let number = |name: &str| line[name].as_i64().unwrap();
+        number("producer_id") == producer && number("offset") >= start
+    });
+    let again = again.unwrap()["batch_base_offset"].as_i64().unwrap();
+    assert!(again > start);
+    assert_eq!(stable(), again);
+}
+
 /// A plan that lacks an aborted transaction, as after an index that lost its entry, never gives its rows without a word.
 #[test]
 fn a_marker_that_the_plan_does_not_know_is_an_error() {
@@ -233,7 +366,10 @@ fn a_marker_that_the_plan_does_not_know_is_an_error() {
             }
         };
         assert!(matches!(error, Error::CorruptIndex(_)), "{error}");
-        assert_eq!(error.as_fault().unwrap().location.offset, Some(lost.last_offset));
+        assert_eq!(
+            error.as_fault().unwrap().location.offset,
+            Some(lost.last_offset)
+        );
     }
 }
 

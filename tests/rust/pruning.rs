@@ -1,18 +1,20 @@
 //! Bounds on offsets and timestamps: what is left is what the same bounds leave of everything, and less is read for it.
 
+use std::fs;
 use std::path::Path;
 
 use arrow_array::{Array, Int64Array, TimestampMillisecondArray};
 use kafkalog::arrow::columns::ColumnOptions;
 use kafkalog::arrow::reader::{ParallelReader, RecordReader};
 use kafkalog::arrow::schema::{Column, Layout};
+use kafkalog::format::file_name::FileKind;
 use kafkalog::log::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan};
 use kafkalog::log::range::PartitionRange;
 use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::{Metrics, ReadOptions};
 
 use crate::common::Chance;
-use crate::lookups::cases;
+use crate::lookups::{Copy, EARLY, cases};
 
 type Row = (i64, i64);
 
@@ -82,8 +84,7 @@ fn what_is_left_is_what_the_bounds_leave() {
                         .map(|row| of(row) + near)
                 };
                 let by_time = chance.below(3) > 0;
-                let time =
-                    |chance: &mut Chance| by_time.then(|| bound(chance, |r| r.1)).flatten();
+                let time = |chance: &mut Chance| by_time.then(|| bound(chance, |r| r.1)).flatten();
                 let pruning = Pruning {
                     timestamps: TimestampBounds {
                         min: time(&mut chance),
@@ -115,4 +116,68 @@ fn what_is_left_is_what_the_bounds_leave() {
         segments > 100 && batches > 1000 && records > 1000,
         "{segments} {batches} {records}"
     );
+}
+
+/// A time index is a hint: cut, emptied or garbled it may cost reading, never a row.
+#[test]
+fn damaged_time_indexes_leave_no_row_out() {
+    let mut chance = Chance(23);
+    let mut pruned = 0;
+    for case in cases().iter().step_by(2) {
+        let copy = Copy::of(&case.folder, EARLY);
+        let sound: Vec<_> = copy
+            .files(FileKind::TimeIndex)
+            .iter()
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        let everything = planned(
+            &copy.folder,
+            Pruning::default(),
+            IsolationLevel::ReadUncommitted,
+        );
+        let segments = everything[0].segments.len();
+        let (rows, _) = read(everything, Layout::Binary, 1);
+        if rows.is_empty() {
+            continue;
+        }
+        for round in 0..5 {
+            for (path, bytes) in &sound {
+                let entries = bytes.len() / 12;
+                let mut bytes = bytes.clone();
+                match round {
+                    0 => bytes.truncate(chance.below(entries + 1) * 12),
+                    1 if !bytes.is_empty() => {
+                        let at = chance.below(bytes.len());
+                        bytes[at] ^= 1 << chance.below(8);
+                    }
+                    2 => bytes.rotate_left(entries / 2 * 12),
+                    3 => bytes.clear(),
+                    _ => {}
+                }
+                fs::write(path, bytes).unwrap();
+            }
+            let times: Vec<i64> = rows.iter().map(|row| row.1).collect();
+            for min in [
+                *times.iter().max().unwrap(),
+                *chance.pick(&times),
+                *chance.pick(&times) + 1,
+            ] {
+                let timestamps = TimestampBounds {
+                    min: Some(min),
+                    max: None,
+                };
+                let pruning = Pruning {
+                    timestamps,
+                    ..Pruning::default()
+                };
+                let ranges = planned(&copy.folder, pruning, IsolationLevel::ReadUncommitted);
+                pruned += segments - ranges[0].segments.len();
+                let expected: Vec<Row> = rows.iter().filter(|row| row.1 >= min).copied().collect();
+                let (found, _) = read(ranges, Layout::Binary, 1);
+                let place = copy.folder.display();
+                assert_eq!(found, expected, "{place} {min} round {round}");
+            }
+        }
+    }
+    assert!(pruned > 100, "{pruned}");
 }
