@@ -426,3 +426,6 @@ fn check_records(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
