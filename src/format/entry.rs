@@ -17,7 +17,7 @@
 
 use super::cursor::{get_i16, get_i32, get_i64, get_u32};
 use crate::error::{Error, Result};
-use crate::types::{Offset, TimestampMs};
+use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// Bytes of an offset index entry.
 pub const OFFSET_ENTRY_SIZE: usize = 4 + 4;
@@ -50,6 +50,40 @@ pub struct TimestampOffset {
     pub timestamp: TimestampMs,
     /// Absolute offset.
     pub offset: Offset,
+}
+
+impl OffsetPosition {
+    /// As it stands in the index of the segment that begins at `base_offset`.
+    #[inline]
+    #[must_use]
+    pub const fn relative(base_offset: Offset, relative_offset: i32, position: i32) -> Self {
+        Self {
+            offset: base_offset.wrapping_add(relative_offset as i64),
+            position,
+        }
+    }
+}
+
+impl TimestampOffset {
+    /// As it stands in the index of the segment that begins at `base_offset`.
+    #[inline]
+    #[must_use]
+    pub const fn relative(
+        base_offset: Offset,
+        timestamp: TimestampMs,
+        relative_offset: i32,
+    ) -> Self {
+        Self {
+            timestamp,
+            offset: base_offset.wrapping_add(relative_offset as i64),
+        }
+    }
+
+    /// What an empty index answers.
+    #[must_use]
+    pub const fn none(base_offset: Offset) -> Self {
+        Self::relative(base_offset, NO_TIMESTAMP, 0)
+    }
 }
 
 /// One entry of a transaction index.

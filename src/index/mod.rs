@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`offset`] | from offsets to positions |
 //! | [`time`] | from timestamps to offsets |
+//! | [`read`] | what the two have in common |
 //! | [`txn`] | aborted transactions |
 //! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
@@ -27,6 +28,7 @@ use crate::io::region::Region;
 
 pub mod offset;
 mod pace;
+pub mod read;
 pub mod time;
 pub mod txn;
 pub mod writable;

@@ -20,11 +20,6 @@ pub type WritableOffsetIndex = WritableIndex<OffsetPosition, WORDS>;
 /// A handle to one for another thread.
 pub type OffsetIndexReader = Reader<OffsetPosition, WORDS>;
 
-#[inline]
-fn absolute(base_offset: Offset, relative: u32) -> Offset {
-    base_offset.wrapping_add(i64::from(relative.cast_signed()))
-}
-
 impl Entry<WORDS> for OffsetPosition {
     const KEPT_FREE: usize = 0;
 
@@ -34,17 +29,11 @@ impl Entry<WORDS> for OffsetPosition {
 
     #[inline]
     fn decode(base_offset: Offset, [relative, position]: [u32; WORDS]) -> Self {
-        Self {
-            offset: absolute(base_offset, relative),
-            position: position.cast_signed(),
-        }
+        Self::relative(base_offset, relative.cast_signed(), position.cast_signed())
     }
 
     fn before_all(base_offset: Offset) -> Self {
-        Self {
-            offset: base_offset,
-            position: 0,
-        }
+        Self::relative(base_offset, 0, 0)
     }
 
     #[inline]
@@ -61,7 +50,7 @@ impl Entry<WORDS> for OffsetPosition {
     fn floor(base_offset: Offset, entries: Snapshot<'_, WORDS>, target: i64) -> Option<usize> {
         let key = |n| {
             let words = entries.get(n);
-            words.map_or(i64::MAX, |[relative, _]| absolute(base_offset, relative))
+            words.map_or(i64::MAX, |words| Self::decode(base_offset, words).offset)
         };
         let pace = entries.hint();
         if pace == NO_PACE {

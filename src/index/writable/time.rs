@@ -4,7 +4,7 @@ use super::{Entry, Reader, WritableIndex, search};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
 use crate::io::index_file::{Snapshot, halves};
-use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::types::{Offset, TimestampMs};
 
 /// Words of an entry: the timestamp's upper and lower half, offset less base.
 const WORDS: usize = TIME_ENTRY_SIZE / 4;
@@ -24,17 +24,11 @@ impl Entry<WORDS> for TimestampOffset {
 
     #[inline]
     fn decode(base_offset: Offset, [high, low, relative]: [u32; WORDS]) -> Self {
-        Self {
-            timestamp: timestamp(high, low),
-            offset: base_offset.wrapping_add(i64::from(relative.cast_signed())),
-        }
+        Self::relative(base_offset, timestamp(high, low), relative.cast_signed())
     }
 
     fn before_all(base_offset: Offset) -> Self {
-        Self {
-            timestamp: NO_TIMESTAMP,
-            offset: base_offset,
-        }
+        Self::none(base_offset)
     }
 
     #[inline]

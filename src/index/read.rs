@@ -1,0 +1,130 @@
+//! What offset and time index have in common when they are read.
+
+use std::fmt::Debug;
+use std::path::Path;
+
+use super::{Access, Slots};
+use crate::error::Result;
+use crate::types::Offset;
+
+/// An entry that is read from `N` bytes.
+pub trait Slot<const N: usize>: Copy + Debug + PartialEq {
+    /// What is worked out once when an index is opened, so that lookups are quick.
+    type Guide: Clone + Debug + Send + Sync;
+
+    /// The guide to these entries.
+    fn guide(slots: &[[u8; N]]) -> Self::Guide;
+
+    /// Whether slot `n` was never written, given that all before it were.
+    fn is_tail(n: usize, slot: &[u8; N]) -> bool;
+
+    /// From the bytes on disk.
+    fn decode(base_offset: Offset, slot: &[u8; N]) -> Self;
+
+    /// What stands for the last entry of an empty index, and for what lies before the first one.
+    fn before_all(base_offset: Offset) -> Self;
+
+    /// The number of the greatest entry at or below `target`.
+    fn floor(
+        guide: &Self::Guide,
+        base_offset: Offset,
+        slots: &[[u8; N]],
+        target: i64,
+    ) -> Option<usize>;
+}
+
+/// A read-only index.
+#[derive(Clone, Debug)]
+pub struct ReadIndex<E: Slot<N>, const N: usize> {
+    pub(super) slots: Slots<N>,
+    pub(super) base_offset: Offset,
+    pub(super) guide: E::Guide,
+}
+
+impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
+    /// Opens the index of the segment that begins at `base_offset`.
+    ///
+    /// # Errors
+    /// `Io` where the file cannot be opened or mapped.
+    pub fn open(path: &Path, base_offset: Offset, access: Access) -> Result<Self> {
+        let slots = Slots::open(path, access, E::is_tail)?;
+        Ok(Self::over(slots, base_offset))
+    }
+
+    /// An index over bytes at hand.
+    #[must_use]
+    pub fn from_bytes(bytes: Vec<u8>, base_offset: Offset) -> Self {
+        Self::over(Slots::from_bytes(bytes, E::is_tail), base_offset)
+    }
+
+    fn over(slots: Slots<N>, base_offset: Offset) -> Self {
+        let guide = E::guide(slots.written());
+        Self {
+            slots,
+            base_offset,
+            guide,
+        }
+    }
+
+    /// The segment's base offset.
+    #[must_use]
+    pub const fn base_offset(&self) -> Offset {
+        self.base_offset
+    }
+
+    /// Entries written.
+    #[must_use]
+    pub const fn entries(&self) -> usize {
+        self.slots.entries
+    }
+
+    /// Entries the file has room for, which Kafka, on opening it, takes for written.
+    #[must_use]
+    pub fn max_entries(&self) -> usize {
+        self.slots.slots()
+    }
+
+    /// The file's length.
+    #[must_use]
+    pub const fn file_length(&self) -> u64 {
+        self.slots.length
+    }
+
+    /// The last entry; of an empty index `(base, 0)` or `(-1, base)`.
+    #[must_use]
+    pub fn last_entry(&self) -> E {
+        let last = self.entries().checked_sub(1);
+        let last = last.and_then(|n| self.entry(n));
+        last.unwrap_or_else(|| E::before_all(self.base_offset))
+    }
+
+    /// Entry `n`, if there is one.
+    #[must_use]
+    pub fn entry(&self, n: usize) -> Option<E> {
+        let slot = self.slots.written().get(n);
+        slot.map(|slot| E::decode(self.base_offset, slot))
+    }
+
+    /// All entries in order.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = E> + '_ {
+        let slots = self.slots.written().iter();
+        slots.map(|slot| E::decode(self.base_offset, slot))
+    }
+
+    /// The number of the greatest entry at or below `target`.
+    #[inline]
+    #[must_use]
+    pub fn floor(&self, target: i64) -> Option<usize> {
+        E::floor(&self.guide, self.base_offset, self.slots.written(), target)
+    }
+
+    /// The greatest entry at or below `target`, else `(base, 0)` or `(-1, base)`.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, target: i64) -> E {
+        self.floor(target)
+            .and_then(|n| self.entry(n))
+            .unwrap_or_else(|| E::before_all(self.base_offset))
+    }
+}
