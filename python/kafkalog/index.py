@@ -1,11 +1,11 @@
-"""Offset, time and transaction indexes, read-only, with Kafka's lookup semantics.
+"""Offset, time and transaction indexes, read and written as Kafka's classes do.
 
 After ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` of Kafka's storage module.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from kafkalog import _arguments, _core
 
@@ -26,6 +26,9 @@ __all__ = [
     "TimestampOffset",
     "TransactionIndex",
 ]
+
+
+_INT32_MAX = (1 << 31) - 1
 
 
 class OffsetPosition(NamedTuple):
@@ -82,36 +85,27 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-class OffsetIndex:
-    """A segment's ``.index`` file.
+_Entry = TypeVar("_Entry", OffsetPosition, TimestampOffset, AbortedTransaction)
+_Pair = TypeVar("_Pair", OffsetPosition, TimestampOffset)
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    base_offset : int, optional
-        The segment's base offset. Default: from the file's name.
 
-    Examples
-    --------
-    >>> with kafkalog.OffsetIndex("00000000000000000364.index") as index:  # doctest: +SKIP
-    ...     index.lookup(500)
-    OffsetPosition(offset=498, position=9216)
-    """
+class _Entries(Generic[_Entry]):
+    """What every index is: a file of entries, in order, open until it is closed."""
 
-    __slots__ = ("_core", "_path")
+    __slots__ = ("_core", "_path", "_writable")
 
-    def __init__(self, path: StrPath, base_offset: int | None = None) -> None:
-        self._path = _arguments.path(path)
-        self._core = _core.OffsetIndex(self._path, _base_offset(base_offset))
+    _core: Any
+    _path: str
+    _writable: bool
 
     def __repr__(self) -> str:
-        return f"kafkalog.OffsetIndex({self._path!r})"
+        return f"kafkalog.{type(self).__name__}({self._path!r}{', writable=True' if self._writable else ''})"
 
     def __len__(self) -> int:
-        return self._core.entries
+        entries: int = self._core.entries
+        return entries
 
-    def __iter__(self) -> Iterator[OffsetPosition]:
+    def __iter__(self) -> Iterator[_Entry]:
         return (self.entry(n) for n in range(len(self)))
 
     def __enter__(self) -> Self:
@@ -131,9 +125,93 @@ class OffsetIndex:
         return self._path
 
     @property
+    def writable(self) -> bool:
+        """Whether it was opened to be changed."""
+        return self._writable
+
+    @property
     def base_offset(self) -> int:
-        """The segment's base offset, to which entries are relative on disk."""
-        return self._core.base_offset
+        """The segment's base offset, to which offsets are relative on disk."""
+        base: int = self._core.base_offset
+        return base
+
+    def entry(self, n: int) -> _Entry:
+        """Give the n-th entry.
+
+        Raises
+        ------
+        IndexError
+            When there is no such entry.
+        """
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Give all entries as columns, named as the fields of an entry."""
+        return _arrow(self._core.to_arrow())
+
+    def truncate_to(self, offset: int) -> None:
+        """Take back the entries at or above an offset.
+
+        Parameters
+        ----------
+        offset : int
+            An offset; one above the last entry's changes nothing.
+
+        Raises
+        ------
+        ValueError
+            When the index was opened for reading.
+        """
+        self._core.truncate_to(_arguments.integer("offset", offset))
+
+    def reset(self) -> None:
+        """Take back all entries; an offset or time index is as long as it may be then."""
+        self._core.reset()
+
+    def sanity_check(self) -> None:
+        """Check what Kafka checks before it uses an index.
+
+        Raises
+        ------
+        CorruptIndexError
+            When the last entry cannot be right, or the file's length.
+        """
+        self._core.sanity_check()
+
+    def flush(self) -> None:
+        """Have the entries on the device before this returns.
+
+        Raises
+        ------
+        OSError
+            When the device fails.
+        """
+        self._core.flush()
+
+    def close(self) -> None:
+        """Let go of the file, cut behind the last entry if it was written. Closing again does nothing."""
+        self._core.close()
+
+
+class _Index(_Entries[_Pair]):
+    """What offset and time index have in common (Kafka's ``AbstractIndex``)."""
+
+    __slots__ = ()
+
+    _IS_TIME: ClassVar[bool]
+    _core: _core.Index
+
+    def __init__(
+        self,
+        path: StrPath,
+        base_offset: int | None = None,
+        max_index_size: int = 10_485_760,
+        writable: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
+    ) -> None:
+        self._path = _arguments.path(path)
+        self._writable = bool(writable)
+        size = _size("max_index_size", max_index_size)
+        self._core = _core.Index(self._path, self._IS_TIME, _base_offset(base_offset), size, self._writable)
 
     @property
     def max_entries(self) -> int:
@@ -141,14 +219,106 @@ class OffsetIndex:
         return self._core.max_entries
 
     @property
+    def length(self) -> int:
+        """The file's length in bytes."""
+        return self._core.length
+
+    @property
     def is_full(self) -> bool:
-        """Whether the file has no room for another entry."""
-        return len(self) >= self.max_entries
+        """Whether there is no room for another entry: Kafka would begin a new segment."""
+        return self._core.is_full
+
+    def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
+        """Look up many targets.
+
+        Parameters
+        ----------
+        targets : iterable of int
+            What ``lookup`` takes, in any order; Arrow and NumPy arrays do as well.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            The fields of an entry, one row for each target.
+        """
+        return _arrow(self._core.lookup_many(_values(targets)))
+
+    def can_append_offset(self, offset: int) -> bool:
+        """Say whether an entry can name an offset: from the base offset to 2^31 - 1 above it."""
+        return self._core.can_append_offset(_arguments.integer("offset", offset))
+
+    def truncate(self) -> None:
+        """Take back all entries."""
+        self._core.truncate()
+
+    def resize(self, size: int) -> bool:
+        """Set the file's length.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; rounded down to whole entries.
+
+        Returns
+        -------
+        bool
+            Whether the length is another one now.
+
+        Raises
+        ------
+        ValueError
+            When entries would be lost. Kafka's classes cut the file, then throw; here nothing changes.
+        """
+        return self._core.resize(_size("size", size))
+
+    def trim_to_valid_size(self) -> None:
+        """Cut the file behind the last entry."""
+        self._core.trim_to_valid_size()
+
+
+class OffsetIndex(_Index[OffsetPosition]):
+    """A segment's ``.index`` file: from offsets to bytes of the ``.log``.
+
+    Parameters
+    ----------
+    path : path
+        The file. With ``writable=True`` it is created where there is none.
+    base_offset : int, optional
+        The segment's base offset. Default: from the file's name.
+    max_index_size : int, default 10_485_760
+        Bytes given to a new file, rounded down to whole entries of 8 (Kafka's ``segment.index.bytes``).
+    writable : bool, default False
+        Whether entries may be added and taken back. The file is preallocated until it is closed, and there may be
+        one writer only: hold the log dir's lock, or be sure that no broker runs. As in Kafka, every whole slot of a
+        file that is there counts as an entry then; without it, slots that were never written do not.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be opened; ``FileNotFoundError`` for reading one that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/00000000000000000364.index"
+    >>> with kafkalog.OffsetIndex(path, writable=True) as index:
+    ...     index.append(498, 9216)
+    ...     index.append(520, 14008)
+    ...     index.lookup(500)
+    OffsetPosition(offset=498, position=9216)
+    >>> with kafkalog.OffsetIndex(path) as index:
+    ...     len(index), index.last_offset
+    (2, 520)
+    """
+
+    __slots__ = ()
+
+    _IS_TIME = False
 
     @property
     def last_offset(self) -> int:
         """The last entry's offset, or the base offset when there is none."""
-        return self._core.last_offset
+        return self._core.last_entry[0]
 
     def entry(self, n: int) -> OffsetPosition:
         """Give the n-th entry.
@@ -170,96 +340,75 @@ class OffsetIndex:
         """
         return OffsetPosition(*self._core.lookup(_arguments.integer("target", target)))
 
-    def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
-        """Look up many offsets.
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry behind the others.
 
         Parameters
         ----------
-        targets : iterable of int
-            Offsets, in any order; Arrow and NumPy arrays do as well.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            offset and position, one row for each target.
-        """
-        return _arrow(self._core.lookup_many(_values(targets)))
-
-    def to_arrow(self) -> pa.RecordBatch:
-        """Give all entries as columns offset and position."""
-        return _arrow(self._core.to_arrow())
-
-    def sanity_check(self) -> None:
-        """Check what Kafka checks when it opens an index.
+        offset : int
+            The last offset of a batch; above the last entry's, and at most 2^31 - 1 above the base offset.
+        position : int
+            The byte of the ``.log`` at which the batch begins.
 
         Raises
         ------
-        CorruptIndexError
-            When the last offset lies below the base offset, or the size is no multiple of an entry's.
+        ValueError
+            When the index is full, the offset out of order or out of range, or the index opened for reading.
+        OSError
+            When the disk is full.
         """
-        self._core.sanity_check()
+        at = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
+        self._core.append(_arguments.integer("offset", offset), at, skip_full_check=False)
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self._core.close()
+    def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> OffsetPosition | None:
+        """Give an entry that lies behind a fetch, not in general the first such; None when there is none.
+
+        Parameters
+        ----------
+        position : int
+            The byte of the ``.log`` at which the fetch begins.
+        fetch_size : int
+            Bytes fetched. Position and size are added as Kafka adds them, in 32 bits.
+        """
+        start = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
+        size = _arguments.integer("fetch_size", fetch_size, -_INT32_MAX - 1, _INT32_MAX)
+        found = self._core.fetch_upper_bound(start, size)
+        return None if found is None else OffsetPosition(*found)
 
 
-class TimeIndex:
-    """A segment's ``.timeindex`` file.
+class TimeIndex(_Index[TimestampOffset]):
+    """A segment's ``.timeindex`` file: from times to offsets.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file. With ``writable=True`` it is created where there is none.
     base_offset : int, optional
         The segment's base offset. Default: from the file's name.
+    max_index_size : int, default 10_485_760
+        Bytes given to a new file, rounded down to whole entries of 12 (Kafka's ``segment.index.bytes``).
+    writable : bool, default False
+        Whether entries may be added and taken back; see `OffsetIndex`.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be opened; ``FileNotFoundError`` for reading one that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/00000000000000000364.timeindex"
+    >>> with kafkalog.TimeIndex(path, writable=True) as index:
+    ...     index.maybe_append(1_700_000_000_000, 498)
+    ...     index.maybe_append(1_700_000_000_000, 520)
+    ...     list(index)
+    [TimestampOffset(timestamp=1700000000000, offset=498)]
     """
 
-    __slots__ = ("_core", "_path")
+    __slots__ = ()
 
-    def __init__(self, path: StrPath, base_offset: int | None = None) -> None:
-        self._path = _arguments.path(path)
-        self._core = _core.TimeIndex(self._path, _base_offset(base_offset))
-
-    def __repr__(self) -> str:
-        return f"kafkalog.TimeIndex({self._path!r})"
-
-    def __len__(self) -> int:
-        return self._core.entries
-
-    def __iter__(self) -> Iterator[TimestampOffset]:
-        return (self.entry(n) for n in range(len(self)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return self._path
-
-    @property
-    def base_offset(self) -> int:
-        """The segment's base offset, to which entries are relative on disk."""
-        return self._core.base_offset
-
-    @property
-    def max_entries(self) -> int:
-        """How many entries the file has room for; more than ``len`` when it is preallocated."""
-        return self._core.max_entries
-
-    @property
-    def is_full(self) -> bool:
-        """Whether Kafka would roll: one entry is kept free for the end of the segment."""
-        return len(self) >= self.max_entries - 1
+    _IS_TIME = True
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -286,86 +435,69 @@ class TimeIndex:
         """
         return TimestampOffset(*self._core.lookup(_arguments.integer("target", target)))
 
-    def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
-        """Look up many times.
+    def maybe_append(
+        self,
+        timestamp: int,
+        offset: int,
+        skip_full_check: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
+    ) -> None:
+        """Add an entry behind the others, if its time is later than the last one's; the same time is passed over.
 
         Parameters
         ----------
-        targets : iterable of int
-            Milliseconds since the epoch, in any order; Arrow and NumPy arrays do as well.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            timestamp and offset, one row for each target.
-        """
-        return _arrow(self._core.lookup_many(_values(targets)))
-
-    def to_arrow(self) -> pa.RecordBatch:
-        """Give all entries as columns timestamp and offset."""
-        return _arrow(self._core.to_arrow())
-
-    def sanity_check(self) -> None:
-        """Check what Kafka checks when it opens an index.
+        timestamp : int
+            Milliseconds since the epoch: the largest timestamp so far.
+        offset : int
+            The last offset of the batch that has it; not below the last entry's.
+        skip_full_check : bool, default False
+            Use the slot that is kept free for the end of the segment.
 
         Raises
         ------
-        CorruptIndexError
-            When the last entry lies below the first, or the size is no multiple of an entry's.
+        ValueError
+            When the index is full, time or offset go back, the offset is out of range, or the index opened for reading.
+        OSError
+            When the disk is full.
         """
-        self._core.sanity_check()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._core.close()
+        time = _arguments.integer("timestamp", timestamp)
+        self._core.append(time, _arguments.integer("offset", offset), bool(skip_full_check))
 
 
-class TransactionIndex:
+class TransactionIndex(_Entries[AbortedTransaction]):
     """A segment's ``.txnindex`` file: the aborted transactions whose markers are in the segment.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file. With ``writable=True`` it is created with the first entry.
     base_offset : int, optional
         The segment's base offset. Default: from the file's name.
+    writable : bool, default False
+        Whether entries may be added and taken back; see `OffsetIndex`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/00000000000000000000.txnindex"
+    >>> with kafkalog.TransactionIndex(path, writable=True) as index:
+    ...     index.append(producer_id=7, first_offset=10, last_offset=15, last_stable_offset=13)
+    ...     index.entry(0)
+    AbortedTransaction(version=0, producer_id=7, first_offset=10, last_offset=15, last_stable_offset=13)
     """
 
-    __slots__ = ("_core", "_path")
+    __slots__ = ()
 
-    def __init__(self, path: StrPath, base_offset: int | None = None) -> None:
-        self._path = _arguments.path(path)
-        self._core = _core.TransactionIndex(self._path, _base_offset(base_offset))
+    _core: _core.TransactionIndex
 
-    def __repr__(self) -> str:
-        return f"kafkalog.TransactionIndex({self._path!r})"
-
-    def __len__(self) -> int:
-        return self._core.entries
-
-    def __iter__(self) -> Iterator[AbortedTransaction]:
-        return (self.entry(n) for n in range(len(self)))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
+    def __init__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        path: StrPath,
+        base_offset: int | None = None,
+        writable: bool = False,  # noqa: FBT001, FBT002 - as the other indexes
     ) -> None:
-        self.close()
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return self._path
-
-    @property
-    def base_offset(self) -> int:
-        """The segment's base offset."""
-        return self._core.base_offset
+        self._path = _arguments.path(path)
+        self._writable = bool(writable)
+        self._core = _core.TransactionIndex(self._path, _base_offset(base_offset), self._writable)
 
     def entry(self, n: int) -> AbortedTransaction:
         """Give the n-th entry.
@@ -377,27 +509,57 @@ class TransactionIndex:
         """
         return AbortedTransaction(*self._core.entry(_entry(n, len(self))))
 
-    def to_arrow(self) -> pa.RecordBatch:
-        """Give all entries as columns, named as the fields of an entry."""
-        return _arrow(self._core.to_arrow())
+    def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
+        """Add an entry behind the others.
 
-    def sanity_check(self) -> None:
-        """Check what Kafka checks when it opens an index.
+        Parameters
+        ----------
+        producer_id : int
+            Whose transaction it was.
+        first_offset : int
+            Its first record.
+        last_offset : int
+            Its abort marker; above that of the entry appended before.
+        last_stable_offset : int
+            The last stable offset once the marker is written.
 
         Raises
         ------
-        CorruptIndexError
-            When an entry is of an unknown version, or its marker lies below the base offset.
+        ValueError
+            When the marker is not above the last one, or the index was opened for reading.
         """
-        self._core.sanity_check()
+        numbers = {
+            "producer_id": producer_id,
+            "first_offset": first_offset,
+            "last_offset": last_offset,
+            "last_stable_offset": last_stable_offset,
+        }
+        self._core.append(*(_arguments.integer(name, number) for name, number in numbers.items()))
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self._core.close()
+    def collect_aborted(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
+        """Give the transactions that touch a range of offsets.
+
+        Parameters
+        ----------
+        fetch_offset, upper_bound : int
+            Where the range begins, and the offset behind it.
+
+        Returns
+        -------
+        tuple of list of AbortedTransaction and bool
+            The transactions, and whether that is all of them: else later segments may hold more.
+        """
+        start = _arguments.integer("fetch_offset", fetch_offset)
+        found, complete = self._core.collect_aborted(start, _arguments.integer("upper_bound", upper_bound))
+        return [AbortedTransaction(*each) for each in found], complete
 
 
 def _base_offset(given: int | None) -> int | None:
     return None if given is None else _arguments.integer("base_offset", given, 0)
+
+
+def _size(option: str, given: int) -> int:
+    return _arguments.integer(option, given, 0, _INT32_MAX)
 
 
 def _entry(n: int, entries: int) -> int:

@@ -86,7 +86,7 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
 
     /// The file's length.
     #[must_use]
-    pub const fn file_length(&self) -> u64 {
+    pub const fn length(&self) -> u64 {
         self.slots.length
     }
 

@@ -98,6 +98,30 @@ pub struct AbortedTxns {
     pub is_complete: bool,
 }
 
+/// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes behind an entry
+/// whose last stable offset reaches that far began later.
+#[must_use]
+pub fn collect_aborted(
+    entries: impl IntoIterator<Item = AbortedTxn>,
+    fetch_offset: Offset,
+    upper_bound: Offset,
+) -> AbortedTxns {
+    let mut found = AbortedTxns {
+        txns: Vec::new(),
+        is_complete: false,
+    };
+    for txn in entries {
+        if txn.last_offset >= fetch_offset && txn.first_offset < upper_bound {
+            found.txns.push(txn);
+        }
+        if txn.last_stable_offset >= upper_bound {
+            found.is_complete = true;
+            break;
+        }
+    }
+    found
+}
+
 /// A transaction index that is written; its file comes into being with its first entry.
 ///
 /// Entries are read as a broker reads them ([`AbortedTxn::is_readable`]), up to where the file ended when it was opened,
@@ -252,18 +276,21 @@ impl TransactionIndexFile {
         fetch_offset: Offset,
         upper_bound: Offset,
     ) -> Result<AbortedTxns> {
-        let mut found = AbortedTxns {
-            txns: Vec::new(),
-            is_complete: false,
+        Ok(collect_aborted(self.all()?, fetch_offset, upper_bound))
+    }
+
+    /// Entry `n`, if there is one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn entry(&self, n: usize) -> Result<Option<AbortedTxn>> {
+        let Some(file) = self.file.as_ref().filter(|_| n < self.entries()) else {
+            return Ok(None);
         };
-        self.scan(|txn, _| {
-            if txn.last_offset >= fetch_offset && txn.first_offset < upper_bound {
-                found.txns.push(txn);
-            }
-            found.is_complete = txn.last_stable_offset >= upper_bound;
-            Ok(!found.is_complete)
-        })?;
-        Ok(found)
+        let mut bytes = [0; ABORTED_TXN_SIZE];
+        let at = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
+        let read = read_at(file, &mut bytes, at).map_err(Error::io(&self.path))?;
+        Ok(bytes.get(..read).and_then(AbortedTxn::parse))
     }
 
     /// Cuts from the first entry whose marker is at or above `offset`.

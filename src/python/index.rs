@@ -1,4 +1,4 @@
-//! Indexes, entry by entry or as columns.
+//! Indexes, read or written, entry by entry or as columns.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -6,7 +6,7 @@
 )]
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -15,9 +15,27 @@ use pyo3::types::PyCapsule;
 
 use super::capsule;
 use super::errors::into_py;
+use crate::error::{Error, Result};
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
 use crate::format::file_name::base_offset;
-use crate::index;
+use crate::index::Access;
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::index::txn::{TransactionIndex as ReadTxnIndex, TransactionIndexFile, collect_aborted};
+use crate::index::writable::offset::WritableOffsetIndex;
+use crate::index::writable::time::WritableTimeIndex;
+use crate::io::disk::Disk;
+
+/// An entry as Python sees it: (offset, position) or (timestamp, offset).
+type Pair = (i64, i64);
+
+fn of_offset(entry: OffsetPosition) -> Pair {
+    (entry.offset, entry.position.into())
+}
+
+fn of_time(entry: TimestampOffset) -> Pair {
+    (entry.timestamp, entry.offset)
+}
 
 /// Entries as columns, for any consumer of Arrow.
 #[pyclass(frozen, module = "kafkalog._core")]
@@ -45,14 +63,8 @@ impl Entries {
         Ok(Self { batch })
     }
 
-    fn of_offsets(rows: &[OffsetPosition]) -> PyResult<Self> {
-        Self::new(["offset", "position"], rows, |e| {
-            [e.offset, e.position.into()]
-        })
-    }
-
-    fn of_times(rows: &[TimestampOffset]) -> PyResult<Self> {
-        Self::new(["timestamp", "offset"], rows, |e| [e.timestamp, e.offset])
+    fn of_pairs(names: [&'static str; 2], rows: &[Pair]) -> PyResult<Self> {
+        Self::new(names, rows, |&(first, second)| [first, second])
     }
 
     fn of_txns(rows: &[AbortedTxn]) -> PyResult<Self> {
@@ -95,25 +107,6 @@ impl Entries {
     }
 }
 
-/// An index until it is closed; each call works on its own handle, so a close elsewhere cannot pull the map away.
-struct Handle<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Handle<T> {
-    fn new(index: T) -> Self {
-        Self(Mutex::new(Some(Arc::new(index))))
-    }
-
-    fn get(&self) -> PyResult<Arc<T>> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed = || PyValueError::new_err("the index is closed");
-        held.as_ref().map(Arc::clone).ok_or_else(closed)
-    }
-
-    fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
 /// The base offset as given, or from the file's name.
 fn base_of(path: &Path, given: Option<i64>) -> PyResult<i64> {
     let named = || base_offset(path.file_name()?.to_str()?);
@@ -125,222 +118,463 @@ fn base_of(path: &Path, given: Option<i64>) -> PyResult<i64> {
     })
 }
 
+/// Refusals are about arguments here, not about records.
+fn refused(error: Error) -> PyErr {
+    match error {
+        Error::Refused { .. } => PyValueError::new_err(error.to_string()),
+        other => into_py(other),
+    }
+}
+
 fn no_entry(n: usize, entries: usize) -> PyErr {
     PyIndexError::new_err(format!("entry {n} of an index with {entries} entries"))
 }
 
-/// A read-only offset index.
+/// Something until it is closed. A lock is never held while Python is waited for.
+struct Closing<T>(Mutex<Option<T>>);
+
+impl<T> Closing<T> {
+    const fn new(inner: T) -> Self {
+        Self(Mutex::new(Some(inner)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> PyResult<R> {
+        let mut held = self.lock();
+        let closed = || PyValueError::new_err("the index is closed");
+        held.as_mut().map(look).ok_or_else(closed)
+    }
+
+    fn ask<R>(&self, look: impl FnOnce(&mut T) -> Result<R>) -> PyResult<R> {
+        self.with(look)?.map_err(refused)
+    }
+}
+
+/// Either index, read or written.
+enum AnyIndex {
+    Offset(OffsetIndex),
+    Time(TimeIndex),
+    WrittenOffset(WritableOffsetIndex),
+    WrittenTime(WritableTimeIndex),
+}
+
+/// The same call on whichever it is.
+macro_rules! on {
+    ($index:expr, $it:ident => $call:expr) => {
+        match $index {
+            AnyIndex::Offset($it) => $call,
+            AnyIndex::Time($it) => $call,
+            AnyIndex::WrittenOffset($it) => $call,
+            AnyIndex::WrittenTime($it) => $call,
+        }
+    };
+}
+
+/// The same call on whichever it is, if it may be changed.
+macro_rules! on_written {
+    ($index:expr, $it:ident => $call:expr) => {
+        match $index {
+            AnyIndex::WrittenOffset($it) => $call,
+            AnyIndex::WrittenTime($it) => $call,
+            AnyIndex::Offset(_) | AnyIndex::Time(_) => Err(for_reading()),
+        }
+    };
+}
+
+fn for_reading() -> Error {
+    Error::InvalidArgument("the index was opened for reading; open it with writable=True".into())
+}
+
+impl AnyIndex {
+    const fn names(&self) -> [&'static str; 2] {
+        match self {
+            Self::Offset(_) | Self::WrittenOffset(_) => ["offset", "position"],
+            Self::Time(_) | Self::WrittenTime(_) => ["timestamp", "offset"],
+        }
+    }
+
+    /// Whether Kafka would roll: a time index keeps one entry free for the end of its segment.
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Offset(it) => it.entries() >= it.max_entries(),
+            Self::Time(it) => it.entries().saturating_add(1) >= it.max_entries(),
+            Self::WrittenOffset(it) => it.is_full(),
+            Self::WrittenTime(it) => it.is_full(),
+        }
+    }
+
+    fn last(&self) -> Pair {
+        match self {
+            Self::Offset(it) => of_offset(it.last_entry()),
+            Self::Time(it) => of_time(it.last_entry()),
+            Self::WrittenOffset(it) => of_offset(it.last_entry()),
+            Self::WrittenTime(it) => of_time(it.last_entry()),
+        }
+    }
+
+    fn entry(&self, n: usize) -> Option<Pair> {
+        match self {
+            Self::Offset(it) => it.entry(n).map(of_offset),
+            Self::Time(it) => it.entry(n).map(of_time),
+            Self::WrittenOffset(it) => it.entry(n).ok().map(of_offset),
+            Self::WrittenTime(it) => it.entry(n).ok().map(of_time),
+        }
+    }
+
+    fn lookup(&self, target: i64) -> Result<Pair> {
+        Ok(match self {
+            Self::Offset(it) => of_offset(it.lookup(target)),
+            Self::Time(it) => of_time(it.lookup(target)),
+            Self::WrittenOffset(it) => of_offset(it.lookup(target)?),
+            Self::WrittenTime(it) => of_time(it.lookup(target)?),
+        })
+    }
+}
+
+/// An offset or time index.
 #[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct OffsetIndex {
-    index: Handle<index::offset::OffsetIndex>,
+pub(super) struct Index {
+    index: Closing<AnyIndex>,
 }
 
 #[pymethods]
-impl OffsetIndex {
+impl Index {
     #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let open = |path: &PathBuf, base| {
-            index::offset::OffsetIndex::open(path, base, index::Access::Closed)
+    #[pyo3(signature = (path, is_time, base_offset, max_index_size, writable))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        is_time: bool,
+        base_offset: Option<i64>,
+        max_index_size: usize,
+        writable: bool,
+    ) -> PyResult<Self> {
+        // Whether it is there comes before what it is called; but nothing is created without a name.
+        let base = match base_of(&path, base_offset) {
+            Err(error) if writable => return Err(error),
+            base => base,
         };
-        // Whether it is there comes before what it is called.
-        let base = base_of(&path, base_offset);
-        let index = py
-            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
+        let from = *base.as_ref().unwrap_or(&0);
+        let open = || -> Result<AnyIndex> {
+            let (disk, size) = (Disk::default(), max_index_size);
+            Ok(match (is_time, writable) {
+                (false, false) => AnyIndex::Offset(OffsetIndex::open(&path, from, Access::Closed)?),
+                (true, false) => AnyIndex::Time(TimeIndex::open(&path, from, Access::Closed)?),
+                (false, true) => {
+                    AnyIndex::WrittenOffset(WritableOffsetIndex::open(&disk, &path, from, size)?)
+                }
+                (true, true) => {
+                    AnyIndex::WrittenTime(WritableTimeIndex::open(&disk, &path, from, size)?)
+                }
+            })
+        };
+        let index = py.detach(open).map_err(into_py)?;
         base?;
         Ok(Self {
-            index: Handle::new(index),
+            index: Closing::new(index),
         })
     }
 
     #[getter]
     fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
+        self.index.with(|index| on!(index, it => it.base_offset()))
     }
 
     #[getter]
     fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
+        self.index.with(|index| on!(index, it => it.entries()))
     }
 
     #[getter]
     fn max_entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.max_entries())
+        self.index.with(|index| on!(index, it => it.max_entries()))
     }
 
     #[getter]
-    fn last_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.last_offset())
+    fn length(&self) -> PyResult<u64> {
+        self.index.with(|index| on!(index, it => it.length()))
     }
 
-    fn entry(&self, n: usize) -> PyResult<(i64, i32)> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((entry.offset, entry.position))
+    #[getter]
+    fn is_full(&self) -> PyResult<bool> {
+        self.index.with(|index| index.is_full())
     }
 
-    fn lookup(&self, target: i64) -> PyResult<(i64, i32)> {
-        let entry = self.index.get()?.lookup(target);
-        Ok((entry.offset, entry.position))
+    #[getter]
+    fn last_entry(&self) -> PyResult<Pair> {
+        self.index.with(|index| index.last())
+    }
+
+    fn entry(&self, n: usize) -> PyResult<Pair> {
+        let (entry, entries) = self
+            .index
+            .with(|index| (index.entry(n), on!(index, it => it.entries())))?;
+        entry.ok_or_else(|| no_entry(n, entries))
+    }
+
+    fn lookup(&self, target: i64) -> PyResult<Pair> {
+        self.index.ask(|index| index.lookup(target))
     }
 
     fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<Entries> {
-        let index = self.index.get()?;
-        let found: Vec<_> = py.detach(|| targets.iter().map(|&t| index.lookup(t)).collect());
-        Entries::of_offsets(&found)
+        let (names, found) = py.detach(|| {
+            self.index.ask(|index| {
+                let found: Result<Vec<_>> = targets.iter().map(|&t| index.lookup(t)).collect();
+                Ok((index.names(), found?))
+            })
+        })?;
+        Entries::of_pairs(names, &found)
     }
 
     fn to_arrow(&self, py: Python<'_>) -> PyResult<Entries> {
-        let index = self.index.get()?;
-        let all: Vec<_> = py.detach(|| index.iter().collect());
-        Entries::of_offsets(&all)
+        let (names, all) = py.detach(|| {
+            self.index.with(|index| {
+                let entries = on!(index, it => it.entries());
+                let all: Vec<_> = (0..entries).map_while(|n| index.entry(n)).collect();
+                (index.names(), all)
+            })
+        })?;
+        Entries::of_pairs(names, &all)
     }
 
     fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
+        self.index.ask(|index| on!(index, it => it.sanity_check()))
     }
 
-    fn close(&self) {
-        self.index.close();
+    fn can_append_offset(&self, offset: i64) -> PyResult<bool> {
+        self.index
+            .ask(|index| on_written!(index, it => Ok(it.can_append_offset(offset))))
     }
-}
 
-/// A read-only time index.
-#[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct TimeIndex {
-    index: Handle<index::time::TimeIndex>,
-}
-
-#[pymethods]
-impl TimeIndex {
-    #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let open =
-            |path: &PathBuf, base| index::time::TimeIndex::open(path, base, index::Access::Closed);
-        let base = base_of(&path, base_offset);
-        let index = py
-            .detach(|| open(&path, *base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Handle::new(index),
+    /// An offset and a position, or a timestamp and an offset.
+    fn append(&self, first: i64, second: i64, skip_full_check: bool) -> PyResult<()> {
+        self.index.ask(|index| match index {
+            AnyIndex::WrittenOffset(it) => {
+                let position = i32::try_from(second);
+                let position = position.map_err(|e| Error::InvalidArgument(e.to_string()))?;
+                it.append(first, position)
+            }
+            AnyIndex::WrittenTime(it) => it.maybe_append(first, second, skip_full_check),
+            AnyIndex::Offset(_) | AnyIndex::Time(_) => Err(for_reading()),
         })
     }
 
-    #[getter]
-    fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
+    fn fetch_upper_bound(&self, position: i32, fetch_size: i32) -> PyResult<Option<Pair>> {
+        self.index.ask(|index| match index {
+            AnyIndex::WrittenOffset(it) => {
+                let offset = it.base_offset();
+                let from = OffsetPosition { offset, position };
+                Ok(it.fetch_upper_bound(from, fetch_size)?.map(of_offset))
+            }
+            _ => Err(for_reading()),
+        })
     }
 
-    #[getter]
-    fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
+    fn truncate(&self) -> PyResult<()> {
+        self.index
+            .ask(|index| on_written!(index, it => it.truncate()))
     }
 
-    #[getter]
-    fn max_entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.max_entries())
+    fn truncate_to(&self, offset: i64) -> PyResult<()> {
+        self.index
+            .ask(|index| on_written!(index, it => it.truncate_to(offset)))
     }
 
-    #[getter]
-    fn last_entry(&self) -> PyResult<(i64, i64)> {
-        let entry = self.index.get()?.last_entry();
-        Ok((entry.timestamp, entry.offset))
+    fn resize(&self, py: Python<'_>, size: usize) -> PyResult<bool> {
+        py.detach(|| {
+            self.index
+                .ask(|index| on_written!(index, it => it.resize(size)))
+        })
     }
 
-    fn entry(&self, n: usize) -> PyResult<(i64, i64)> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((entry.timestamp, entry.offset))
+    fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.index.ask(|index| on_written!(index, it => it.reset())))
     }
 
-    fn lookup(&self, target: i64) -> PyResult<(i64, i64)> {
-        let entry = self.index.get()?.lookup(target);
-        Ok((entry.timestamp, entry.offset))
+    fn trim_to_valid_size(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.index
+                .ask(|index| on_written!(index, it => it.trim_to_valid_size()))
+        })
     }
 
-    fn lookup_many(&self, py: Python<'_>, targets: Vec<i64>) -> PyResult<Entries> {
-        let index = self.index.get()?;
-        let found: Vec<_> = py.detach(|| targets.iter().map(|&t| index.lookup(t)).collect());
-        Entries::of_times(&found)
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.index.ask(|index| on_written!(index, it => it.flush())))
     }
 
-    fn to_arrow(&self, py: Python<'_>) -> PyResult<Entries> {
-        let index = self.index.get()?;
-        let all: Vec<_> = py.detach(|| index.iter().collect());
-        Entries::of_times(&all)
-    }
-
-    fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
-    }
-
-    fn close(&self) {
-        self.index.close();
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| match self.index.lock().take() {
+            Some(AnyIndex::WrittenOffset(mut it)) => it.close(),
+            Some(AnyIndex::WrittenTime(mut it)) => it.close(),
+            _ => Ok(()),
+        })
+        .map_err(into_py)
     }
 }
 
 /// An aborted transaction: version, producer id, first offset, last offset, last stable offset.
 type Aborted = (i16, i64, i64, i64, i64);
 
-/// A read-only transaction index.
+fn of_txn(txn: AbortedTxn) -> Aborted {
+    (
+        txn.version,
+        txn.producer_id,
+        txn.first_offset,
+        txn.last_offset,
+        txn.last_stable_offset,
+    )
+}
+
+/// A transaction index, read or written.
+enum AnyTxnIndex {
+    Read(ReadTxnIndex),
+    Written(TransactionIndexFile),
+}
+
+impl AnyTxnIndex {
+    fn all(&self) -> Result<Vec<AbortedTxn>> {
+        match self {
+            Self::Read(it) => Ok(it.iter().collect()),
+            Self::Written(it) => it.all(),
+        }
+    }
+
+    fn entries(&self) -> usize {
+        match self {
+            Self::Read(it) => it.entries(),
+            Self::Written(it) => it.entries(),
+        }
+    }
+
+    fn written(&mut self) -> Result<&mut TransactionIndexFile> {
+        match self {
+            Self::Read(_) => Err(for_reading()),
+            Self::Written(it) => Ok(it),
+        }
+    }
+}
+
+/// A transaction index.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct TransactionIndex {
-    index: Handle<index::txn::TransactionIndex>,
+    index: Closing<AnyTxnIndex>,
 }
 
 #[pymethods]
 impl TransactionIndex {
     #[new]
-    #[pyo3(signature = (path, base_offset=None))]
-    fn new(py: Python<'_>, path: PathBuf, base_offset: Option<i64>) -> PyResult<Self> {
-        let base = base_of(&path, base_offset);
-        // Small, and appended to while its segment is active: read by copy.
-        let open = |base| index::txn::TransactionIndex::open(&path, base, index::Access::Active);
-        let index = py
-            .detach(|| open(*base.as_ref().unwrap_or(&0)))
-            .map_err(into_py)?;
+    #[pyo3(signature = (path, base_offset, writable))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        base_offset: Option<i64>,
+        writable: bool,
+    ) -> PyResult<Self> {
+        let base = match base_of(&path, base_offset) {
+            Err(error) if writable => return Err(error),
+            base => base,
+        };
+        let from = *base.as_ref().unwrap_or(&0);
+        let open = || -> Result<AnyTxnIndex> {
+            Ok(if writable {
+                AnyTxnIndex::Written(TransactionIndexFile::open(&Disk::default(), &path, from)?)
+            } else {
+                // Small, and appended to while its segment is active: read by copy.
+                AnyTxnIndex::Read(ReadTxnIndex::open(&path, from, Access::Active)?)
+            })
+        };
+        let index = py.detach(open).map_err(into_py)?;
         base?;
         Ok(Self {
-            index: Handle::new(index),
+            index: Closing::new(index),
         })
     }
 
     #[getter]
     fn base_offset(&self) -> PyResult<i64> {
-        Ok(self.index.get()?.base_offset())
+        self.index.with(|index| match index {
+            AnyTxnIndex::Read(it) => it.base_offset(),
+            AnyTxnIndex::Written(it) => it.base_offset(),
+        })
     }
 
     #[getter]
     fn entries(&self) -> PyResult<usize> {
-        Ok(self.index.get()?.entries())
+        self.index.with(|index| index.entries())
     }
 
     fn entry(&self, n: usize) -> PyResult<Aborted> {
-        let index = self.index.get()?;
-        let entry = index.entry(n).ok_or_else(|| no_entry(n, index.entries()))?;
-        Ok((
-            entry.version,
-            entry.producer_id,
-            entry.first_offset,
-            entry.last_offset,
-            entry.last_stable_offset,
-        ))
+        self.index.with(|index| {
+            let entry = match index {
+                AnyTxnIndex::Read(it) => it.entry(n),
+                AnyTxnIndex::Written(it) => it.entry(n).map_err(refused)?,
+            };
+            entry
+                .map(of_txn)
+                .ok_or_else(|| no_entry(n, index.entries()))
+        })?
     }
 
     fn to_arrow(&self, py: Python<'_>) -> PyResult<Entries> {
-        let index = self.index.get()?;
-        let all: Vec<_> = py.detach(|| index.iter().collect());
+        let all = py.detach(|| self.index.ask(|index| index.all()))?;
         Entries::of_txns(&all)
     }
 
-    fn sanity_check(&self) -> PyResult<()> {
-        self.index.get()?.sanity_check().map_err(into_py)
+    fn sanity_check(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.index.ask(|index| match index {
+                AnyTxnIndex::Read(it) => it.sanity_check(),
+                AnyTxnIndex::Written(it) => it.sanity_check(),
+            })
+        })
+    }
+
+    fn append(
+        &self,
+        producer_id: i64,
+        first_offset: i64,
+        last_offset: i64,
+        last_stable_offset: i64,
+    ) -> PyResult<()> {
+        let txn = AbortedTxn {
+            version: AbortedTxn::CURRENT_VERSION,
+            producer_id,
+            first_offset,
+            last_offset,
+            last_stable_offset,
+        };
+        self.index.ask(|index| index.written()?.append(&txn))
+    }
+
+    /// The transactions, and whether later segments hold none.
+    fn collect_aborted(
+        &self,
+        fetch_offset: i64,
+        upper_bound: i64,
+    ) -> PyResult<(Vec<Aborted>, bool)> {
+        let found = self
+            .index
+            .ask(|index| Ok(collect_aborted(index.all()?, fetch_offset, upper_bound)))?;
+        let txns = found.txns.into_iter().map(of_txn).collect();
+        Ok((txns, found.is_complete))
+    }
+
+    fn truncate_to(&self, offset: i64) -> PyResult<()> {
+        self.index.ask(|index| index.written()?.truncate_to(offset))
+    }
+
+    fn reset(&self) -> PyResult<()> {
+        self.index.ask(|index| index.written()?.reset())
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.index.ask(|index| index.written()?.flush()))
     }
 
     fn close(&self) {
-        self.index.close();
+        *self.index.lock() = None;
     }
 }

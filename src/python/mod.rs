@@ -17,7 +17,7 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
-    use super::index::{Entries, OffsetIndex, TimeIndex, TransactionIndex};
+    use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{LogDir, PartitionLog, bounds, divide, pieces, plan};
     #[pymodule_export]

@@ -1,7 +1,7 @@
 """Copy the cases kept in this folder out of a whole corpus of log cases.
 
-Usage: ``python3 tests/golden/log/select.py CORPUS``. A case is taken whole and unchanged, together with the shared state
-(``_base``) it names; README.md says what a case holds.
+Usage: ``python3 tests/golden/log/select.py CORPUS``. A case is taken whole and unchanged, together with the shared
+state (``_base``) it names; README.md says what a case holds.
 """
 
 from __future__ import annotations
