@@ -162,7 +162,7 @@ impl WritableSegment {
         known: Known,
     ) -> Result<Self> {
         let mut segment = Self::open(disk, folder, base_offset, settings, known.created_ms)?;
-        segment.log = Appender::open_until(disk, &segment.log.path().to_path_buf(), known.size)?;
+        segment.log = Appender::open_until(disk, segment.log.path(), known.size)?;
         segment.max_timestamp = known.max_timestamp;
         Ok(segment)
     }

@@ -14,6 +14,7 @@
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
+//! | [`writing`] | an open log against a plain list, and against disks that fail |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -41,3 +42,4 @@ mod pieces;
 mod plans;
 mod producer_states;
 mod pruning;
+mod writing;

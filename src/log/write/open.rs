@@ -52,14 +52,11 @@ impl WritableLog {
             (segment.base_offset, known)
         };
         let mut closed: BTreeMap<_, _> = loaded.segments.iter().map(known).collect();
-        let mut active = match closed.pop_last() {
-            Some((base, known)) => {
-                WritableSegment::open_known(disk, folder, base, settings, known)?
-            }
-            None => {
-                let base = loaded.log_start_offset;
-                WritableSegment::open(disk, folder, base, settings, now_ms)?
-            }
+        let mut active = if let Some((base, known)) = closed.pop_last() {
+            WritableSegment::open_known(disk, folder, base, settings, known)?
+        } else {
+            let base = loaded.log_start_offset;
+            WritableSegment::open(disk, folder, base, settings, now_ms)?
         };
         active.resize_indexes(settings.max_index_size)?;
         let segments = Segments { closed, active };

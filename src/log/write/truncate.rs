@@ -118,7 +118,8 @@ impl WritableLog {
         if let Some((&base_offset, &known)) = staying
             && !going.is_empty()
         {
-            for &base in &going {
+            // From the end: a crash in between leaves no hole.
+            for &base in going.iter().rev() {
                 self.rename_to_deleted(base, now_ms)?;
             }
             let settings = self.segment_settings();
