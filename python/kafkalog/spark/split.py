@@ -58,15 +58,31 @@ class Split:
 
     def to_json(self) -> str:
         """Write the split as one line of ASCII."""
-        return json.dumps({"ranges": self.ranges, "scan": asdict(self.scan)}, separators=(",", ":"))
+        ranges = [(*each[:5], [_short(segment) for segment in each[5]], *each[6:]) for each in self.ranges]
+        return json.dumps({"ranges": ranges, "scan": asdict(self.scan)}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Split:
         """Read what ``to_json`` wrote."""
         found: dict[str, Any] = json.loads(text)
         scan = dict(found["scan"], columns=tuple(found["scan"]["columns"]))
-        ranges = tuple((*each[:5], [tuple(segment) for segment in each[5]], *each[6:]) for each in found["ranges"])
+        ranges = tuple((*each[:5], [_whole(segment) for segment in each[5]], *each[6:]) for each in found["ranges"])
         return cls(ranges, ScanOptions(**scan))
+
+
+def _short(segment: _Segment) -> tuple[Any, ...]:
+    """Most segments are closed, whole and named by their offset: a plan may have a million of them."""
+    base, name, size, is_active, start, behind, aborted, first, end, _ = segment
+    is_whole = not is_active and start == 0 and first == base and end is None
+    return (base, size, behind) if is_whole and not aborted and name == f"{base:020}.log" else segment
+
+
+def _whole(values: list[Any]) -> _Segment:
+    if len(values) != len(("base", "size", "behind")):
+        segment: Any = tuple(values)
+        return segment  # type: ignore[no-any-return]
+    base, size, behind = values
+    return (base, f"{base:020}.log", size, False, 0, behind, [], base, None, None)
 
 
 def default_split_bytes(total: int, slots: int) -> int:
