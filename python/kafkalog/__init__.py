@@ -7,6 +7,8 @@ is there. ``kafkalog.spark`` does the same on Spark and is imported when it is f
 from typing import TYPE_CHECKING
 
 from kafkalog._core import __version__, build_profile
+from kafkalog.care import FileChange, PartitionRecovery, RecoveryNote, RecoveryReport, recover
+from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
@@ -35,19 +37,24 @@ from kafkalog.log import (
     SegmentInfo,
 )
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
+from kafkalog.writer import AppendInfo, LogWriter, Record
 
 if TYPE_CHECKING:
     from kafkalog import spark
 
 __all__ = [
     "AbortedTransaction",
+    "AppendInfo",
     "CorruptIndexError",
     "CorruptRecordError",
+    "FileChange",
     "InvalidRecordError",
     "KafkaLogError",
     "LeaderEpoch",
+    "LogConfig",
     "LogDir",
     "LogLockedError",
+    "LogWriter",
     "Lookup",
     "OffsetAndTimestamp",
     "OffsetIndex",
@@ -56,7 +63,11 @@ __all__ = [
     "PartitionFolder",
     "PartitionLog",
     "PartitionOffset",
+    "PartitionRecovery",
+    "Record",
     "RecordReader",
+    "RecoveryNote",
+    "RecoveryReport",
     "SegmentInfo",
     "TimeIndex",
     "TimestampOffset",
@@ -65,6 +76,7 @@ __all__ = [
     "__version__",
     "build_profile",
     "read_table",
+    "recover",
     "scan",
     "scan_batches",
     "spark",

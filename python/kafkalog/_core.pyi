@@ -1,5 +1,6 @@
 """The compiled module: small and private. The documented face is the Python around it."""
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, final
 
 __version__: str
@@ -28,6 +29,8 @@ class RecordStream:
     # The error that ended the stream, as an exception with path, position and offset: the C stream itself carries only
     # errno and text. None while all is well.
     def error(self) -> BaseException | None: ...
+    # what a reader of batches was to read; it is then as good as read
+    def take_batch_ranges(self) -> list[_Range]: ...
     def close(self) -> None: ...
 
 def plan(
@@ -211,3 +214,55 @@ def dump(
     key_decoder: Literal["string", "integer", "long", "bytes"] = "string",
     value_decoder: Literal["string", "integer", "long", "bytes"] = "string",
 ) -> bool: ...
+
+# a topic's settings, by names with underscores; ValueError with Kafka's words
+_Settings: TypeAlias = list[tuple[str, str]]
+# first and last offset, records, batches, bytes, segments begun, largest timestamp, duplicates
+_Appended: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+
+def check_config(settings: _Settings) -> None: ...
+
+@final
+class LogWriter:
+    """One partition of a log dir, open for writing."""
+
+    def __new__(
+        cls,
+        log_dirs: list[str],
+        topic: str,
+        partition: int,
+        settings: _Settings,
+        *,
+        topic_id: str | None = None,
+        cluster_id: str | None = None,
+        node_id: int | None = None,
+        directory_id: str | None = None,
+        leader_epoch: int | None = None,
+        clock: Callable[[], int] | None = None,
+        sync: Literal["config", "never", "append"] = "config",
+        batch_bytes: int = 16_384,
+    ) -> LogWriter: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def topic_id(self) -> str | None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def recovery_point(self) -> int: ...
+    # an Arrow stream or array of structs
+    def append(self, data: object, *, keep_offsets: bool = False, ignore_extra: bool = False) -> _Appended: ...
+    def append_batches(self, source: _Range) -> _Appended: ...
+    def roll(self) -> None: ...
+    def flush(self) -> None: ...
+    def truncate(self, offset: int) -> bool: ...
+    def truncate_fully(self, offset: int) -> None: ...
+    def close(self) -> None: ...

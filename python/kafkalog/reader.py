@@ -185,6 +185,15 @@ class RecordReader:
             self._batches = None
         self._stream.close()
 
+    def failure(self) -> BaseException | None:
+        """Give what ended the reading, for those who saw only its C stream fail; None while all is well."""
+        return self._stream.error()
+
+    def take_batch_ranges(self) -> list[_core._Range]:
+        """Take what a reader of batches was to read, instead of reading it."""
+        self._require_open()
+        return self._stream.take_batch_ranges()
+
     def _require_open(self) -> None:
         if self._closed:
             raise ValueError("this reader is closed")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 __all__ = [
+    "ArrowArrayExportable",
     "ArrowSchemaExportable",
     "ArrowStreamExportable",
     "EndingOffsets",
@@ -57,3 +58,11 @@ class ArrowStreamExportable(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give an ``arrow_array_stream`` capsule."""
+
+
+@runtime_checkable
+class ArrowArrayExportable(Protocol):
+    """What is an Arrow array, of structs here, through the PyCapsule interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Give ``arrow_schema`` and ``arrow_array`` capsules."""

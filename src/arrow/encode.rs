@@ -69,6 +69,12 @@ impl Encoder {
         }
     }
 
+    /// How rows become batches.
+    #[must_use]
+    pub const fn options(&self) -> &EncodeOptions {
+        &self.options
+    }
+
     /// The rows of this Arrow batch, to be taken a Kafka batch at a time.
     ///
     /// # Errors

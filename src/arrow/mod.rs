@@ -11,9 +11,11 @@
 //! | [`reader`] | planned ranges as a stream of record batches |
 //! | [`batches`] | one row per Kafka batch |
 //! | [`encode`] | rows as Kafka batches |
+//! | [`append`] | rows, or another log's batches, into a log |
 //!
 //! Here a bare `RecordBatch` is Arrow's.
 
+pub mod append;
 pub mod batches;
 pub mod columns;
 pub mod encode;

@@ -18,7 +18,9 @@
 //! | [`reader`] | the records of planned ranges |
 //! | [`storage`] | log dirs opened for writing |
 //! | [`transactions`] | which were aborted, and up to where all are decided |
+//! | [`verbatim`] | the batches of a planned range, byte for byte |
 //! | [`write`] | a partition log open for writing |
+//! | [`writer`] | one partition of a log dir, open for writing |
 
 pub mod bounds;
 pub mod config;
@@ -36,4 +38,6 @@ pub mod range;
 pub mod reader;
 pub mod storage;
 pub mod transactions;
+pub mod verbatim;
 pub mod write;
+pub mod writer;

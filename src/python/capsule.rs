@@ -1,4 +1,4 @@
-//! Arrow's PyCapsule interface, out only: `arrow_schema` and `arrow_array_stream`.
+//! Arrow's PyCapsule interface: `arrow_schema` and `arrow_array_stream` out, streams and arrays in.
 
 #![expect(
     unsafe_code,
@@ -7,11 +7,11 @@
 
 use std::ffi::CStr;
 
-use arrow_array::RecordBatchReader;
-use arrow_array::ffi::FFI_ArrowSchema;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_schema::{DataType, Schema, TimeUnit};
-use pyo3::exceptions::PyValueError;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -20,6 +20,7 @@ use crate::arrow::schema::{Layout, TimestampUnit};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
+const ARRAY: &CStr = c"arrow_array";
 
 /// A schema; the capsule's destructor releases what the consumer did not take.
 pub(super) fn of_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
@@ -70,4 +71,65 @@ pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) 
         }
     }
     Ok(())
+}
+
+/// The batches of whatever gives a stream, or one array of structs.
+pub(super) fn batches_of(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    if data.hasattr("__arrow_c_stream__")? {
+        let capsule = data.call_method0("__arrow_c_stream__")?;
+        return Ok(Box::new(stream_in(capsule.cast::<PyCapsule>()?)?));
+    }
+    if data.hasattr("__arrow_c_array__")? {
+        let pair = data.call_method0("__arrow_c_array__")?;
+        let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+        let batch = array_in(&schema, &array)?;
+        let schema = batch.schema();
+        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    }
+    Err(PyTypeError::new_err("neither an Arrow stream nor an array"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
+fn refused(error: ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// What a stream's consumer sees of an error of its producer: the errno and a text, in one line.
+#[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
+pub(super) fn raised(error: ArrowError) -> PyErr {
+    PyOSError::new_err(format!("the Arrow stream failed: {error}"))
+}
+
+fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader> {
+    let pointer = capsule
+        .pointer_checked(Some(STREAM))?
+        .cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
+    // and that lives as long as the capsule; it is moved out, and a released one stays behind for the destructor.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(refused)
+}
+
+fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
+    let schema = schema
+        .pointer_checked(Some(SCHEMA))?
+        .cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a schema that lives as long as
+    // its capsule, which the caller holds.
+    let schema = unsafe { schema.as_ref() };
+    // SAFETY: as for a stream: the array is ours to move out, and a released one stays behind.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+    // SAFETY: both come from one call of `__arrow_c_array__`, whose contract is that they describe one array.
+    let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        let text = format!("an array of structs is wanted, not of {}", data.data_type());
+        return Err(PyValueError::new_err(text));
+    }
+    let rows = StructArray::from(data);
+    if rows.null_count() > 0 {
+        let text = format!("{} of the array's rows are null", rows.null_count());
+        return Err(PyValueError::new_err(text));
+    }
+    Ok(RecordBatch::from(rows))
 }

@@ -3,17 +3,21 @@
 use pyo3::prelude::*;
 
 mod capsule;
+mod care;
 mod dump;
 mod errors;
 mod index;
 mod log;
 mod reader;
+mod writer;
 
 /// The compiled module, `kafkalog._core`.
 #[pymodule(gil_used = false)]
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::care::recover;
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
@@ -22,6 +26,8 @@ mod _core {
     use super::log::{LogDir, PartitionLog, bounds, divide, pieces, plan};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
+    #[pymodule_export]
+    use super::writer::{LogWriter, check_config};
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -349,6 +349,22 @@ impl RecordStream {
         Some(error.into_value(py).into_any())
     }
 
+    fn take_batch_ranges(&self) -> PyResult<Vec<RangeTuple>> {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        match request.take() {
+            Some(Request::Batches { ranges, .. }) => Ok(ranges.into_iter().map(range_to).collect()),
+            Some(records) => {
+                *request = Some(records);
+                Err(PyValueError::new_err(
+                    "this reader gives records; scan_batches gives batches",
+                ))
+            }
+            None => Err(PyValueError::new_err(
+                "this reader was read already, or is closed",
+            )),
+        }
+    }
+
     fn close(&self) {
         self.request
             .lock()

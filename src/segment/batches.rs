@@ -37,7 +37,7 @@ pub struct Bounds {
 }
 
 /// Walks the batches of one segment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BatchCursor {
     bounds: Bounds,
     position: Position,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from corpus import binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import Path
 
     from interop.broker import Broker, Witness
@@ -26,6 +27,7 @@ FAULT = re.compile(
     r"invalid bytes|exception|corrupt|failed",
     re.IGNORECASE,
 )
+STAMP = 1_700_000_000_000
 COMPLAINT = re.compile(r" (WARN|ERROR|FATAL) ")
 
 
@@ -39,6 +41,17 @@ class Row:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_type: str = "CreateTime"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a broker is to serve of a topic."""
+
+    rows: list[Row]
+    next_offset: int
+    partition: int = 0
+    isolation: str = "read_uncommitted"
+    aside: tuple[str, ...] = ()
 
 
 def rows_of(table: Any) -> list[Row]:
@@ -116,39 +129,38 @@ def faults(witness: Witness, folder: Path, scratch: Path) -> list[str]:
     return found
 
 
-def serves(
-    broker: Broker,
-    topic: str,
-    expected: Iterable[Row],
-    *,
-    next_offset: int,
-    partition: int = 0,
-    aside: str | None = None,
-) -> None:
-    """Show that a running broker serves a partition, goes on at its end, and does so again after a clean restart.
+def serves(broker: Broker, expected: Mapping[str, Served]) -> None:
+    """Show that a running broker serves topics, goes on at their ends, and does so again after a clean restart.
 
-    All without a complaint, but for those that hold the words ``aside``.
+    All without a complaint, but for those that hold the words set aside.
     """
-    expected = list(expected)
-    assert consumed(broker, topic, partition) == expected
-    sent = [Row(next_offset + n, 1_700_000_000_000 + n, b"k%d" % n, b"more", (("h", b"v"),)) for n in range(3)]
-    offsets = broker.driver.ask(
-        "produce",
-        topic=topic,
-        partition=partition,
-        records=[
-            {"timestamp": r.timestamp, "key": _text(r.key), "value": _text(r.value), "headers": [["h", _text(b"v")]]}
-            for r in sent
-        ],
-    )
-    assert offsets == [r.offset for r in sent]
+    sent: dict[str, list[Row]] = {}
+    for topic, served in expected.items():
+        assert consumed(broker, topic, served.partition, served.isolation) == served.rows, topic
+        more = [Row(served.next_offset + n, STAMP + n, b"k%d" % n, b"more", (("h", b"v"),)) for n in range(3)]
+        records = [
+            {
+                "timestamp": row.timestamp,
+                "key": _text(row.key),
+                "value": _text(row.value),
+                "headers": [[key, _text(value)] for key, value in row.headers],
+            }
+            for row in more
+        ]
+        offsets = broker.driver.ask("produce", topic=topic, partition=served.partition, records=records)
+        assert offsets == [row.offset for row in more], topic
+        sent[topic] = more
     broker.stop()
     broker.start()
-    assert consumed(broker, topic, partition) == expected + sent
-    assert [line for line in complaints(broker, topic) if aside is None or aside not in line] == []
+    for topic, served in expected.items():
+        found = consumed(broker, topic, served.partition, served.isolation)
+        assert found[: len(served.rows)] == served.rows, topic
+        # Under LogAppendTime the time is the broker's.
+        kept = [(row.offset, row.key, row.value, row.headers) for row in found[len(served.rows) :]]
+        assert kept == [(row.offset, row.key, row.value, row.headers) for row in sent[topic]], topic
+        said = complaints(broker, topic)
+        assert [line for line in said if not any(words in line for words in served.aside)] == [], topic
 
 
 def _text(data: bytes | None) -> str | None:
-    import base64
-
     return None if data is None else base64.b64encode(data).decode()

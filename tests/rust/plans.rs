@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kafkalog::error::{Error, Result};
+use kafkalog::format::batch::BatchHeader;
 use kafkalog::log::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan};
-use kafkalog::log::range::PartitionRange;
+use kafkalog::log::range::{PartitionRange, SegmentRange};
+use kafkalog::log::verbatim::WholeBatches;
 use kafkalog::types::TopicPartition;
 
 use crate::common::Chance;
@@ -454,4 +456,47 @@ fn planning_under_a_cleaner() {
         cleaner.join().unwrap()
     });
     assert!(rounds > 50, "{rounds}");
+}
+
+/// Runs put together are the files, whatever their size, and a bounded range has the batches that reach into it.
+#[test]
+fn whole_batches_are_the_files() {
+    let options = PlanOptions {
+        starting_offsets: Starting::Oldest,
+        ..PlanOptions::default()
+    };
+    let ranges = plan(&[golden("clean-restarts/data-1")], &options).unwrap();
+    assert!(ranges.iter().any(|range| range.segments.len() > 2));
+    let runs = |range: &PartitionRange, most: usize| {
+        let mut batches = WholeBatches::new(range.clone());
+        let (mut bytes, mut firsts) = (Vec::new(), Vec::new());
+        while let Some(run) = batches.next_run(most).unwrap() {
+            let header = BatchHeader::parse(run.bytes).unwrap().unwrap();
+            assert_eq!(header.base_offset, run.base_offset);
+            assert!(run.bytes.len() <= most || header.size == run.bytes.len());
+            bytes.extend_from_slice(run.bytes);
+            firsts.push(run.base_offset);
+        }
+        assert_eq!(batches.bytes(), bytes.len() as u64);
+        (bytes, firsts)
+    };
+    for range in &ranges {
+        let read =
+            |segment: &SegmentRange| fs::read(range.folder.join(&segment.file_name)).unwrap();
+        let whole: Vec<u8> = range.segments.iter().flat_map(read).collect();
+        let (single, firsts) = runs(range, 1);
+        assert_eq!(single, whole);
+        for most in [200, 4096, 1 << 20] {
+            assert_eq!(runs(range, most).0, whole, "{most}");
+        }
+        if firsts.len() > 4 {
+            let mut bounded = range.clone();
+            bounded.start_offset = firsts[2] - 1;
+            bounded.end_offset = Some(firsts[4] + 1);
+            assert_eq!(runs(&bounded, 1).1, firsts[1..5]);
+            bounded.end_offset = Some(firsts[4]);
+            assert_eq!(runs(&bounded, 1 << 20).0, runs(&bounded, 1).0);
+            assert_eq!(runs(&bounded, 1).1, firsts[1..4]);
+        }
+    }
 }

@@ -5,6 +5,7 @@ UTF-8 is shown as it is. Other bytes, and text that begins with ``base64:``, are
 
 from __future__ import annotations
 
+import base64
 import binascii
 
 _MARK = "base64:"
@@ -24,3 +25,25 @@ def text_of(data: bytes | None) -> str | None:
 def base64_of(data: bytes) -> str:
     """Give bytes as base64."""
     return binascii.b2a_base64(data, newline=False).decode()
+
+
+def bytes_of(text: str) -> bytes:
+    """Give back what :func:`text_of` made text of.
+
+    Raises
+    ------
+    ValueError
+        When what stands behind ``base64:`` is none.
+    """
+    return from_base64(text[len(_MARK) :]) if text.startswith(_MARK) else text.encode()
+
+
+def from_base64(text: str) -> bytes:
+    """Give back what :func:`base64_of` made text of.
+
+    Raises
+    ------
+    ValueError
+        When it is no base64.
+    """
+    return base64.b64decode(text, validate=True)

@@ -154,7 +154,7 @@ class Progress:
         """Give the reader's batches, showing how far it is."""
         for batch in reader:
             yield batch
-            self._show(self._before + reader.metrics.get("bytes", 0))
+            self.show(self._before + reader.metrics.get("bytes", 0))
 
     def finished(self, reader: RecordReader) -> None:
         """Count what a reader has read."""
@@ -166,7 +166,8 @@ class Progress:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def _show(self, done: int) -> None:
+    def show(self, done: int) -> None:
+        """Show that so many bytes are done."""
         now = time.monotonic()
         if not self._shown or now - self._last < 0.1:  # noqa: PLR2004 - ten times a second is enough for an eye
             return

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from kafkalog.errors import KafkaLogError
 
@@ -28,6 +29,7 @@ COMMANDS = {
     "offsets": "topic:partition:offset, as kafka-get-offsets prints them",
     "stats": "counts, sizes, ranges, codecs and producers, from batch headers alone",
     "export": "whole directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
+    "import": "Parquet, Arrow, JSON lines and other logs into a log dir that a broker mounts",
 }
 
 
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else USAGE
     try:
-        code: int = importlib.import_module(f"kafkalog.cli.{parsed.command}").run(parsed)
+        code: int = _module(parsed.command).run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget(sys.stdout)
@@ -70,6 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _report(error)
     return code
+
+
+def _module(command: str) -> Any:
+    # A module cannot be named as a keyword is.
+    return importlib.import_module(f"kafkalog.cli.{command}{'_' * keyword.iskeyword(command)}")
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
@@ -86,7 +93,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=_sentence(summary), parents=[common])
         if name == called:
-            importlib.import_module(f"kafkalog.cli.{name}").configure(command)
+            _module(name).configure(command)
     return parser.parse_args(words)
 
 

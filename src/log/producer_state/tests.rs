@@ -456,7 +456,7 @@ fn cutting_forgets_open_transactions() {
     transactional(0, 1, 100).ok(state);
     state.truncate_and_reload(0, 99, 0).unwrap();
     assert_eq!(state.first_unstable_offset(), None);
-    assert_eq!(snapshots(folder.path()), []);
+    assert_eq!(snapshots(folder.path()), Vec::<i64>::new());
 }
 
 #[test]

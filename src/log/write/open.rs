@@ -9,7 +9,7 @@ use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
 use crate::log::epochs::LeaderEpochs;
-use crate::log::load::{self, LoadRequest, LoadedLog, LoadedSegment};
+use crate::log::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
 use crate::log::producer_state::snapshots::FolderSnapshots;
 use crate::records::validate::LeaderValidator;
 use crate::segment::writer::{Known, WritableSegment};
@@ -23,14 +23,27 @@ impl WritableLog {
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
     /// entry.
     pub fn open(folder: &Path, options: WriteOptions, request: LoadRequest) -> Result<Self> {
+        let plan = load::plan(folder, &options.config, request)?;
+        Self::open_planned(folder, options, plan, request.now_ms)
+    }
+
+    /// Carries out what loading the folder would do, and opens it for writing.
+    ///
+    /// # Errors
+    /// As [`WritableLog::open`].
+    pub fn open_planned(
+        folder: &Path,
+        options: WriteOptions,
+        mut plan: Plan,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
         options.disk.create_folders(folder)?;
-        let mut plan = load::plan(folder, &options.config, request)?;
         if plan.outcome.is_ok() {
             plan.hand_over()?;
         }
         // What a broker would have done before it refused to load is done too.
         plan.apply(&options.disk)?;
-        Self::from_loaded(folder, options, plan.outcome?, request.now_ms)
+        Self::from_loaded(folder, options, plan.outcome?, now_ms)
     }
 
     /// Opens the last of the segments, as a plan that was carried out leaves them: its indexes are cut to their entries

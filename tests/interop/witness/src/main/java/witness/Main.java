@@ -1,9 +1,13 @@
 package witness;
 
+import org.apache.kafka.storage.internals.log.LogConfig;
+
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeMap;
 
-/** Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...}. */
+/** Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...}, {@code settings}. */
 public final class Main {
     private Main() { }
 
@@ -19,11 +23,21 @@ public final class Main {
             case "fill" -> Fill.run(rest[0], rest[1], Integer.parseInt(rest[2]), Long.parseLong(rest[3]),
                 Integer.parseInt(rest[4]), Integer.parseInt(rest[5]), rest[6]);
             case "pass" -> Pass.serve(rest[0], Arrays.asList(rest).subList(1, rest.length));
+            case "settings" -> System.out.println(Lines.JSON.writeValueAsString(settings()));
             default -> {
-                System.err.println("usage: expect CASE... | drive BOOTSTRAP"
+                System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings"
                     + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE...");
                 System.exit(2);
             }
         }
+    }
+
+    /** A topic's settings and their defaults. */
+    private static Map<String, Object> settings() {
+        Map<String, Object> defaults = new TreeMap<>();
+        LogConfig.configKeys().forEach((name, key) -> {
+            if (!key.internalConfig) defaults.put(name, key.defaultValue);
+        });
+        return defaults;
     }
 }

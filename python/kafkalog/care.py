@@ -1,0 +1,236 @@
+"""What one does to a whole log: mending it after a crash, making its indexes anew, cutting its end.
+
+Sits on ``_core``; reports come back as plain values and become frozen dataclasses here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalog import _arguments, _core
+from kafkalog.config import LogConfig, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkalog.typing import StrPath
+
+__all__ = ["FileChange", "PartitionRecovery", "RecoveryNote", "RecoveryReport", "recover"]
+
+
+@dataclass(frozen=True)
+class RecoveryNote:
+    """One thing that was found and done.
+
+    Attributes
+    ----------
+    kind : str
+        ``recovered`` (a segment was checked batch by batch, and its indexes made anew), ``deleted``, ``dropped``,
+        ``split``, ``swapped``, ``hidden``, ``unread``, ``salvaged`` or ``set aside``.
+    text : str
+        What, in one line.
+    """
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What became of one file.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the partition's folder.
+    before, after : int or None
+        Its length in bytes; None where it was not there, or is gone.
+    is_same : bool
+        Whether its bytes are the same.
+    """
+
+    name: str
+    before: int | None
+    after: int | None
+    is_same: bool
+
+
+@dataclass(frozen=True)
+class PartitionRecovery:
+    """What became of one partition.
+
+    Attributes
+    ----------
+    path : str
+        Its folder in the source.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    recovered_from : int
+        The offset from which on batches were checked; what lies below was believed.
+    log_start_offset, log_end_offset : int
+        The first offset that is served, and the next to be written.
+    segments : int
+        Segments there are now.
+    size : int
+        Bytes of their ``.log`` files.
+    bytes_cut : int
+        Bytes of ``.log`` files that were cut or deleted.
+    notes : tuple of RecoveryNote
+        What was done, in order.
+    files : tuple of FileChange
+        What became of the files, by name.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    recovered_from: int
+    log_start_offset: int
+    log_end_offset: int
+    segments: int
+    size: int
+    bytes_cut: int
+    notes: tuple[RecoveryNote, ...]
+    files: tuple[FileChange, ...]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every file stays as it was."""
+        return all(file.is_same for file in self.files)
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """What a recovery found and did, or would do.
+
+    Attributes
+    ----------
+    path : str
+        The log dir or the partition's folder.
+    out : str or None
+        Where the result was written; None in place.
+    dry_run : bool
+        Nothing was written.
+    clean : bool
+        The log dir had been closed cleanly, so that nothing was checked.
+    partitions : tuple of PartitionRecovery
+        By topic and number.
+    skipped : tuple of str
+        Folders that a broker does not load so: those on their way out, and the metadata log.
+    """
+
+    path: str
+    out: str | None
+    dry_run: bool
+    clean: bool
+    partitions: tuple[PartitionRecovery, ...]
+    skipped: tuple[str, ...]
+
+    @property
+    def bytes_cut(self) -> int:
+        """Bytes of ``.log`` files that were cut or deleted."""
+        return sum(partition.bytes_cut for partition in self.partitions)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every file stays as it was."""
+        return all(partition.is_unchanged for partition in self.partitions)
+
+
+def recover(
+    path: StrPath,
+    *,
+    clean: bool | None = None,
+    recovery_point: int | None = None,
+    log_start_offset: int | None = None,
+    out: StrPath | None = None,
+    salvage: bool = False,
+    dry_run: bool = False,
+    config: LogConfig | None = None,
+    clock: Callable[[], int] | None = None,
+) -> RecoveryReport:
+    """Mend a log dir, or one partition, after a crash: with the outcome of a broker's own start-up.
+
+    Interrupted swaps of compaction are completed or undone, missing and unsound indexes made anew, a torn tail is cut
+    at the last batch that is whole, producer snapshots and leader epochs are brought in line. Where Kafka would refuse
+    to load the log, or would throw healthy batches away, this says so and changes nothing.
+
+    Parameters
+    ----------
+    path : path
+        A log dir, or a partition's folder.
+    clean : bool, optional
+        Whether the broker had stopped cleanly; then nothing is checked. Default: as the log dir's marker says.
+    recovery_point : int, optional
+        Everything below this offset is known to be on the disk and is not checked. Default: as the log dir's checkpoint
+        says, or 0.
+    log_start_offset : int, optional
+        The first offset that is served. Default: as the log dir's checkpoint says, or 0.
+    out : path, optional
+        A new directory for the result; the source stays as it is. Default: in place.
+    salvage : bool
+        Keep every batch that is whole and in order, also where Kafka would refuse or throw it away; the result loads
+        in Kafka.
+    dry_run : bool
+        Only report.
+    config : LogConfig, optional
+        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+    clock : callable, optional
+        Gives milliseconds since the epoch, for producers that have expired. Default: the system's clock.
+
+    Returns
+    -------
+    RecoveryReport
+        What was cut, made anew and deleted, partition by partition.
+
+    Raises
+    ------
+    CorruptRecordError
+        Where Kafka would not load the log, or would throw healthy batches away; also its kin. Nothing is changed.
+    LogLockedError
+        When a broker or a writer has the log dir open.
+    ValueError
+        When ``out`` is not new, or lies inside the source.
+
+    Examples
+    --------
+    >>> report = kafkalog.recover("/data/kafka-logs", dry_run=True)  # doctest: +SKIP
+    >>> [note.text for partition in report.partitions for note in partition.notes]  # doctest: +SKIP
+    """
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
+    found = _core.recover(
+        _arguments.path(path),
+        clean=clean,
+        recovery_point=None if recovery_point is None else _arguments.integer("recovery_point", recovery_point, 0),
+        log_start_offset=None
+        if log_start_offset is None
+        else _arguments.integer("log_start_offset", log_start_offset, 0),
+        out=None if out is None else _arguments.path(out),
+        on_loss="salvage" if salvage else "refuse",
+        dry_run=dry_run,
+        settings=pairs(LogConfig() if config is None else config),
+        clock=clock,
+    )
+    source, target, was_dry, was_clean, partitions, skipped = found
+    return RecoveryReport(
+        source,
+        target,
+        was_dry,
+        was_clean,
+        tuple(
+            PartitionRecovery(
+                *plain,
+                tuple(RecoveryNote(*note) for note in notes),
+                tuple(FileChange(*file) for file in files),
+            )
+            for *plain, notes, files in partitions
+        ),
+        tuple(skipped),
+    )

@@ -1,0 +1,159 @@
+"""The files of ``import``: Parquet, Arrow and JSON lines as batches of rows, with how far each is."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _arguments
+from kafkalog.cli._text import bytes_of, from_base64
+from kafkalog.errors import InvalidRecordError
+from kafkalog.schema import RECORD_COLUMNS
+from kafkalog.writer import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+WRITTEN = ("key", "value", "headers", "timestamp")
+_ROWS = 16_384
+_LINES = 4096
+# What an export says of records besides what is written.
+_TOLD = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
+
+
+def wanted(names: list[str], *, keep_offsets: bool) -> list[str]:
+    """Give the columns to pass on: all but those that only tell about a record."""
+    left_out = _TOLD if keep_offsets else _TOLD | {"offset"}
+    return [name for name in names if name not in left_out]
+
+
+def batches(path: Path, form: str, *, text: bool, keep_offsets: bool) -> Iterator[tuple[Any, int]]:
+    """Give the rows of a file, some thousand at a time, and the bytes of it that are read by then."""
+    if form == "parquet":
+        yield from _parquet(path, keep_offsets=keep_offsets)
+    elif form == "arrow":
+        yield from _arrow(path, keep_offsets=keep_offsets)
+    else:
+        yield from _json_lines(path, text=text, keep_offsets=keep_offsets)
+
+
+def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise InvalidRecordError(f"{path}: {error}", str(path)) from error
+    with file:
+        size, total, done = path.stat().st_size, max(file.metadata.num_rows, 1), 0
+        columns = wanted(file.schema_arrow.names, keep_offsets=keep_offsets)
+        for batch in file.iter_batches(_ROWS, columns=columns):
+            done += batch.num_rows
+            yield batch, size * done // total
+
+
+def _arrow(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
+    import pyarrow as pa
+
+    with pa.OSFile(str(path), "rb") as source:
+        try:
+            file = pa.ipc.open_file(source)
+        except pa.ArrowInvalid:
+            file = None
+        if file is not None:
+            columns = wanted(file.schema.names, keep_offsets=keep_offsets)
+            size = source.size()
+            for n in range(file.num_record_batches):
+                yield file.get_batch(n).select(columns), size * (n + 1) // file.num_record_batches
+            return
+        source.seek(0)
+        try:
+            stream = pa.ipc.open_stream(source)
+        except pa.ArrowInvalid as error:
+            raise InvalidRecordError(f"{path}: neither an Arrow file nor a stream: {error}", str(path)) from error
+        columns = wanted(stream.schema.names, keep_offsets=keep_offsets)
+        for batch in stream:
+            yield batch.select(columns), source.tell()
+
+
+def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple[list[Record], int]]:
+    """Give the objects of the lines as records."""
+    known = {*WRITTEN, "offset", *_TOLD}
+    found: list[Record] = []
+    done = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            done += len(line)
+            if not line.strip():
+                continue
+            try:
+                found.append(_record(json.loads(line), known, text=text, keep_offsets=keep_offsets))
+            except (ValueError, TypeError) as error:
+                raise InvalidRecordError(f"{path}: line {number}: {error}", str(path)) from error
+            if len(found) == _LINES:
+                yield found, done
+                found = []
+    if found:
+        yield found, done
+
+
+def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> Record:
+    if not isinstance(fields, dict):
+        raise TypeError(f"an object is wanted, not {fields!r}")
+    if unknown := fields.keys() - known:
+        raise ValueError(f"unknown field {min(unknown)!r}; there are {', '.join(WRITTEN)}")
+    if "key" not in fields and "value" not in fields:
+        raise ValueError("neither key nor value")
+    shape = bytes_of if text else from_base64
+    offset = fields.get("offset") if keep_offsets else None
+
+    def data(name: str, given: Any) -> bytes | None:
+        if given is None:
+            return None
+        if not isinstance(given, str):
+            raise TypeError(f"{name} is text or null, not {given!r}")
+        try:
+            return shape(given)
+        except ValueError as error:
+            hint = "" if text else "; --text takes it as it is"
+            raise ValueError(f"{name} is no base64: {error}{hint}") from None
+
+    headers = fields.get("headers") or ()
+    pairs = headers.items() if isinstance(headers, dict) else [_pair(header) for header in headers]
+    return Record(
+        data("value", fields.get("value")),
+        data("key", fields.get("key")),
+        _moment(fields.get("timestamp")),
+        [(key, data(f"header {key!r}", value)) for key, value in pairs],
+        offset,
+    )
+
+
+def _pair(header: Any) -> tuple[str, Any]:
+    if isinstance(header, dict) and isinstance(header.get("key"), str) and header.keys() <= {"key", "value"}:
+        return header["key"], header.get("value")
+    raise ValueError(f'a header is {{"key": ..., "value": ...}}, not {header!r}')
+
+
+def _moment(given: Any) -> int | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        # Python 3.10 does not know Z.
+        return _arguments.timestamp("timestamp", datetime.fromisoformat(given.replace("Z", "+00:00")))
+    return _arguments.integer("timestamp", given)

@@ -1,0 +1,170 @@
+"""``kafkalog import``: files and other logs into a log dir that a broker mounts."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli import _common
+from kafkalog.cli._sources import FORMATS, batches
+from kafkalog.cli.export import Progress
+from kafkalog.config import LogConfig
+from kafkalog.log import PartitionLog
+from kafkalog.writer import AppendInfo, LogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_EPILOG = """\
+SOURCE is a file (.parquet, .arrow, .jsonl), a folder of such files, a partition's folder or a log dir. Files are
+appended in the order in which they are named; what names no topic with -t is named by its file, as export names files:
+orders-0.parquet. Columns are key, value, headers and timestamp; what else an export holds is left out. In JSON lines
+keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch, offsets kept.
+
+examples:
+  kafkalog import orders.parquet /data/kafka-logs -t orders --config compression.type=zstd
+  kafkalog import events.jsonl /data/kafka-logs -t events --text
+  kafkalog import /backup/kafka-logs /data/kafka-logs -t orders
+  kafkalog import /backup/kafka-logs/orders-0 /data/kafka-logs -t restored -p 0"""
+_NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders of files, or logs")
+    parser.add_argument("out", metavar="LOG_DIR", help="the log dir to write; created when it is not there")
+    parser.add_argument("-t", "--topic", help="the topic to write; of a log dir, the one to read")
+    parser.add_argument("-p", "--partition", type=int, help="its partition; default 0, or as the source says")
+    parser.add_argument("--format", choices=("parquet", "arrow", "jsonl"), help="default: as the file's name ends")
+    parser.add_argument("--text", action="store_true", help="keys and values of JSON lines are text")
+    parser.add_argument("--keep-offsets", action="store_true", help="the column offset says each record's offset")
+    parser.add_argument("--ignore-extra", action="store_true", help="columns that are no record's are left out")
+    parser.add_argument(
+        "--config", metavar="NAME=VALUE", type=_setting, action="append", help="a topic setting; may be repeated"
+    )
+    parser.add_argument("--topic-id", metavar="ID", help="the topic's id, as the cluster knows it")
+    parser.add_argument("--cluster-id", metavar="ID", help="for meta.properties of a new log dir")
+    parser.add_argument("--node-id", metavar="N", type=int, help="the same")
+    parser.add_argument(
+        "--sync",
+        choices=("config", "never", "append"),
+        default="config",
+        help="when data goes to the disk; default config: as flush.messages and flush.ms say, and at the end",
+    )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file or log, and the partition it goes to."""
+
+    path: Path
+    form: str
+    topic: str
+    partition: int
+    size: int
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Import, and say what was written on stderr."""
+    found = [each for source in arguments.sources for each in _sources(Path(source), arguments)]
+    out = Path(arguments.out).resolve()
+    for source in found:
+        if source.path.resolve().parent == out:
+            raise ValueError(f"{source.path} lies in {arguments.out}, which is to be written")
+    config = LogConfig.from_kafka(dict(arguments.config or ()))
+    progress = Progress(sum(source.size for source in found))
+    done, before = AppendInfo(), 0
+    targets: dict[tuple[str, int], list[_Source]] = {}
+    for source in found:
+        targets.setdefault((source.topic, source.partition), []).append(source)
+    for (topic, partition), some in targets.items():
+        with LogWriter(
+            arguments.out,
+            topic,
+            partition,
+            config=config,
+            topic_id=arguments.topic_id,
+            cluster_id=arguments.cluster_id,
+            node_id=arguments.node_id,
+            sync=arguments.sync,
+            extra="ignore" if arguments.ignore_extra else "raise",
+        ) as writer:
+            for source in some:
+                for info, read in _appended(writer, source, arguments):
+                    done = done.followed_by(info)
+                    progress.show(before + read)
+                before += source.size
+    progress.end()
+    print(
+        f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _appended(writer: LogWriter, source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[AppendInfo, int]]:
+    if source.form == "log":
+        yield writer.append_batches(source.path), source.size
+        return
+    for rows, read in batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets):
+        yield writer.append(rows, keep_offsets=arguments.keep_offsets), read
+
+
+def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
+    if not path.is_dir():
+        return [_file(path, arguments)]
+    if _common.is_partition(str(path)):
+        log = PartitionLog(path)
+        topic = arguments.topic or log.topic
+        partition = log.partition if arguments.partition is None else arguments.partition
+        return [_Source(path, "log", topic, partition, _log_size(log))]
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and file.suffix in FORMATS]
+    if files:
+        return [_file(file, arguments) for file in files]
+    return _log_dir(path, arguments)
+
+
+def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
+    found = []
+    for folder in _common.folders(str(path)):
+        chosen = folder.topic == arguments.topic if arguments.topic else not folder.topic.startswith("__")
+        if folder.state != "live" or not chosen:
+            continue
+        if arguments.partition is None or folder.partition == arguments.partition:
+            log = PartitionLog(folder.path)
+            found.append(_Source(Path(folder.path), "log", folder.topic, folder.partition, _log_size(log)))
+    if not found:
+        named = f" of topic {arguments.topic!r}" if arguments.topic else ""
+        raise ValueError(f"{path}: neither files to import nor partitions{named}")
+    return found
+
+
+def _file(path: Path, arguments: argparse.Namespace) -> _Source:
+    form = arguments.format or FORMATS.get(path.suffix)
+    if form is None:
+        raise ValueError(f"{path}: no format by this name; say which with --format")
+    size = path.stat().st_size
+    if arguments.topic:
+        return _Source(path, form, arguments.topic, arguments.partition or 0, size)
+    match = _NAME.fullmatch(path.stem)
+    if match is None:
+        raise ValueError(f"{path}: names no topic and partition; say which with -t")
+    partition = int(match["partition"]) if arguments.partition is None else arguments.partition
+    return _Source(path, form, match["topic"], partition, size)
+
+
+def _log_size(log: PartitionLog) -> int:
+    return sum(segment.size for segment in log.segments)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for instance compression.type=zstd")
+    return name, value

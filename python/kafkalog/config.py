@@ -1,0 +1,235 @@
+"""A topic's settings, as values.
+
+The names are Kafka's with the dots as underscores, the defaults and bounds those of Kafka 4.3; the compiled module
+checks them, in Kafka's words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _arguments, _core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
+
+__all__ = ["LogConfig"]
+
+_INT64_MAX = (1 << 63) - 1
+# Kafka has refused smaller ones since 4.1, but not to serve them; its own tests set this name.
+_LEAST_SEGMENT, _LEAST_EVER = 1 << 20, 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig:
+    """A topic's settings: how its log is written, kept and compacted.
+
+    Frozen, comparable and picklable. What is not given has Kafka's default.
+
+    Parameters
+    ----------
+    segment_bytes : int
+        ``segment.bytes``: the most bytes a ``.log`` holds before the next is begun. Kafka 4.3 lets nobody create a
+        topic below 1 MiB, yet serves smaller segments; here 14 and more are taken.
+    segment_ms : int
+        ``segment.ms``: age in milliseconds at which a segment is rolled.
+    segment_jitter_ms : int
+        ``segment.jitter.ms``: how much earlier than that at most, by chance.
+    segment_index_bytes : int
+        ``segment.index.bytes``: length of both indexes of the active segment.
+    index_interval_bytes : int
+        ``index.interval.bytes``: bytes between two index entries.
+    flush_messages : int
+        ``flush.messages``: records after which the log is brought to the disk; 1 is after every append.
+    flush_ms : int
+        ``flush.ms``: milliseconds after which it is.
+    retention_bytes, retention_ms : int
+        ``retention.bytes`` and ``retention.ms``: size and age above which old segments may go; -1 for never.
+    max_message_bytes : int
+        ``max.message.bytes``: the largest batch that is taken, after compression, with its header.
+    cleanup_policy : str
+        ``cleanup.policy``: ``delete``, ``compact``, both with a comma, or nothing.
+    delete_retention_ms : int
+        ``delete.retention.ms``: how long tombstones outlive a compaction.
+    min_compaction_lag_ms, max_compaction_lag_ms : int
+        ``min.compaction.lag.ms`` and ``max.compaction.lag.ms``.
+    min_cleanable_dirty_ratio : float
+        ``min.cleanable.dirty.ratio``: 0 to 1.
+    file_delete_delay_ms : int
+        ``file.delete.delay.ms``: how long deleted files stay under another name.
+    compression_type : str
+        ``compression.type``: ``producer`` (here: as the batches come; Arrow data uncompressed), ``uncompressed``,
+        ``gzip``, ``snappy``, ``lz4`` or ``zstd``.
+    compression_gzip_level, compression_lz4_level, compression_zstd_level : int
+        ``compression.gzip.level`` (1 to 9, -1 for zlib's own), ``compression.lz4.level`` (1 to 17) and
+        ``compression.zstd.level`` (-131072 to 22).
+    preallocate : bool
+        ``preallocate``: give a new ``.log`` its full length at once.
+    message_timestamp_type : str
+        ``message.timestamp.type``: ``CreateTime`` or ``LogAppendTime``.
+    message_timestamp_before_max_ms, message_timestamp_after_max_ms : int
+        ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``: how far a timestamp may lie behind
+        the clock and ahead of it.
+    unclean_leader_election_enable, min_insync_replicas
+        ``unclean.leader.election.enable`` and ``min.insync.replicas``: kept; they say nothing about files.
+    leader_replication_throttled_replicas, follower_replication_throttled_replicas : str
+        Kept; they say nothing about files.
+    remote_storage_enable, remote_log_copy_disable, remote_log_delete_on_disable : bool
+        Kept; nothing is written to tiered storage.
+    local_retention_ms, local_retention_bytes : int
+        Kept; -2 is as ``retention_ms`` and ``retention_bytes``.
+
+    Raises
+    ------
+    ValueError
+        When a value is out of Kafka's bounds, or two contradict each other.
+
+    Examples
+    --------
+    >>> kafkalog.LogConfig(compression_type="zstd", segment_bytes=64 << 20).segment_ms
+    604800000
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
+    flush_messages: int = _INT64_MAX
+    flush_ms: int = _INT64_MAX
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    max_message_bytes: int = 1_048_588
+    cleanup_policy: str = "delete"
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _INT64_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+    file_delete_delay_ms: int = 60_000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    preallocate: bool = False
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = _INT64_MAX
+    message_timestamp_after_max_ms: int = 3_600_000
+    unclean_leader_election_enable: bool = False
+    min_insync_replicas: int = 1
+    leader_replication_throttled_replicas: str = ""
+    follower_replication_throttled_replicas: str = ""
+    remote_storage_enable: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    local_retention_ms: int = -2
+    local_retention_bytes: int = -2
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _require(field.name, str(field.type), getattr(self, field.name))
+        _core.check_config(pairs(self))
+
+    @classmethod
+    def from_kafka(cls, settings: Mapping[str, str]) -> Self:
+        """Make one from Kafka's own names and texts, as a properties file or ``kafka-configs`` gives them.
+
+        Parameters
+        ----------
+        settings : mapping of str to str
+            For instance ``{"segment.bytes": "1048576"}``.
+
+        Returns
+        -------
+        LogConfig
+            What is not given has Kafka's default.
+
+        Raises
+        ------
+        ValueError
+            For an unknown name, or a value out of bounds.
+        """
+        types = {field.name: str(field.type) for field in fields(cls)}
+        found: dict[str, Any] = {}
+        for name, text in settings.items():
+            known = name.replace(".", "_")
+            if known not in types:
+                raise ValueError(f"unknown topic setting {name!r}{_arguments.did_you_mean(known, types)}")
+            found[known] = _PARSERS[types[known]](name, text)
+        return cls(**found)
+
+    def to_kafka(self) -> dict[str, str]:
+        """Give what differs from the defaults by Kafka's own names and texts.
+
+        Returns
+        -------
+        dict of str to str
+            For instance ``{"compression.type": "zstd"}``.
+        """
+        changed = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                changed[field.name.replace("_", ".")] = _text(value)
+        return changed
+
+
+def pairs(config: LogConfig) -> list[tuple[str, str]]:
+    """Give every setting as the compiled module takes it.
+
+    Parameters
+    ----------
+    config : LogConfig
+        The settings.
+
+    Returns
+    -------
+    list of (str, str)
+        Names with underscores, and texts.
+    """
+    given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
+    if _LEAST_EVER <= config.segment_bytes < _LEAST_SEGMENT:
+        given["internal_segment_bytes"] = given.pop("segment_bytes")
+    return list(given.items())
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _require(name: str, kind: str, value: Any) -> None:
+    if kind == "int":
+        _arguments.integer(name, value)
+    elif kind == "float":
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"{name} is a number, not {value!r}")
+    elif kind == "bool":
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is True or False, not {value!r}")
+    elif not isinstance(value, str):
+        raise TypeError(f"{name} is text, not {value!r}")
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name} is a whole number, not {text!r}") from None
+
+
+def _ratio(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} is a number, not {text!r}") from None
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.strip().lower() not in {"true", "false"}:
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text.strip().lower() == "true"
+
+
+_PARSERS: dict[str, Any] = {"int": _number, "float": _ratio, "bool": _flag, "str": lambda _, text: text}

@@ -1,0 +1,468 @@
+"""Writing a partition as a broker would: records from Arrow or Python, or another log's batches.
+
+Sits on ``_core.LogWriter``, which holds the log dir's ``.lock``, recovers what was not closed cleanly, and writes; here
+arguments are checked and Python records become Arrow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+from kafkalog import _arguments, _core
+from kafkalog.config import LogConfig, pairs
+from kafkalog.log import PartitionLog
+from kafkalog.reader import RecordReader, plan_ranges
+from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from types import TracebackType
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from kafkalog.typing import Paths
+
+__all__ = ["AppendInfo", "LogWriter", "Record"]
+
+_ROWS, _BYTES = 16_384, 8 << 20
+_SYNC: tuple[Literal["config", "never", "append"], ...] = ("config", "never", "append")
+_EXTRA = ("raise", "ignore")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record to write.
+
+    Parameters
+    ----------
+    value : bytes or None
+        None is a tombstone.
+    key : bytes or None
+        A compacted topic wants one.
+    timestamp : int or datetime, optional
+        Milliseconds since the epoch, or a datetime with a time zone. Default: the writer's clock.
+    headers : sequence of (str, bytes or None) or mapping
+        Keys and values, in order; a key may stand there more than once.
+    offset : int, optional
+        Only for ``append(..., keep_offsets=True)``.
+    """
+
+    value: bytes | None = None
+    key: bytes | None = None
+    timestamp: int | datetime | None = None
+    headers: Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] = ()
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class AppendInfo:
+    """What an append did.
+
+    Attributes
+    ----------
+    first_offset, last_offset : int
+        Offsets of the first and the last record; -1 when there was none.
+    records : int
+        How many were appended.
+    batches : int
+        Kafka's batches they went into.
+    bytes : int
+        Bytes added to the log.
+    rolled : int
+        How many segments were begun.
+    max_timestamp : int
+        The largest timestamp in milliseconds since the epoch; -1 when there is none.
+    duplicates : int
+        Batches that were in the log already, by their producer's sequence, and were not appended again.
+    """
+
+    first_offset: int = -1
+    last_offset: int = -1
+    records: int = 0
+    batches: int = 0
+    bytes: int = 0
+    rolled: int = 0
+    max_timestamp: int = -1
+    duplicates: int = 0
+
+    def followed_by(self, other: AppendInfo) -> AppendInfo:
+        """Give both appends as one.
+
+        Parameters
+        ----------
+        other : AppendInfo
+            What came after.
+
+        Returns
+        -------
+        AppendInfo
+            The sum.
+        """
+        return AppendInfo(
+            other.first_offset if self.batches == 0 else self.first_offset,
+            self.last_offset if other.batches == 0 else other.last_offset,
+            self.records + other.records,
+            self.batches + other.batches,
+            self.bytes + other.bytes,
+            self.rolled + other.rolled,
+            max(self.max_timestamp, other.max_timestamp),
+            self.duplicates + other.duplicates,
+        )
+
+
+class LogWriter:
+    """Writes one partition of a log dir, as the broker that leads it or follows its leader would.
+
+    A context manager. Opening takes the log dir's ``.lock`` (a broker and other writers are kept out), creates what is
+    not there, and recovers a partition that was not closed cleanly, as a broker's start-up does. Closing brings
+    everything to the disk and leaves what a clean shutdown leaves; a broker then mounts the directory as it is.
+
+    After an error of the disk the writer takes nothing more; what it acknowledged before is safe under ``sync``, and
+    the next opening recovers the rest.
+
+    Parameters
+    ----------
+    log_dir : path or list of paths
+        The log dir; created when it is not there. Of several, the one that has the partition, or else the one with the
+        fewest partitions.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    config : LogConfig, optional
+        The topic's settings. Default: Kafka's defaults.
+    topic_id : str, optional
+        The topic's id as 22 characters of base64, as the cluster knows it: written to ``partition.metadata``. A
+        partition that has another id is refused. Default: the one that is there, or none.
+    cluster_id, node_id, directory_id : str, int, str, optional
+        Identity of a log dir that is created, for its ``meta.properties``; without ``cluster_id`` none is written.
+    leader_epoch : int
+        The leader epoch that appends are written under. Default: the latest there is, or 0.
+    clock : callable, optional
+        Gives milliseconds since the epoch, for replays and tests. Default: the system's clock.
+    sync : {"config", "never", "append"}
+        When appended data is brought to the disk: as ``flush_messages`` and ``flush_ms`` say (by Kafka's defaults only
+        when a segment is rolled, and at the close), only at the close, or before each append returns.
+    batch_bytes : int
+        Arrow rows are cut into Kafka batches of about so many bytes, before compression.
+    extra : {"raise", "ignore"}
+        What happens to input columns other than key, value, headers and timestamp.
+
+    Raises
+    ------
+    LogLockedError
+        When a broker or another writer holds the log dir.
+    OSError
+        When the folder is read-only, the disk is full, and the like.
+    ValueError
+        When an argument makes no sense, or the partition has another topic id.
+
+    Examples
+    --------
+    >>> config = kafkalog.LogConfig(compression_type="zstd")
+    >>> with kafkalog.LogWriter("/data/kafka-logs", "orders", config=config) as writer:  # doctest: +SKIP
+    ...     writer.append(table)
+    """
+
+    __slots__ = ("_config", "_extra", "_writer")
+
+    def __init__(
+        self,
+        log_dir: Paths,
+        topic: str,
+        partition: int = 0,
+        *,
+        config: LogConfig | None = None,
+        topic_id: str | None = None,
+        cluster_id: str | None = None,
+        node_id: int | None = None,
+        directory_id: str | None = None,
+        leader_epoch: int | None = None,
+        clock: Callable[[], int] | None = None,
+        sync: Literal["config", "never", "append"] = "config",
+        batch_bytes: int = 16_384,
+        extra: Literal["raise", "ignore"] = "raise",
+    ) -> None:
+        if config is None:
+            config = LogConfig()
+        elif not isinstance(config, LogConfig):
+            raise TypeError(f"config is a LogConfig, not {config!r}")
+        if not isinstance(topic, str):
+            raise TypeError(f"a topic is a str, not {topic!r}")
+        if clock is not None and not callable(clock):
+            raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
+        self._config = config
+        self._extra = _arguments.choose("extra", extra, _EXTRA)
+        self._writer = _core.LogWriter(
+            _arguments.paths(log_dir),
+            topic,
+            _arguments.integer("partition", partition, 0, (1 << 31) - 1),
+            pairs(config),
+            topic_id=topic_id,
+            cluster_id=cluster_id,
+            node_id=None if node_id is None else _arguments.integer("node_id", node_id, 0, (1 << 31) - 1),
+            directory_id=directory_id,
+            leader_epoch=None
+            if leader_epoch is None
+            else _arguments.integer("leader_epoch", leader_epoch, 0, (1 << 31) - 1),
+            clock=clock,
+            sync=_arguments.choose("sync", sync, _SYNC),
+            batch_bytes=_arguments.integer("batch_bytes", batch_bytes, 1, (1 << 31) - 1),
+        )
+
+    def __repr__(self) -> str:
+        return f"<kafkalog.LogWriter {self.path}, {'closed' if self.closed else f'next offset {self.log_end_offset}'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        # What went wrong in the block is what is told; a log that failed cannot be closed cleanly.
+        import contextlib
+
+        with contextlib.suppress(Exception):
+            self.close()
+
+    @property
+    def path(self) -> str:
+        """The partition's folder."""
+        return self._writer.path
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._writer.topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self._writer.partition
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id, where ``partition.metadata`` names one."""
+        return self._writer.topic_id
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings."""
+        return self._config
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is served."""
+        return self._writer.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._writer.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on the disk."""
+        return self._writer.recovery_point
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._writer.closed
+
+    def append(
+        self,
+        data: object,
+        *,
+        keep_offsets: bool = False,
+        extra: Literal["raise", "ignore"] | None = None,
+    ) -> AppendInfo:
+        """Append records behind the end of the log.
+
+        Columns are ``key`` and ``value`` (binary or text of any layout, dictionaries too; one of them is required),
+        ``headers`` (list of structs of key and value) and ``timestamp`` (any unit and zone, or int64 milliseconds;
+        null is now). They are cut into batches of ``batch_bytes`` and compressed as the settings say.
+
+        Parameters
+        ----------
+        data : Arrow data or iterable of Record
+            Anything that is an Arrow stream or array (``__arrow_c_stream__``, ``__arrow_c_array__``): a table, a record
+            batch, a reader, a polars or pandas frame, a DuckDB relation. Or :class:`Record` objects.
+        keep_offsets : bool
+            Append as a follower: the column ``offset`` says each record's offset; they must rise, from the end of the
+            log on.
+        extra : {"raise", "ignore"}, optional
+            As for the class.
+
+        Returns
+        -------
+        AppendInfo
+            Offsets, counts, and whether segments were rolled.
+
+        Raises
+        ------
+        InvalidRecordError
+            For a batch above ``max_message_bytes``, a timestamp out of bounds, a null key on a compacted topic, or
+            offsets that do not rise. What was appended before stays.
+        ValueError
+            For a schema without key and value, or with columns that nobody asked for.
+        OSError
+            When the disk is full, and the like.
+        """
+        chosen = self._extra if extra is None else _arguments.choose("extra", extra, _EXTRA)
+        if isinstance(data, (ArrowStreamExportable, ArrowArrayExportable)):
+            return self._append_arrow(data, keep_offsets=keep_offsets, extra=chosen)
+        if isinstance(data, Record):
+            raise TypeError("append takes an iterable of records: append([record])")
+        if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
+            raise TypeError(f"append takes Arrow data or an iterable of kafkalog.Record, not {type(data).__name__}")
+        done = AppendInfo()
+        for batch in _batches(data, keep_offsets=keep_offsets):
+            done = done.followed_by(self._append_arrow(batch, keep_offsets=keep_offsets, extra=chosen))
+        return done
+
+    def _append_arrow(self, data: object, *, keep_offsets: bool, extra: str) -> AppendInfo:
+        try:
+            return AppendInfo(*self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=extra == "ignore"))
+        except Exception as error:
+            # A reader of ours knows better than its C stream what went wrong in it.
+            if isinstance(data, RecordReader) and (cause := data.failure()) is not None:
+                raise cause from error
+            raise
+
+    def append_batches(self, source: Paths | PartitionLog | RecordReader) -> AppendInfo:
+        """Append another log's batches whole, as a follower does.
+
+        Offsets, timestamps, leader epochs, producers, transactions, control records, headers and compression stay as
+        they are, byte for byte. A log that is still empty begins where the source does.
+
+        Parameters
+        ----------
+        source : path, PartitionLog or RecordReader
+            A partition's folder, an open log, or what ``scan_batches`` or ``PartitionLog.batches`` gave, which may be
+            bounded. Batches are never cut.
+
+        Returns
+        -------
+        AppendInfo
+            Offsets and counts.
+
+        Raises
+        ------
+        InvalidRecordError
+            When offsets do not rise, or begin below the end of the log. What was appended before stays.
+        CorruptRecordError
+            When the source is damaged.
+        ValueError
+            When the source holds several partitions.
+        """
+        if isinstance(source, RecordReader):
+            ranges = source.take_batch_ranges()
+        else:
+            ranges = plan_ranges(source.path if isinstance(source, PartitionLog) else source)
+        if len(ranges) > 1:
+            named = ", ".join(f"{each[1]}-{each[2]}" for each in ranges[:3])
+            raise ValueError(f"append_batches takes one partition's batches, not those of {len(ranges)} ({named}, ...)")
+        if not ranges:
+            return AppendInfo()
+        if os.path.realpath(ranges[0][0]) == os.path.realpath(self.path):
+            raise ValueError(f"{self.path}: a log cannot be appended to itself")
+        return AppendInfo(*self._writer.append_batches(ranges[0]))
+
+    def roll(self) -> None:
+        """Begin a new segment at the end of the log."""
+        self._writer.roll()
+
+    def flush(self) -> None:
+        """Bring everything to the disk: the ``.log``, then its indexes, then the folder."""
+        self._writer.flush()
+
+    def truncate(self, offset: int) -> bool:
+        """Cut the log so that it ends below an offset; a batch that holds it goes whole.
+
+        Parameters
+        ----------
+        offset : int
+            The first offset to go.
+
+        Returns
+        -------
+        bool
+            False when the log ends there or below already.
+        """
+        return self._writer.truncate(_arguments.integer("offset", offset, 0))
+
+    def truncate_fully(self, offset: int) -> None:
+        """Drop everything and begin again, empty, at an offset.
+
+        Parameters
+        ----------
+        offset : int
+            The next offset to be written.
+        """
+        self._writer.truncate_fully(_arguments.integer("offset", offset, 0))
+
+    def close(self) -> None:
+        """Bring everything to the disk, leave what a clean shutdown leaves, and let go of the lock.
+
+        Closing twice does nothing.
+        """
+        self._writer.close()
+
+
+def _batches(records: Iterable[Any], *, keep_offsets: bool) -> Iterator[pa.RecordBatch]:
+    """Give records as Arrow, some thousand at a time."""
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("key", pa.large_binary()),
+            ("value", pa.large_binary()),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+            ("timestamp", pa.int64()),
+            *([("offset", pa.int64())] if keep_offsets else []),
+        ]
+    )
+    rest = iter(records)
+    for first in rest:
+        rows: list[tuple[Any, ...]] = []
+        size = 0
+        for record in chain([first], rest):
+            if not isinstance(record, Record):
+                raise TypeError(f"append takes Arrow data or an iterable of kafkalog.Record, not of {record!r}")
+            rows.append(_row(record, keep_offsets=keep_offsets))
+            size += sum(len(data) for data in (record.key, record.value) if data is not None)
+            if len(rows) >= _ROWS or size >= _BYTES:
+                break
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(cells, kind) for cells, kind in zip(zip(*rows, strict=True), schema.types, strict=True)],
+            schema=schema,
+        )
+
+
+def _row(record: Record, *, keep_offsets: bool) -> tuple[Any, ...]:
+    headers = record.headers.items() if isinstance(record.headers, Mapping) else record.headers
+    shaped = [{"key": key, "value": value} for key, value in headers]
+    moment = None if record.timestamp is None else _arguments.timestamp("timestamp", record.timestamp)
+    for name, data in (("key", record.key), ("value", record.value)):
+        if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"a record's {name} is bytes or None, not {data!r}")
+    if not keep_offsets:
+        if record.offset is not None:
+            raise ValueError("a record's offset is kept only with keep_offsets=True; a leader assigns it")
+        return record.key, record.value, shaped or None, moment
+    if record.offset is None:
+        raise ValueError("keep_offsets=True needs every record's offset")
+    return record.key, record.value, shaped or None, moment, _arguments.integer("offset", record.offset, 0)

@@ -1,0 +1,170 @@
+//! Appending what comes in many pieces: Arrow rows as a leader, another log's batches as a follower.
+
+use arrow_array::RecordBatch;
+
+use crate::arrow::encode::{EncodeOptions, Encoder};
+use crate::compress::Codec;
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
+use crate::log::verbatim::WholeBatches;
+use crate::log::write::{AppendInfo, WritableLog};
+use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+
+/// The most that a follower appends at once, where segments are large enough.
+const RUN: usize = 64 << 10;
+/// And which part of a segment, so that segments are filled.
+const RUNS_IN_A_SEGMENT: usize = 16;
+
+/// What several appends came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Offset of the first record; -1 for none.
+    pub first_offset: Offset,
+    /// Offset of the last record; -1 for none.
+    pub last_offset: Offset,
+    /// Records.
+    pub records: u64,
+    /// Kafka's batches.
+    pub batches: u64,
+    /// Bytes of the log.
+    pub bytes: u64,
+    /// Segments begun.
+    pub rolled: u64,
+    /// The largest timestamp; -1 for none.
+    pub max_timestamp: TimestampMs,
+    /// Batches that were in the log already.
+    pub duplicates: u64,
+}
+
+impl Default for Appended {
+    fn default() -> Self {
+        Self {
+            first_offset: -1,
+            last_offset: -1,
+            records: 0,
+            batches: 0,
+            bytes: 0,
+            rolled: 0,
+            max_timestamp: NO_TIMESTAMP,
+            duplicates: 0,
+        }
+    }
+}
+
+impl Appended {
+    fn add(&mut self, info: &AppendInfo, batches: u64, records: u64) {
+        if info.is_duplicate {
+            self.duplicates = self.duplicates.saturating_add(batches);
+            return;
+        }
+        if info.size == 0 {
+            return;
+        }
+        if self.batches == 0 {
+            self.first_offset = info.first_offset;
+        }
+        self.last_offset = info.last_offset;
+        self.records = self.records.saturating_add(records);
+        self.batches = self.batches.saturating_add(batches);
+        self.bytes = self.bytes.saturating_add(info.size);
+        self.rolled = self.rolled.saturating_add(u64::from(info.rolled.is_some()));
+        self.max_timestamp = self.max_timestamp.max(info.max_timestamp);
+    }
+}
+
+/// How rows become batches of this log.
+///
+/// # Errors
+/// `InvalidArgument` for a codec's level out of bounds.
+pub fn encode_options(
+    log: &WritableLog,
+    batch_size: usize,
+    keeps_offsets: bool,
+    ignore_extra: bool,
+) -> Result<EncodeOptions> {
+    Ok(EncodeOptions {
+        rules: log.leader_rules()?,
+        producer_codec: Codec::NONE,
+        batch_size,
+        max_message_bytes: usize::try_from(log.config().max_message_bytes).unwrap_or_default(),
+        ignore_extra,
+        keeps_offsets,
+    })
+}
+
+/// Appends rows batch by batch. `done` counts what is in the log, also where an error ends it.
+///
+/// # Errors
+/// As [`Encoder::rows`], its batches and [`WritableLog::append_encoded`].
+pub fn append_rows(
+    log: &mut WritableLog,
+    encoder: &mut Encoder,
+    rows: &RecordBatch,
+    leader_epoch: i32,
+    now_ms: TimestampMs,
+    done: &mut Appended,
+) -> Result<()> {
+    let keeps_offsets = encoder.options().keeps_offsets;
+    let mut rows = encoder.rows(rows)?;
+    while let Some(mut batch) = rows.next_batch(now_ms)? {
+        let records = batch.header().records_count.unwrap_or_default();
+        let info = if keeps_offsets {
+            batch.assign(batch.header().base_offset, leader_epoch);
+            log.append_as_follower(batch.bytes(), leader_epoch, now_ms)?
+        } else {
+            log.append_encoded(&mut batch, leader_epoch, now_ms)?
+        };
+        log.update_high_watermark(log.log_end_offset())?;
+        done.add(&info, 1, u64::from(records.unsigned_abs()));
+    }
+    Ok(())
+}
+
+/// Appends whole batches. A log with nothing in it begins where the source does.
+///
+/// # Errors
+/// Those of the source, and of [`WritableLog::append_as_follower`].
+pub fn append_whole(
+    log: &mut WritableLog,
+    source: &mut WholeBatches,
+    mut now_ms: impl FnMut() -> Result<TimestampMs>,
+    done: &mut Appended,
+) -> Result<()> {
+    let segment = usize::try_from(log.config().segment_bytes).unwrap_or_default();
+    let most = RUN.min(segment / RUNS_IN_A_SEGMENT);
+    let start_offset = source.start_offset();
+    let is_empty = log.segments().iter().all(|segment| segment.size == 0);
+    if is_empty && start_offset > log.log_end_offset() {
+        log.truncate_fully_and_start_at(start_offset, None, now_ms()?)?;
+    }
+    let mut is_first = is_empty;
+    while let Some(run) = source.next_run(most)? {
+        let now_ms = now_ms()?;
+        let end = log.log_end_offset();
+        if is_first
+            && run.base_offset < end
+            && BatchHeader::as_it_stands(run.bytes).is_some_and(|h| h.last_offset() >= end)
+        {
+            // The batch that holds the first offset begins below it (`Partition.appendRecordsToFollowerOrFutureReplica`).
+            log.truncate_fully_and_start_at(run.base_offset, Some(start_offset), now_ms)?;
+        }
+        is_first = false;
+        let (batches, records) = counts(run.bytes);
+        let info = log.append_as_follower(run.bytes, i32::MAX, now_ms)?;
+        log.update_high_watermark(log.log_end_offset())?;
+        done.add(&info, batches, records);
+    }
+    Ok(())
+}
+
+/// Batches and records; messages of the old formats do not say how many they hold, and count as one.
+fn counts(mut bytes: &[u8]) -> (u64, u64) {
+    let (mut batches, mut records) = (0u64, 0u64);
+    while let Some(header) = BatchHeader::as_it_stands(bytes) {
+        let count = header.records_count.unwrap_or(1).unsigned_abs();
+        batches = batches.saturating_add(1);
+        records = records.saturating_add(u64::from(count));
+        bytes = bytes.get(header.size..).unwrap_or_default();
+    }
+    (batches, records)
+}

@@ -1,0 +1,142 @@
+//! Mending whole logs: reports as plain values.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+
+use super::errors::{internal, into_py, of_panic};
+use super::writer::{Clock, Settings, config_of};
+use crate::care::recover::report::{PartitionReport, RecoveryReport};
+use crate::care::recover::{self as recovering, OnLoss, RecoverOptions};
+use crate::error::Result;
+use crate::log::load::Note;
+
+/// Kind and text.
+type NoteTuple = (&'static str, String);
+/// Name, length before and after, whether it is the same.
+type FileTuple = (String, Option<u64>, Option<u64>, bool);
+/// Folder, topic, partition, recovered from, log start, log end, segments, bytes, bytes cut, notes, files.
+type PartitionTuple = (
+    String,
+    String,
+    i32,
+    i64,
+    i64,
+    i64,
+    usize,
+    u64,
+    u64,
+    Vec<NoteTuple>,
+    Vec<FileTuple>,
+);
+/// Path, output, dry run, clean, partitions, skipped folders.
+type ReportTuple = (
+    String,
+    Option<String>,
+    bool,
+    bool,
+    Vec<PartitionTuple>,
+    Vec<String>,
+);
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+const fn kind(note: &Note) -> &'static str {
+    match note {
+        Note::Recovered { .. } => "recovered",
+        Note::Dropped { .. } => "dropped",
+        Note::Deleted { .. } => "deleted",
+        Note::Split { .. } => "split",
+        Note::Swapped { .. } => "swapped",
+        Note::Hidden { .. } => "hidden",
+        Note::Unread { .. } => "unread",
+        Note::Salvaged { .. } => "salvaged",
+        Note::SetAside { .. } => "set aside",
+    }
+}
+
+fn partition(report: &PartitionReport) -> PartitionTuple {
+    let notes = report.notes.iter();
+    let files = report.files.iter();
+    (
+        text(&report.folder),
+        report.topic_partition.topic.clone(),
+        report.topic_partition.partition,
+        report.recovered_from,
+        report.log_start_offset,
+        report.log_end_offset,
+        report.segments,
+        report.size,
+        report.bytes_cut(),
+        notes.map(|note| (kind(note), note.to_string())).collect(),
+        files
+            .map(|file| (file.name.clone(), file.before, file.after, file.is_same))
+            .collect(),
+    )
+}
+
+fn report(report: &RecoveryReport) -> ReportTuple {
+    (
+        text(&report.path),
+        report.out.as_deref().map(text),
+        report.dry_run,
+        report.clean,
+        report.partitions.iter().map(partition).collect(),
+        report.skipped.iter().map(|path| text(path)).collect(),
+    )
+}
+
+/// Runs without the interpreter; a panic becomes an error.
+fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(done) => done.map_err(into_py),
+        Err(panic) => Err(internal(of_panic(panic.as_ref()))),
+    })
+}
+
+/// Recovers a log dir or a partition folder as a broker's start does.
+#[pyfunction]
+#[pyo3(signature = (
+    path, *, clean=None, recovery_point=None, log_start_offset=None, out=None, on_loss="refuse", dry_run=false,
+    settings=Vec::new(), clock=None
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn recover(
+    py: Python<'_>,
+    path: PathBuf,
+    clean: Option<bool>,
+    recovery_point: Option<i64>,
+    log_start_offset: Option<i64>,
+    out: Option<PathBuf>,
+    on_loss: &str,
+    dry_run: bool,
+    settings: Settings,
+    clock: Option<Py<PyAny>>,
+) -> PyResult<ReportTuple> {
+    let options = RecoverOptions {
+        clean,
+        recovery_point,
+        log_start_offset,
+        config: config_of(&settings).map_err(into_py)?,
+        on_loss: match on_loss {
+            "salvage" => OnLoss::Salvage,
+            "kafka" => OnLoss::AsKafka,
+            _ => OnLoss::Refuse,
+        },
+        dry_run,
+        out,
+        ..RecoverOptions::at(Clock(clock).now_ms()?)
+    };
+    run(py, || recovering::recover(&path, &options)).map(|done| report(&done))
+}

@@ -1,0 +1,396 @@
+//! Settings checked, and one partition written.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow_array::RecordBatch;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::capsule;
+use super::errors::{internal, into_py, of_panic, to_py};
+use super::reader::{RangeTuple, range_from};
+use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
+use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
+use crate::error::{Error, Result};
+use crate::format::uuid::Uuid;
+use crate::io::appender::SyncPolicy;
+use crate::log::config::LogConfig;
+use crate::log::storage::Identity;
+use crate::log::verbatim::WholeBatches;
+use crate::log::write::WriteOptions;
+use crate::log::writer::PartitionWriter;
+use crate::types::{TimestampMs, TopicPartition};
+
+pub(super) type Settings = Vec<(String, String)>;
+/// First and last offset, records, batches, bytes, segments begun, largest timestamp, duplicates.
+type AppendedTuple = (i64, i64, u64, u64, u64, u64, i64, u64);
+
+pub(super) fn config_of(settings: &[(String, String)]) -> Result<LogConfig> {
+    LogConfig::from_pairs(settings.iter().map(|(n, v)| (n.as_str(), v.as_str())))
+}
+
+/// Whether these settings are within Kafka's bounds.
+#[pyfunction]
+pub(super) fn check_config(settings: Settings) -> PyResult<()> {
+    config_of(&settings).map(drop).map_err(into_py)
+}
+
+/// The system's clock, or the caller's.
+pub(super) struct Clock(pub(super) Option<Py<PyAny>>);
+
+impl Clock {
+    pub(super) fn now_ms(&self) -> PyResult<TimestampMs> {
+        match &self.0 {
+            Some(clock) => Python::attach(|py| clock.call0(py)?.extract(py)),
+            None => Ok(SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| {
+                    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+                })),
+        }
+    }
+}
+
+/// What went wrong outside the interpreter: of ours, or raised by what we called.
+enum Failed {
+    Ours(Error),
+    Raised(PyErr),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+impl From<PyErr> for Failed {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl From<Failed> for PyErr {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Ours(error) => to_py(&error),
+            Failed::Raised(error) => error,
+        }
+    }
+}
+
+/// What a writer needs besides the log.
+struct Settled {
+    clock: Clock,
+    /// Bring everything to the disk before an append returns.
+    sync_appends: bool,
+    batch_size: usize,
+    leader_epoch: Option<i32>,
+}
+
+/// A partition open for writing, until it is closed.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct LogWriter {
+    path: PathBuf,
+    topic: String,
+    partition: i32,
+    topic_id: Option<String>,
+    settled: Settled,
+    state: Mutex<Option<PartitionWriter>>,
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the writer is closed")
+}
+
+impl LogWriter {
+    fn held(&self) -> MutexGuard<'_, Option<PartitionWriter>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a step without the interpreter; a panic becomes an error, and the writer takes nothing more.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        step: impl FnOnce(&mut PartitionWriter) -> std::result::Result<T, Failed> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| {
+            let mut held = self.held();
+            let writer = held.as_mut().ok_or_else(closed)?;
+            if !writer.is_held() {
+                return Err(PyValueError::new_err(
+                    "this writer belongs to the process that opened it",
+                ));
+            }
+            match catch_unwind(AssertUnwindSafe(|| step(writer))) {
+                Ok(done) => done.map_err(PyErr::from),
+                Err(panic) => {
+                    *held = None;
+                    Err(internal(of_panic(panic.as_ref())))
+                }
+            }
+        })
+    }
+
+    fn look<T>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&PartitionWriter) -> T + Send,
+    ) -> PyResult<T>
+    where
+        T: Send,
+    {
+        py.detach(|| self.held().as_ref().map(look))
+            .ok_or_else(closed)
+    }
+
+    fn epoch(&self, writer: &PartitionWriter) -> i32 {
+        let latest = || writer.log().epochs().latest().map(|entry| entry.epoch);
+        self.settled.leader_epoch.or_else(latest).unwrap_or(0)
+    }
+
+    /// What the sync policy asks for at the end of a call.
+    fn settle(&self, writer: &mut PartitionWriter) -> std::result::Result<(), Failed> {
+        if self.settled.sync_appends {
+            let now_ms = self.settled.clock.now_ms()?;
+            writer.log_mut().flush(false, now_ms)?;
+        }
+        Ok(())
+    }
+}
+
+const fn tuple_of(done: &Appended) -> AppendedTuple {
+    (
+        done.first_offset,
+        done.last_offset,
+        done.records,
+        done.batches,
+        done.bytes,
+        done.rolled,
+        done.max_timestamp,
+        done.duplicates,
+    )
+}
+
+/// An id as Kafka writes it.
+fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| {
+            PyValueError::new_err(format!(
+                "{option} is 22 characters of base64 for a UUID, not {text:?}"
+            ))
+        })
+    };
+    text.map(parse).transpose()
+}
+
+#[pymethods]
+impl LogWriter {
+    #[new]
+    #[pyo3(signature = (
+        log_dirs, topic, partition, settings, *, topic_id=None, cluster_id=None, node_id=None, directory_id=None,
+        leader_epoch=None, clock=None, sync="config", batch_bytes=DEFAULT_BATCH_SIZE
+    ))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "keyword arguments of a Python function"
+    )]
+    fn new(
+        py: Python<'_>,
+        log_dirs: Vec<PathBuf>,
+        topic: String,
+        partition: i32,
+        settings: Settings,
+        topic_id: Option<String>,
+        cluster_id: Option<String>,
+        node_id: Option<i32>,
+        directory_id: Option<String>,
+        leader_epoch: Option<i32>,
+        clock: Option<Py<PyAny>>,
+        sync: &str,
+        batch_bytes: usize,
+    ) -> PyResult<Self> {
+        let mut options = WriteOptions::new(config_of(&settings).map_err(into_py)?);
+        let sync_appends = match sync {
+            "config" => false,
+            "append" => true,
+            "never" => {
+                options.sync = SyncPolicy::Never;
+                false
+            }
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "sync must be 'config', 'never' or 'append', not '{other}'"
+                )));
+            }
+        };
+        let identity = Identity {
+            cluster_id,
+            node_id,
+            directory_id: id_of("directory_id", directory_id.as_deref())?,
+        };
+        let topic_id = id_of("topic_id", topic_id.as_deref())?;
+        let clock = Clock(clock);
+        let now_ms = clock.now_ms()?;
+        let named = TopicPartition::new(topic.as_str(), partition);
+        let opened = py.detach(|| {
+            PartitionWriter::open(&log_dirs, &identity, &named, topic_id, options, now_ms)
+        });
+        let writer = opened.map_err(into_py)?;
+        Ok(Self {
+            path: writer.folder().to_path_buf(),
+            topic_id: writer.topic_id().map(str::to_owned),
+            topic,
+            partition,
+            settled: Settled {
+                clock,
+                sync_appends,
+                batch_size: batch_bytes,
+                leader_epoch,
+            },
+            state: Mutex::new(Some(writer)),
+        })
+    }
+
+    #[getter]
+    fn path(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    #[getter]
+    const fn partition(&self) -> i32 {
+        self.partition
+    }
+
+    #[getter]
+    fn topic_id(&self) -> Option<&str> {
+        self.topic_id.as_deref()
+    }
+
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.held().is_none())
+    }
+
+    #[getter]
+    fn log_start_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.look(py, |writer| writer.log().log_start_offset())
+    }
+
+    #[getter]
+    fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.look(py, |writer| writer.log().log_end_offset())
+    }
+
+    #[getter]
+    fn recovery_point(&self, py: Python<'_>) -> PyResult<i64> {
+        self.look(py, |writer| writer.log().recovery_point())
+    }
+
+    #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        keep_offsets: bool,
+        ignore_extra: bool,
+    ) -> PyResult<AppendedTuple> {
+        let batches = capsule::batches_of(data)?;
+        self.run(py, |writer| {
+            let batch_size = self.settled.batch_size;
+            let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
+            let mut encoder = Encoder::new(options);
+            // A schema that does not serve is an error also where there are no rows.
+            encoder.rows(&RecordBatch::new_empty(batches.schema()))?;
+            let epoch = self.epoch(writer);
+            let mut done = Appended::default();
+            for batch in batches {
+                let batch = batch.map_err(|e| Failed::Raised(capsule::raised(e)))?;
+                let now_ms = self.settled.clock.now_ms()?;
+                append_rows(
+                    writer.log_mut(),
+                    &mut encoder,
+                    &batch,
+                    epoch,
+                    now_ms,
+                    &mut done,
+                )?;
+            }
+            self.settle(writer)?;
+            Ok(tuple_of(&done))
+        })
+    }
+
+    fn append_batches(&self, py: Python<'_>, source: RangeTuple) -> PyResult<AppendedTuple> {
+        let mut source = WholeBatches::new(range_from(source));
+        self.run(py, |writer| {
+            let mut raised = None;
+            let mut done = Appended::default();
+            let now_ms = || {
+                self.settled.clock.now_ms().map_err(|error| {
+                    raised = Some(error);
+                    Error::InvalidArgument("the clock failed".to_owned())
+                })
+            };
+            let appended = append_whole(writer.log_mut(), &mut source, now_ms, &mut done);
+            if let Some(error) = raised {
+                return Err(Failed::Raised(error));
+            }
+            appended?;
+            self.settle(writer)?;
+            Ok(tuple_of(&done))
+        })
+    }
+
+    fn roll(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |writer| {
+            let now_ms = self.settled.clock.now_ms()?;
+            writer.log_mut().roll(None, now_ms)?;
+            Ok(())
+        })
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, |writer| {
+            let now_ms = self.settled.clock.now_ms()?;
+            Ok(writer.flush(now_ms)?)
+        })
+    }
+
+    fn truncate(&self, py: Python<'_>, offset: i64) -> PyResult<bool> {
+        self.run(py, |writer| {
+            let now_ms = self.settled.clock.now_ms()?;
+            Ok(writer.log_mut().truncate_to(offset, now_ms)?)
+        })
+    }
+
+    fn truncate_fully(&self, py: Python<'_>, offset: i64) -> PyResult<()> {
+        self.run(py, |writer| {
+            let now_ms = self.settled.clock.now_ms()?;
+            let log = writer.log_mut();
+            Ok(log.truncate_fully_and_start_at(offset, None, now_ms)?)
+        })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let Some(writer) = self.held().take() else {
+                return Ok(());
+            };
+            let now_ms = self.settled.clock.now_ms()?;
+            writer.close(now_ms).map_err(into_py)
+        })
+    }
+}

@@ -1,0 +1,234 @@
+"""``kafkalog import``: what an export wrote, what others wrote, and other logs, into a log dir."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import corpus
+import kafkalog
+import naive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASE = corpus.GOLDEN / "clean-restarts"
+DATA = CASE / "data-1"
+SAME = ["key", "value", "timestamp", "headers"]
+
+
+def kafkalog_(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kafkalog", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def done(*words: str | Path) -> str:
+    ended = kafkalog_(*words)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr
+
+
+def fails(code: int, *words: str | Path) -> str:
+    ended = kafkalog_(*words)
+    assert ended.returncode == code, ended.stderr
+    assert ended.stderr.startswith("kafkalog: ")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "jsonl", "text"])
+def test_an_export_comes_back(tmp_path: Path, form: str) -> None:
+    text = ["--text"] if form == "text" else []
+    form = "jsonl" if form == "text" else form
+    done("export", DATA, tmp_path / "files", "--format", form, *text)
+    said = done("import", tmp_path / "files", tmp_path / "logs", *text)
+    before, after = kafkalog.read_table(DATA), kafkalog.read_table(tmp_path / "logs")
+    assert f"{before.num_rows} records" in said
+    columns = [*SAME, "topic", "partition"]
+    assert after.select(columns).equals(before.select(columns))
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_settings(tmp_path: Path, codec: str) -> None:
+    pq.write_table(pa.table({"value": ["some words"] * 1000}), tmp_path / "t-3.parquet")
+    config = ["--config", f"compression.type={codec}", "--config", "segment.bytes=1048576"]
+    done("import", tmp_path / "t-3.parquet", tmp_path / "logs", *config)
+    batches = kafkalog.scan_batches(tmp_path / "logs").read_all()
+    assert set(batches["compression"].to_pylist()) == {"none" if codec == "uncompressed" else codec}
+    assert set(batches["partition"].to_pylist()) == {3}
+
+
+@pytest.mark.parametrize("shape", ["file", "stream", "feather"])
+def test_arrow_files(tmp_path: Path, shape: str) -> None:
+    data = pa.table({"key": [b"a", None], "value": ["x", "y"], "timestamp": pa.array([1, 2], pa.timestamp("ms"))})
+    path = tmp_path / "t-0.arrow"
+    if shape == "feather":
+        path = tmp_path / "t-0.feather"
+        pyarrow.feather.write_feather(data, str(path))
+    else:
+        make = pa.ipc.new_file if shape == "file" else pa.ipc.new_stream
+        with pa.OSFile(str(path), "wb") as sink, make(sink, data.schema) as out:
+            out.write_table(data)
+    done("import", path, tmp_path / "logs")
+    assert [(row.timestamp, row.key, row.value) for row in naive.rows(tmp_path / "logs" / "t-0")] == [
+        (1, b"a", b"x"),
+        (2, None, b"y"),
+    ]
+
+
+def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"key": "k", "value": '{"a": 1}', "timestamp": 5, "headers": {"h": "x", "n": None}},
+        {"value": None, "key": "base64:/w==", "timestamp": "2024-01-02T03:04:05.678Z"},
+        {"value": "", "headers": [{"key": "h", "value": "1"}, {"key": "h"}]},
+    ]
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n")
+    done("import", path, tmp_path / "logs", "-t", "events", "-p", "2", "--text")
+    rows = naive.rows(tmp_path / "logs" / "events-2")
+    assert [(row.key, row.value, row.headers) for row in rows] == [
+        (b"k", b'{"a": 1}', (("h", b"x"), ("n", None))),
+        (b"\xff", None, ()),
+        (None, b"", (("h", b"1"), ("h", None))),
+    ]
+    assert [row.timestamp for row in rows[:2]] == [5, 1_704_164_645_678]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2"),
+        ("[]", "object"),
+        ('{"value": "%%"}', "base64"),
+        ('{"value": 5}', "value is text"),
+        ('{"timestamp": 5}', "neither key nor value"),
+        ('{"value": "eA==", "colour": "red"}', "colour"),
+        ('{"value": "eA==", "timestamp": "soon"}', "soon"),
+        ('{"value": "eA==", "timestamp": "2024-01-01"}', "time zone"),
+        ('{"value": "eA==", "headers": [1]}', "header"),
+        ('{"value": "eA==", "headers": {"h": "%"}}', "header 'h'"),
+    ],
+)
+def test_lines_that_are_wrong(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "t-0.jsonl"
+    path.write_text('{"value": "eA=="}\n' + line + "\n")
+    error = fails(1, "import", path, tmp_path / "logs")
+    assert "line 2" in error
+    assert said in error
+
+
+def test_logs_are_copied_whole(tmp_path: Path) -> None:
+    said = done("import", DATA, tmp_path / "logs")
+    assert "partition(s)" in said
+    assert kafkalog.read_table(tmp_path / "logs").equals(kafkalog.read_table(DATA))
+    done("import", DATA / "orders-0", tmp_path / "other", "-t", "renamed", "-p", "5")
+    assert kafkalog.read_table(tmp_path / "other", columns=SAME).equals(
+        kafkalog.read_table(DATA / "orders-0", columns=SAME)
+    )
+    assert [path.name for path in (tmp_path / "other").iterdir() if path.is_dir()] == ["renamed-5"]
+    done("import", DATA, tmp_path / "third", "-t", "orders")
+    assert {p.name.rpartition("-")[0] for p in (tmp_path / "third").iterdir() if p.is_dir()} == {"orders"}
+
+
+def test_several_files_go_behind_each_other(tmp_path: Path) -> None:
+    for name in "ba":
+        pq.write_table(pa.table({"value": [name * n for n in range(3)]}), tmp_path / f"{name}.parquet")
+    done("import", tmp_path / "b.parquet", tmp_path / "a.parquet", tmp_path / "logs", "-t", "t")
+    assert [row.value for row in naive.rows(tmp_path / "logs" / "t-0")] == [b"", b"b", b"bb", b"", b"a", b"aa"]
+
+
+def test_offsets_may_be_kept(tmp_path: Path) -> None:
+    done("export", DATA / "orders-0", tmp_path / "orders-0.parquet", "--columns", "offset,key,value")
+    done("import", tmp_path / "orders-0.parquet", tmp_path / "logs", "--keep-offsets")
+    columns = ["offset", "key", "value"]
+    assert kafkalog.read_table(tmp_path / "logs", columns=columns).equals(
+        kafkalog.read_table(DATA / "orders-0", columns=columns)
+    )
+
+
+def test_identity(tmp_path: Path) -> None:
+    (tmp_path / "t-0.jsonl").write_text('{"value": ""}\n')
+    topic_id = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
+    words = ["--topic-id", topic_id, "--cluster-id", "kafkalogTESTclusterAA", "--node-id", "1"]
+    done("import", tmp_path / "t-0.jsonl", tmp_path / "logs", *words)
+    meta = kafkalog.LogDir(tmp_path / "logs").meta
+    assert meta is not None
+    assert meta["cluster.id"] == "kafkalogTESTclusterAA"
+    assert kafkalog.PartitionLog(tmp_path / "logs" / "t-0").topic_id == topic_id
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["missing.parquet"], 3, "missing.parquet"),
+        (["data.txt"], 2, "no format"),
+        (["data.parquet"], 2, "names no topic"),
+        (["bad-0.parquet"], 1, "bad-0.parquet"),
+        (["bad-0.arrow"], 1, "bad-0.arrow"),
+        (["extra-0.parquet"], 2, "colour"),
+        (["empty"], 2, "neither files"),
+        (["extra-0.parquet", "--config", "segment.size=1"], 2, "segment.size"),
+        (["extra-0.parquet", "--config", "segment.ms=0"], 2, "segment_ms"),
+        (["extra-0.parquet", "--config", "x"], 2, "NAME=VALUE"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, words: list[str], code: int, said: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "data.txt").write_text("")
+    pq.write_table(pa.table({"value": ["x"]}), tmp_path / "data.parquet")
+    pq.write_table(pa.table({"value": ["x"], "colour": ["red"]}), tmp_path / "extra-0.parquet")
+    (tmp_path / "bad-0.parquet").write_bytes(b"nothing of the kind")
+    (tmp_path / "bad-0.arrow").write_bytes(b"nothing of the kind")
+    ended = subprocess.run(
+        [sys.executable, "-m", "kafkalog", "import", *words, "logs"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_extra_columns_may_be_left_out(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": ["x"], "colour": ["red"]}), tmp_path / "t-0.parquet")
+    done("import", tmp_path / "t-0.parquet", tmp_path / "logs", "--ignore-extra")
+    assert len(naive.rows(tmp_path / "logs" / "t-0")) == 1
+
+
+def test_nothing_is_imported_into_itself(tmp_path: Path) -> None:
+    done("import", DATA, tmp_path / "logs", "-t", "orders")
+    assert "to be written" in fails(2, "import", tmp_path / "logs", tmp_path / "logs")
+
+
+def test_a_bar_on_a_terminal_and_only_there(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": ["x" * 100] * 300_000}), tmp_path / "t-0.parquet")
+    words = [sys.executable, "-m", "kafkalog", "import", str(tmp_path / "t-0.parquet")]
+    parent, terminal = pty.openpty()
+    with subprocess.Popen([*words, str(tmp_path / "shown")], stderr=terminal) as process:
+        os.close(terminal)
+        said = b""
+        while True:
+            try:
+                some = os.read(parent, 65536)
+            except OSError:
+                break
+            if not some:
+                break
+            said += some
+    os.close(parent)
+    assert process.returncode == 0
+    assert b"MB/s" in said
+    assert "MB/s" not in done("import", tmp_path / "t-0.parquet", tmp_path / "quiet")
