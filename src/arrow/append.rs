@@ -83,7 +83,7 @@ pub fn encode_options(
     ignore_extra: bool,
 ) -> Result<EncodeOptions> {
     Ok(EncodeOptions {
-        rules: log.leader_rules()?,
+        rules: log.config().leader_rules()?,
         producer_codec: Codec::NONE,
         batch_size,
         max_message_bytes: usize::try_from(log.config().max_message_bytes).unwrap_or_default(),
