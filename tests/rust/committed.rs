@@ -19,7 +19,7 @@ use kafkalog::segment::filter::AbortedRange;
 use kafkalog::segment::reader::ReadOptions;
 
 use crate::common::Chance;
-use crate::lookups::{Case, Copy, EARLY, cases, lines};
+use crate::corpus::{Case, Copy, EARLY, cases, lines};
 
 /// Kafka's answer.
 struct Committed {

@@ -7,7 +7,8 @@
 //! | [`beside`] | one writer of an index, threads and processes that read beside it |
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
-//! | [`lookups`] | loading, lookups, indexes and checkpoints of a whole corpus against Kafka's answers |
+//! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
+//! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
 //! | [`pruning`] | bounds that leave records out, and what need not be read for it |
@@ -33,7 +34,9 @@ mod beside;
 mod checks;
 mod committed;
 mod common;
+mod corpus;
 mod corruption;
+mod index_files;
 mod layers;
 mod locks;
 mod log_cases;

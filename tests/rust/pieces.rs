@@ -15,7 +15,7 @@ use kafkalog::log::range::PartitionRange;
 use kafkalog::segment::reader::ReadOptions;
 
 use crate::common::{Chance, Head, batch, put_varint, root};
-use crate::lookups::cases;
+use crate::corpus::cases;
 
 /// Segment, batch position, offset, timestamp, key and value of each row; then what went wrong.
 type Told = (Vec<Row>, Option<String>);

@@ -15,7 +15,7 @@ use kafkalog::log::verbatim::WholeBatches;
 use kafkalog::types::TopicPartition;
 
 use crate::common::Chance;
-use crate::lookups::{Copy, EARLY, cases, lines};
+use crate::corpus::{Copy, EARLY, cases, lines};
 
 fn golden(path: &str) -> PathBuf {
     crate::common::root().join("tests/golden").join(path)

@@ -14,7 +14,7 @@ use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::{Metrics, ReadOptions};
 
 use crate::common::Chance;
-use crate::lookups::{Copy, EARLY, cases};
+use crate::corpus::{Copy, EARLY, cases};
 
 type Row = (i64, i64);
 
