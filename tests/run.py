@@ -181,6 +181,32 @@ def spark() -> None:
     pytest("tests/spark")
 
 
+# Beside the one that pip chooses above: the oldest for each of the two ways. pandas 3 is too new for both.
+OLDER_SPARKS = {"4.0.*": ("tests/spark",), "3.5.*": ("tests/spark",)}
+
+
+def spark_versions() -> None:
+    """The Spark tests on older Sparks, each in an environment of its own; what they lack is skipped by its version."""
+    if not is_slow():
+        print("KAFKALOG_SLOW is not set: only the newest Spark is tested")
+        return
+    wheel = newest("*.whl") if list(WHEELS.glob("*.whl")) else newest("*.tar.gz")
+    for version, tests in OLDER_SPARKS.items():
+        home = TARGET / f"spark-{version[:-2]}-venv"
+        python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
+        if not python.exists():
+            run(sys.executable, "-m", "venv", home)
+        pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(*pip, f"pyspark=={version}", "pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
+        run(*pip, "--force-reinstall", "--no-deps", wheel)
+        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+
+
+def is_slow() -> bool:
+    """Tell whether the slow profile is asked for, as the Rust tests do."""
+    return os.environ.get("KAFKALOG_SLOW", "0") != "0"
+
+
 def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is missing: the tests that ask Kafka's own classes are skipped")
@@ -218,6 +244,7 @@ STEPS: tuple[Callable[[], None], ...] = (
     python_release,
     corpus,
     spark,
+    spark_versions,
     interop,
     main_job,
 )

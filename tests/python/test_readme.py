@@ -51,7 +51,7 @@ def test_examples_run(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("code", examples(spark=True), ids=["spark"])
 def test_spark_examples_run(code: str) -> None:
     """In a process of its own: a session is made, and it ends with the process."""
-    check = "print(fast.count(), same.count(), fast.columns)\nspark.stop()\n"
+    check = "print(fast.count(), same.count(), fast.columns, number, stream.isStreaming)\nspark.stop()\n"
     done = subprocess.run(
         [sys.executable, "-c", code + check],
         cwd=ROOT,
@@ -62,7 +62,7 @@ def test_spark_examples_run(code: str) -> None:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[0] == "880 880 ['value', 'offset']"
+    assert done.stdout.split("\n")[0] == "880 880 ['value', 'offset'] 2373 True"
 
 
 def test_columns_are_those_of_the_table() -> None:

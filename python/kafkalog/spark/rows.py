@@ -5,6 +5,7 @@ A worker imports this after it was forked, so it stays light: no pyspark, pyarro
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from kafkalog.spark.split import Split
 
 __all__ = ["rows"]
+
+_log = logging.getLogger("kafkalog.spark")
 
 
 def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
@@ -65,7 +68,10 @@ def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch
         for batch in pa.RecordBatchReader.from_stream(stream):
             if batch.num_rows:
                 yield conform(batch, schema)
-        if lost := stream.metrics()["segments_lost"]:
+        metrics = stream.metrics()
+        # Spark 4.1 keeps what tasks log, where spark.sql.pyspark.worker.logging.enabled is on; it takes no numbers.
+        _log.info("read %s", metrics)
+        if lost := metrics["segments_lost"]:
             _report_lost(split, lost)
     except (OSError, pa.ArrowException) as error:
         # What crosses the C stream is text; the stream remembers the exception with path and position.
