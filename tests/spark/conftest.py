@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two slots on this machine; what a worker sends is held to the declared schema."""
-    pytest.importorskip("pyspark", minversion="4.0")
+    pytest.importorskip("pyspark", minversion="3.5")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

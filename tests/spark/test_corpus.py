@@ -12,6 +12,7 @@ import pytest
 
 import corpus
 import kafkalog.spark
+from spark.ways import needs_data_sources, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,11 +42,11 @@ def by_data_source(spark: SparkSession, paths: list[str]) -> DataFrame:
     return reader.schema(kafkalog.spark.schema(COLUMNS)).load(paths)
 
 
-@pytest.mark.parametrize("way", [by_map_in_arrow, by_data_source])
+@pytest.mark.parametrize("way", [by_map_in_arrow, pytest.param(by_data_source, marks=needs_data_sources)])
 @pytest.mark.parametrize("number", range(len(groups())))
 def test_every_record_of_every_partition(spark: SparkSession, way: Any, number: int) -> None:
     group = groups()[number]
-    table = way(spark, [str(each.folder) for each in group]).toArrow()
+    table = table_of(way(spark, [str(each.folder) for each in group]))
     assert table.column_names == list(COLUMNS)
     columns: dict[str, list[Any]] = {name: table.column(name).to_pylist() for name in COLUMNS if name != "timestamp"}
     micros = table.column("timestamp").cast("int64").to_pylist()

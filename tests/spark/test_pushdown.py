@@ -14,6 +14,7 @@ from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.rows import rows as decoded
 from kafkalog.spark.where import checked
+from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +93,7 @@ def test_a_filter_that_is_taken_is_not_applied_again(spark: SparkSession, pushin
     assert "(timestamp" not in text
 
 
+@needs_data_sources
 def test_reads_work_with_the_switch_off(spark: SparkSession, answers: dict[str, list[Any]]) -> None:
     assert spark.conf.get(CONF, "false") == "false"
     sql = " and ".join(QUERIES[:2])

@@ -9,7 +9,7 @@ import pytest
 
 import corpus
 import kafkalog.spark
-from spark.ways import both_ways, by_data_source
+from spark.ways import both_ways, by_data_source, needs_data_sources, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_the_default_schema_is_that_of_sparks_kafka_source(spark: SparkSession, 
 
 @both_ways
 def test_rows_and_their_order(spark: SparkSession, way: Way) -> None:
-    rows = way(spark, DATA, subscribe="orders", includeHeaders="true", splitBytes="20k").toArrow().to_pylist()
+    rows = table_of(way(spark, DATA, subscribe="orders", includeHeaders="true", splitBytes="20k")).to_pylist()
     wanted = expected("orders", 0)
     assert [row["offset"] for row in rows] == [row["offset"] for row in wanted]
     for name in ("key", "value", "topic", "partition", "timestampType", "headers"):
@@ -69,6 +69,7 @@ def test_columns_in_any_order(spark: SparkSession, way: Way) -> None:
     assert [tuple(row) for row in frame.collect()] == wanted
 
 
+@needs_data_sources
 def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
     rows = expected("orders", 0)
     reader = spark.read.format("kafkalog").option("subscribe", "orders")
@@ -88,6 +89,7 @@ def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
         ("value binary not null", "column value may hold nulls, so it cannot be declared not null"),
     ],
 )
+@needs_data_sources
 def test_a_schema_that_cannot_be_had(spark: SparkSession, schema: str, says: str) -> None:
     with pytest.raises(Exception, match="ValueError: ") as caught:
         spark.read.format("kafkalog").schema(schema).load(str(DATA)).collect()
@@ -266,7 +268,7 @@ def test_a_missing_path(spark: SparkSession, way: Way, tmp_path: Path) -> None:
 def test_nothing_to_read(spark: SparkSession, way: Way) -> None:
     frame = way(spark, DATA.parent / "data-0" / "events-2")
     assert frame.count() == 0
-    assert frame.toArrow().num_rows == 0
+    assert table_of(frame).num_rows == 0
 
 
 @both_ways
@@ -279,7 +281,7 @@ def test_a_limit_ends_early(spark: SparkSession, way: Way) -> None:
 def test_null_and_empty_keys_values_and_headers(spark: SparkSession, way: Way) -> None:
     log_dir = corpus.GOLDEN / "codecs" / "data-0"
     wanted = expected("codec-none", 2, log_dir)
-    rows = way(spark, log_dir, assign='{"codec-none": [2]}', includeHeaders="true").toArrow().to_pylist()
+    rows = table_of(way(spark, log_dir, assign='{"codec-none": [2]}', includeHeaders="true")).to_pylist()
     assert {row["key"] for row in wanted} >= {None, b""}
     assert {row["value"] for row in wanted} >= {None, b""}
     for name in ("key", "value", "headers"):
@@ -298,6 +300,7 @@ def test_a_record_without_timestamp(spark: SparkSession, way: Way) -> None:
     assert found == {(-1, -1, "1969")}
 
 
+@needs_data_sources
 def test_a_temporary_view(spark: SparkSession) -> None:
     spark.sql(
         f"create or replace temporary view orders (value binary, offset bigint) "
@@ -326,6 +329,7 @@ def test_small_segments_share_a_task(spark: SparkSession, way: Way) -> None:
     assert way(spark, DATA, splitBytes="1").rdd.getNumPartitions() > 10
 
 
+@needs_data_sources
 def test_registering_by_hand(spark: SparkSession) -> None:
     kafkalog.spark.register(spark)
     assert by_data_source(spark, DATA, subscribe="orders").count() == len(expected("orders", 0))

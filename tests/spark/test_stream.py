@@ -11,6 +11,7 @@ import pytest
 
 import corpus
 from spark.growing import Growing
+from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+pytestmark = needs_data_sources
 AVAILABLE_NOW = {"availableNow": True}
 
 
