@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
-use crate::log::load::{self, LoadRequest, Note};
+use crate::log::load::{self, LoadRequest, Note, Plan};
 use crate::log::storage::{Identity, LogDirs, PartitionDir, Progress};
 use crate::log::write::{WritableLog, WriteOptions};
 use crate::types::{TimestampMs, TopicPartition};
@@ -42,11 +42,17 @@ impl PartitionWriter {
             now_ms,
             producer_id_expiration_ms: options.producer_id_expiration_ms,
         };
-        let plan = load::plan(dir.folder(), &options.config, request)?;
-        if let Err(error) = plan.outcome {
-            dir.release()?;
-            return Err(error);
-        }
+        let plan = match load::plan(dir.folder(), &options.config, request) {
+            Ok(Plan {
+                outcome: Err(error),
+                ..
+            })
+            | Err(error) => {
+                dir.release()?;
+                return Err(error);
+            }
+            Ok(plan) => plan,
+        };
         let notes = plan.notes.clone();
         let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
@@ -100,8 +106,13 @@ impl PartitionWriter {
     /// Closes cleanly. A log that failed is left for recovery.
     ///
     /// # Errors
-    /// `Io`; `Refused` for a log that had failed.
+    /// `Io`; `Refused` for a log that had failed; `InvalidArgument` in a forked child, where the files are the parent's.
     pub fn close(self, now_ms: TimestampMs) -> Result<()> {
+        if !self.is_held() {
+            return Err(Error::InvalidArgument(
+                "this writer belongs to the process that opened it".to_owned(),
+            ));
+        }
         let mut progress = self.progress();
         progress.recovery_point = self.log.close(now_ms)?;
         self.dir.close(&progress)
