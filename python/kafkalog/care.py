@@ -5,18 +5,33 @@ Sits on ``_core``; reports come back as plain values and become frozen dataclass
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.config import LogConfig, pairs
+from kafkalog.log import PartitionLog
+from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.typing import StrPath
 
-__all__ = ["FileChange", "PartitionRecovery", "RecoveryNote", "RecoveryReport", "recover"]
+__all__ = [
+    "FileChange",
+    "PartitionRecovery",
+    "RecoveryNote",
+    "RecoveryReport",
+    "TruncateReport",
+    "recover",
+    "truncate",
+]
+
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 @dataclass(frozen=True)
@@ -234,3 +249,109 @@ def recover(
         ),
         tuple(skipped),
     )
+
+
+@dataclass(frozen=True)
+class TruncateReport:
+    """What a truncation cut, or would cut.
+
+    Attributes
+    ----------
+    path : str
+        The source.
+    out : str or None
+        The partition's folder that was written; None for a dry run.
+    dry_run : bool
+        Nothing was written.
+    log_start_offset, log_end_offset : int
+        The first offset that is served, and the next to be written, afterwards.
+    log_end_before : int
+        The next offset that would have been written in the source.
+    segments, size : int
+        Segments there are afterwards, and the bytes of their ``.log`` files.
+    bytes_cut : int
+        Bytes of ``.log`` files that are left out.
+    """
+
+    path: str
+    out: str | None
+    dry_run: bool
+    log_start_offset: int
+    log_end_offset: int
+    log_end_before: int
+    segments: int
+    size: int
+    bytes_cut: int
+
+
+def truncate(
+    source: StrPath,
+    out: StrPath,
+    *,
+    offset: int,
+    dry_run: bool = False,
+    config: LogConfig | None = None,
+) -> TruncateReport:
+    """Write a partition without its end into a new log dir that a broker can mount, as Kafka's truncation does.
+
+    A batch that holds the offset goes whole; the log's end is the offset all the same. The source is not touched.
+
+    Parameters
+    ----------
+    source : path
+        A partition's folder.
+    out : path
+        A new log dir; the partition's folder is made in it.
+    offset : int
+        The first offset to go.
+    dry_run : bool
+        Only report.
+    config : LogConfig, optional
+        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+
+    Returns
+    -------
+    TruncateReport
+        Where the log ends, and what was cut.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        When the offset lies below the log start.
+    FileExistsError
+        When there is something at ``out``.
+    CorruptRecordError
+        When the source is damaged in a way in which Kafka would not load it.
+    """
+    offset = _arguments.integer("offset", offset, 0)
+    log = PartitionLog(source)
+    sizes = {segment.base_offset: segment.size for segment in log.segments}
+    before, end = sum(sizes.values()), log.log_end_offset
+    target = Path(_arguments.path(out))
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    if offset >= end:
+        last, position = max(sizes), sizes[max(sizes)]
+    else:
+        found = log.lookup(offset)
+        last, position = (found.segment_base_offset, found.position) if found else (max(sizes), sizes[max(sizes)])
+    if dry_run:
+        kept = {base: size for base, size in sizes.items() if base < last}
+        size = sum(kept.values()) + position
+        # As Kafka leaves it: the segment that is cut stays, be it empty, if it begins at or below the offset.
+        segments = len(kept) + (last <= offset or not kept)
+        return TruncateReport(
+            log.path, None, True, log.log_start_offset, min(offset, end), end, segments, size, before - size
+        )
+    folder = target / os.path.basename(log.path)
+    recover(source, out=folder, config=config)
+    # What recovery writes is complete.
+    (target / _CLEAN_SHUTDOWN).touch()
+    with LogWriter(target, log.topic, log.partition, config=config) as writer:
+        if log.log_start_offset > writer.log_start_offset:
+            writer.delete_records(log.log_start_offset)
+        writer.truncate(offset)
+        start, now = writer.log_start_offset, writer.log_end_offset
+    written = PartitionLog(folder).segments
+    size = sum(segment.size for segment in written)
+    return TruncateReport(log.path, str(folder), False, start, now, end, len(written), size, before - size)

@@ -414,6 +414,26 @@ class LogWriter:
         """
         self._writer.truncate_fully(_arguments.integer("offset", offset, 0))
 
+    def delete_records(self, before: int) -> bool:
+        """Move the log start up, as Kafka's DeleteRecords does: what lies below is not served any more.
+
+        Parameters
+        ----------
+        before : int
+            The first offset to be served. Segments below it stay until retention takes them.
+
+        Returns
+        -------
+        bool
+            False when the log starts there or above already.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            When it lies beyond the end of the log.
+        """
+        return self._writer.delete_records(_arguments.integer("before", before, 0))
+
     def close(self) -> None:
         """Bring everything to the disk, leave what a clean shutdown leaves, and let go of the lock.
 

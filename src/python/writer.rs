@@ -103,7 +103,8 @@ pub(super) struct LogWriter {
     partition: i32,
     topic_id: Option<String>,
     settled: Settled,
-    state: Mutex<Option<PartitionWriter>>,
+    /// Boxed: Python's allocator knows nothing of the alignment that something in it asks for.
+    state: Mutex<Option<Box<PartitionWriter>>>,
 }
 
 fn closed() -> PyErr {
@@ -111,7 +112,7 @@ fn closed() -> PyErr {
 }
 
 impl LogWriter {
-    fn held(&self) -> MutexGuard<'_, Option<PartitionWriter>> {
+    fn held(&self) -> MutexGuard<'_, Option<Box<PartitionWriter>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,7 +148,7 @@ impl LogWriter {
     where
         T: Send,
     {
-        py.detach(|| self.held().as_ref().map(look))
+        py.detach(|| self.held().as_deref().map(look))
             .ok_or_else(closed)
     }
 
@@ -255,7 +256,7 @@ impl LogWriter {
                 batch_size: batch_bytes,
                 leader_epoch,
             },
-            state: Mutex::new(Some(writer)),
+            state: Mutex::new(Some(Box::new(writer))),
         })
     }
 
@@ -381,6 +382,12 @@ impl LogWriter {
             let now_ms = self.settled.clock.now_ms()?;
             let log = writer.log_mut();
             Ok(log.truncate_fully_and_start_at(offset, None, now_ms)?)
+        })
+    }
+
+    fn delete_records(&self, py: Python<'_>, before: i64) -> PyResult<bool> {
+        self.run(py, |writer| {
+            Ok(writer.log_mut().increment_log_start(before)?)
         })
     }
 

@@ -85,3 +85,9 @@ def json_line(fields: dict[str, Any]) -> None:
     import json
 
     print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")))
+
+
+def camel(name: str) -> str:
+    """Spell a name as columns are spelled."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -83,10 +83,5 @@ def _camel(value: Any) -> Any:
     if isinstance(value, list):
         return [_camel(each) for each in value]
     if isinstance(value, dict):
-        return {_camel_word(str(name)): _camel(each) for name, each in value.items()}
+        return {_common.camel(str(name)): _camel(each) for name, each in value.items()}
     return value
-
-
-def _camel_word(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,86 @@
+"""``kafkalog recover``: a log dir or a partition mended after a crash."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import care
+from kafkalog.cli import _common
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_EPILOG = """\
+What a broker's own start-up does: interrupted swaps are completed, indexes made anew, a torn tail is cut at the last
+whole batch. Where Kafka would refuse the log, or throw healthy batches away, nothing is changed and the exit code is 1;
+--salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to begin.
+
+examples:
+  kafkalog recover /data/kafka-logs --dry-run
+  kafkalog recover /data/kafka-logs/orders-0
+  kafkalog recover /data/kafka-logs/orders-0 --salvage --out /mended/orders-0"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _common.add_path(parser)
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
+    parser.add_argument("--salvage", action="store_true", help="keep every batch that is whole and in order")
+    state = parser.add_mutually_exclusive_group()
+    state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
+    state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
+    parser.add_argument("--recovery-point", metavar="OFFSET", type=int, help="what lies below is not checked")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Recover, and say what was done."""
+    report = care.recover(
+        arguments.path,
+        clean=arguments.clean,
+        recovery_point=arguments.recovery_point,
+        out=arguments.out,
+        salvage=arguments.salvage,
+        dry_run=arguments.dry_run,
+    )
+    for partition in report.partitions:
+        if arguments.json:
+            _common.json_line(_fields(partition))
+            continue
+        for line in _lines(partition):
+            print(line)
+    return 0
+
+
+def _lines(partition: care.PartitionRecovery) -> Iterator[str]:
+    changed = sum(not file.is_same for file in partition.files)
+    yield (
+        f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
+        f"{partition.segments} segment(s), {partition.bytes_cut} bytes cut, {changed} file(s) changed"
+    )
+    for note in partition.notes:
+        yield f"  {note}"
+
+
+def _fields(partition: care.PartitionRecovery) -> dict[str, Any]:
+    return {
+        "path": partition.path,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "recoveredFrom": partition.recovered_from,
+        "logStartOffset": partition.log_start_offset,
+        "logEndOffset": partition.log_end_offset,
+        "segments": partition.segments,
+        "size": partition.size,
+        "bytesCut": partition.bytes_cut,
+        "notes": [{"kind": note.kind, "text": note.text} for note in partition.notes],
+        "files": [
+            {"name": file.name, "before": file.before, "after": file.after}
+            for file in partition.files
+            if not file.is_same
+        ],
+    }

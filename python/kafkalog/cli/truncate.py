@@ -1,0 +1,40 @@
+"""``kafkalog truncate``: a partition without its end, in a new log dir."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from kafkalog import care
+from kafkalog.cli import _common
+
+_EPILOG = """\
+OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole.
+
+examples:
+  kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711 --dry-run
+  kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("path", metavar="PATH", help="a partition's folder")
+    parser.add_argument("out", metavar="OUT", help="a new log dir")
+    parser.add_argument("--offset", type=int, required=True, help="the first offset to go")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be cut")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Truncate, and say what was cut."""
+    report = care.truncate(arguments.path, arguments.out, offset=arguments.offset, dry_run=arguments.dry_run)
+    if arguments.json:
+        _common.json_line({_common.camel(name): value for name, value in dataclasses.asdict(report).items()})
+        return 0
+    print(
+        f"{report.out or report.path}: offsets {report.log_start_offset} to {report.log_end_offset} "
+        f"(before: {report.log_end_before}), {report.segments} segment(s), {report.bytes_cut} bytes cut"
+    )
+    return 0

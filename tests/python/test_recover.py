@@ -1,0 +1,273 @@
+"""``recover`` and ``truncate``: Kafka's own outcome on the golden cases, and what a user sees of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+import naive
+from kafkalog import KafkaLogError, LogConfig, LogWriter, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CASES = corpus.GOLDEN / "log" / "recover"
+NAMES = sorted(path.name for path in CASES.iterdir() if path.name != "_base")
+NOW = 1_700_000_000_000
+ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+
+
+def states(case: Path, to: Path) -> dict[str, Any]:
+    """Lay out what was there before, and give the case's settings."""
+    config: dict[str, Any] = json.loads((case / "config.json").read_text())
+    to.mkdir(parents=True)
+    if "base" in config:
+        shutil.copytree(case.parent / "_base" / config["base"], to, dirs_exist_ok=True)
+    for name in config.get("removed", []):
+        (to / name).unlink()
+    if (case / "before").exists():
+        shutil.copytree(case / "before", to, dirs_exist_ok=True)
+    (to / "orders-0").mkdir(exist_ok=True)
+    return config
+
+
+def digests(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", ["in place", "out"])
+def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
+    """The files that Kafka's loader and close leave; where it refuses, so do we, and nothing is changed."""
+    case, root = CASES / name, tmp_path / "logs"
+    config = states(case, root)
+    lines = [json.loads(line) for line in (case / "result.jsonl").read_text().splitlines()]
+    before = digests(root)
+    options: dict[str, Any] = {
+        "clean": config["clean"],
+        "recovery_point": config["recovery_point"],
+        "log_start_offset": config["log_start_offset"],
+        "config": LogConfig.from_kafka(config.get("log", {})),
+        "clock": lambda: config.get("now_ms", NOW),
+    }
+    target = root if place == "in place" else tmp_path / "out"
+    dry = None
+    try:
+        dry = kafkalog.recover(root / "orders-0", dry_run=True, **options)
+        assert digests(root) == before
+        if place == "out":
+            options["out"] = target / "orders-0"
+        done = kafkalog.recover(root / "orders-0", **options)
+    except KafkaLogError as refused:
+        assert dry is None, "a dry run says so too"
+        assert digests(root) == before
+        assert "\n" not in str(refused)
+        # Kafka's own refusal, or batches it would throw away that are whole; those the corpus names.
+        failed = any(line["event"] == "failed" for line in lines)
+        assert failed or any(word in str(refused) for word in ("salvage", "Kafka"))
+        return
+    if place == "out":
+        assert digests(root) == before
+    loaded = next(line for line in lines if line["event"] == "loaded")
+    (partition,) = done.partitions
+    assert (partition.log_start_offset, partition.log_end_offset) == (
+        loaded["log_start_offset"],
+        loaded["log_end_offset"],
+    )
+    expected = {
+        line["name"]: line["after_sha256"]
+        for line in lines
+        if line["event"] == "file" and line["change"] != "deleted" and line["name"].startswith("orders-0/")
+    }
+    assert {k: v for k, v in digests(target).items() if k.startswith("orders-0/")} == expected
+    assert dry is not None
+    assert dry.partitions[0].files == partition.files
+
+
+def crashed(log_dir: Path) -> Path:
+    """A log whose writer was killed, with half a batch at its end."""
+    script = (
+        "import os, sys, kafkalog\n"
+        "w = kafkalog.LogWriter(sys.argv[1], 'orders', config=kafkalog.LogConfig(segment_bytes=2000), batch_bytes=200)\n"
+        "w.append([kafkalog.Record(b'v%d' % n * 10) for n in range(100)])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(log_dir)], check=False, timeout=60)
+    assert done.returncode == -9
+    folder = log_dir / "orders-0"
+    active = max(folder.glob("*.log"))
+    with active.open("ab") as file:
+        file.write(active.read_bytes()[:70])
+    return folder
+
+
+@pytest.mark.parametrize("of", ["partition", "log dir"])
+def test_after_a_kill(tmp_path: Path, of: str) -> None:
+    folder = crashed(tmp_path / "logs")
+    path = folder if of == "partition" else folder.parent
+    before = digests(tmp_path)
+    dry = kafkalog.recover(path, dry_run=True)
+    assert digests(tmp_path) == before
+    assert dry.bytes_cut == 70
+    assert not dry.is_unchanged
+    done = kafkalog.recover(path)
+    assert done.partitions == dry.partitions
+    assert pickle.loads(pickle.dumps(done)) == done  # noqa: S301 - our own
+    assert [row.value for row in naive.rows(folder)] == [b"v%d" % n * 10 for n in range(100)]
+    assert naive.check_indexes(folder) > 0
+    assert kafkalog.recover(path, clean=True).is_unchanged
+    with LogWriter(tmp_path / "logs", "orders") as log:
+        assert log.append([Record(b"on")]).first_offset == 100
+
+
+def test_the_writer_recovers_by_itself(tmp_path: Path) -> None:
+    folder = crashed(tmp_path / "logs")
+    with LogWriter(tmp_path / "logs", "orders") as log:
+        assert log.log_end_offset == 100
+    assert len(naive.rows(folder)) == 100
+    assert naive.check_indexes(folder) > 0
+
+
+def test_into_a_new_directory(tmp_path: Path) -> None:
+    folder = crashed(tmp_path / "logs")
+    before = digests(tmp_path / "logs")
+    report = kafkalog.recover(folder.parent, out=tmp_path / "mended")
+    assert report.out == str(tmp_path / "mended")
+    assert digests(tmp_path / "logs") == before
+    assert len(naive.rows(tmp_path / "mended" / "orders-0")) == 100
+    with pytest.raises(ValueError, match="new or empty"):
+        kafkalog.recover(folder.parent, out=tmp_path / "mended")
+    with pytest.raises(ValueError, match="inside"):
+        kafkalog.recover(folder.parent, out=folder.parent / "in")
+
+
+def test_arguments(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        kafkalog.recover(tmp_path / "none")
+    with pytest.raises(ValueError, match="recovery_point"):
+        kafkalog.recover(tmp_path, recovery_point=-1)
+    with pytest.raises(TypeError, match="clock"):
+        kafkalog.recover(tmp_path, clock=5)  # type: ignore[arg-type]
+
+
+def test_a_log_dir_that_is_open_is_left_alone(tmp_path: Path) -> None:
+    holder = (
+        "import sys, kafkalog\n"
+        "with kafkalog.LogWriter(sys.argv[1], 'orders'):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", holder, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        process.stdout.readline()
+        for path in (tmp_path, tmp_path / "orders-0"):
+            with pytest.raises(kafkalog.LogLockedError):
+                kafkalog.recover(path)
+            kafkalog.recover(path, dry_run=True)
+        process.stdin.close()
+
+
+# Truncating
+
+
+@pytest.mark.parametrize("offset", [0, 1, 219, 220, 500, 879, 880, 2000])
+def test_truncate(tmp_path: Path, offset: int) -> None:
+    before = digests(ORDERS)
+    dry = kafkalog.truncate(ORDERS, tmp_path / "out", offset=offset, dry_run=True)
+    assert not (tmp_path / "out").exists()
+    done = kafkalog.truncate(ORDERS, tmp_path / "out", offset=offset)
+    assert digests(ORDERS) == before
+    assert done.log_end_offset == min(offset, 880)
+    assert done.out == str(tmp_path / "out" / "orders-0")
+    same = ("log_start_offset", "log_end_offset", "log_end_before", "segments", "size", "bytes_cut")
+    assert [getattr(dry, name) for name in same] == [getattr(done, name) for name in same]
+    kept = kafkalog.read_table(tmp_path / "out")
+    theirs = kafkalog.read_table(ORDERS, ending_offsets=offset) if offset else kept
+    # A batch that holds the offset goes whole.
+    assert kept.equals(theirs.slice(0, kept.num_rows))
+    assert theirs.num_rows - kept.num_rows < 60
+    assert kafkalog.PartitionLog(tmp_path / "out" / "orders-0").log_end_offset <= min(offset, 880)
+    with LogWriter(tmp_path / "out", "orders") as log:
+        log.append([Record(b"on")])
+
+
+def test_truncate_refuses(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").touch()
+    with pytest.raises(FileExistsError):
+        kafkalog.truncate(ORDERS, tmp_path / "there", offset=5)
+    with pytest.raises(ValueError, match="offset"):
+        kafkalog.truncate(ORDERS, tmp_path / "new", offset=-1)
+    with pytest.raises(FileNotFoundError):
+        kafkalog.truncate(tmp_path / "none", tmp_path / "new", offset=5)
+
+
+# The command line
+
+
+def kafkalog_(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kafkalog", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_recover_on_the_command_line(tmp_path: Path) -> None:
+    folder = crashed(tmp_path / "logs")
+    dry = kafkalog_("recover", folder, "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, "")
+    assert "orders-0: offsets 0 to 100" in dry.stdout
+    assert "70 bytes cut" in dry.stdout
+    fields = json.loads(kafkalog_("recover", folder, "-n", "-J").stdout)
+    assert (fields["logEndOffset"], fields["bytesCut"]) == (100, 70)
+    assert any(note["kind"] == "recovered" for note in fields["notes"])
+    assert kafkalog_("recover", folder).stdout == dry.stdout
+    assert len(naive.rows(folder)) == 100
+    assert kafkalog_("recover", tmp_path / "none").returncode == 3
+    assert kafkalog_("recover", folder, "--clean", "--unclean").returncode == 2
+
+
+def test_truncate_on_the_command_line(tmp_path: Path) -> None:
+    done = kafkalog_("truncate", ORDERS, tmp_path / "out", "--offset", "100")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "to 100 (before: 880)" in done.stdout
+    fields = json.loads(kafkalog_("truncate", ORDERS, tmp_path / "x", "--offset", "5", "-n", "-J").stdout)
+    assert (fields["logEndOffset"], fields["dryRun"]) == (5, True)
+    again = kafkalog_("truncate", ORDERS, tmp_path / "out", "--offset", "100")
+    assert again.returncode == 3
+    assert again.stderr.count("\n") == 1
+
+
+def damaged(name: str) -> Callable[[Path], Path]:
+    def make(root: Path) -> Path:
+        states(CASES / name, root)
+        return root / "orders-0"
+
+    return make
+
+
+def test_a_refusal_is_an_exit_code_and_salvage_a_way_out(tmp_path: Path) -> None:
+    folder = damaged("name-not-a-number")(tmp_path / "logs")
+    before = digests(tmp_path)
+    done = kafkalog_("recover", folder, "--unclean")
+    assert done.returncode == 1
+    assert done.stderr.startswith("kafkalog: ")
+    assert done.stderr.count("\n") == 1
+    assert digests(tmp_path) == before
+    saved = kafkalog_("recover", folder, "--unclean", "--salvage", "--out", tmp_path / "saved" / "orders-0")
+    assert saved.returncode == 0, saved.stderr
+    assert len(naive.batches(tmp_path / "saved" / "orders-0")) > 0
