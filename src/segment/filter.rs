@@ -61,10 +61,14 @@ impl TimestampBounds {
     }
 
     /// Whether the header proves that no record of the batch is wanted.
+    #[inline]
     #[must_use]
     pub fn exclude(&self, header: &BatchHeader) -> bool {
-        let is_wrapper = header.is_legacy() && header.attributes.codec_id() != 0;
-        if is_wrapper || self.are_open() {
+        !self.are_open() && self.are_missed(header)
+    }
+
+    fn are_missed(&self, header: &BatchHeader) -> bool {
+        if header.is_legacy() && header.attributes.codec_id() != 0 {
             return false;
         }
         let latest = header.max_timestamp;

@@ -192,6 +192,43 @@ def test_offsets() -> None:
     assert "no topic-partition" in fails(1, "offsets", DATA, "--partitions", "9")
 
 
+OPEN = next(p for p in corpus.partitions() if p.folder.name == "txn-open-0")
+COMMITTED = ("--isolation-level", "read_committed")
+
+
+def committed() -> tuple[int, list[int]]:
+    """Give the last stable offset and the offsets of what Kafka's consumer gets."""
+    head, *lines = OPEN.lines("committed")
+    return head["last_stable_offset"], [line["offset"] for line in lines if line["type"] == "record"]
+
+
+def test_offsets_under_read_committed_end_at_the_last_stable_offset() -> None:
+    stable, _ = committed()
+    log = kafkalog.PartitionLog(OPEN.folder)
+    assert stable < log.log_end_offset
+    assert out("offsets", OPEN.folder, *COMMITTED) == f"txn-open:0:{stable}\n"
+    assert out("offsets", OPEN.folder) == f"txn-open:0:{log.log_end_offset}\n"
+    assert out("offsets", OPEN.folder, *COMMITTED, "--time", "earliest") == "txn-open:0:0\n"
+    # What a broker finds at or behind the last stable offset it does not tell.
+    found = log.offset_of_max_timestamp()
+    assert found is not None
+    assert found.offset >= stable
+    for when in ("max-timestamp", str(found.timestamp)):
+        assert out("offsets", OPEN.folder, "--time", when) == f"txn-open:0:{found.offset}\n"
+        assert out("offsets", OPEN.folder, *COMMITTED, "--time", when) == ""
+
+
+def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
+    stable, offsets = committed()
+    words = ("cat", OPEN.folder, *COMMITTED, "-f", r"%o\n")
+    assert [int(word) for word in out(*words).split()] == offsets
+    assert [int(word) for word in out(*words, "-o", "-20").split()] == [o for o in offsets if o >= stable - 20]
+    target = tmp_path / "rows.parquet"
+    assert kafkalog_("export", OPEN.folder, target, *COMMITTED).returncode == 0
+    assert pq.read_table(target)["offset"].to_pylist() == offsets
+    assert "invalid choice" in kafkalog_("cat", OPEN.folder, "--isolation-level", "serializable").stderr.decode()
+
+
 def test_offsets_of_max_timestamp_as_kafka_answers() -> None:
     with gzip.open(CASE / "expected" / "orders-0" / "lookup-time.jsonl.gz", "rt") as lines:
         special = next(line for line in map(json.loads, lines) if line.get("special") == "max_timestamp")

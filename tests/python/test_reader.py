@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 import pandas as pd  # type: ignore[import-untyped]
@@ -192,6 +193,61 @@ def test_metrics() -> None:
     assert reader.metrics["batches"] == 38
     size = sum(file.stat().st_size for file in (DATA / "orders-0").glob("*.log"))
     assert reader.metrics["bytes"] == size
+
+
+@LAYOUTS
+@pytest.mark.parametrize(
+    "name", ["ts-out-of-order-0", "ts-append-0", "txn-open-0", "codec-mixed-0", "grown-one-segment-0"]
+)
+def test_bounds_leave_out_what_a_filter_of_everything_leaves_out(name: str, layout: Layout) -> None:
+    """Every column, times out of order, every codec, old formats, transactions."""
+    log = kafkalog.PartitionLog(next(p for p in corpus.partitions() if p.folder.name == name).folder)
+    everything = log.scan(columns=list(corpus.RECORD_COLUMNS), isolation_level="read_committed").read_all()
+    times: list[Any] = everything["timestamp"].cast(pa.int64()).to_pylist()
+    offsets: list[Any] = everything["offset"].to_pylist()
+    low, high = sorted(times)[len(times) // 3], sorted(times)[2 * len(times) // 3]
+    kept = [low <= time <= high and offset >= offsets[20] for time, offset in zip(times, offsets, strict=True)]
+    expected = everything.filter(pa.array(kept))
+    for threads in (1, 3):
+        reader = log.scan(
+            columns=list(corpus.RECORD_COLUMNS),
+            isolation_level="read_committed",
+            min_timestamp=low,
+            max_timestamp=datetime.fromtimestamp(high / 1000, timezone.utc) + timedelta(microseconds=900),
+            min_offset=offsets[20],
+            layout=layout,
+            threads=threads,
+            batch_rows=64,
+        )
+        table = reader.read_all()
+        assert 0 < table.num_rows == expected.num_rows < everything.num_rows
+        assert table.cast(everything.schema).equals(expected)
+        assert reader.metrics["records"] == table.num_rows
+        assert reader.metrics["skipped"] + reader.metrics["skipped_records"] > 0
+
+
+def test_bounds_that_nothing_is_within_are_no_error() -> None:
+    for bounds in ({"min_offset": 10**9}, {"max_offset": -5}, {"min_timestamp": 1 << 62}, {"max_timestamp": 0}):
+        assert scan(topics="orders", **bounds).read_all().num_rows == 0
+
+
+def test_batches_of_aborted_transactions_are_passed_over_unread() -> None:
+    folder = next(p for p in corpus.partitions() if p.folder.name == "txn-aborts-0")
+    log = kafkalog.PartitionLog(folder.folder)
+    both = {}
+    levels: tuple[Literal["read_uncommitted", "read_committed"], ...] = ("read_uncommitted", "read_committed")
+    for level in levels:
+        reader = log.scan(isolation_level=level)
+        rows = reader.read_all().num_rows
+        metrics = reader.metrics
+        both[level] = metrics
+        assert metrics["records"] == rows
+    all_of_it, committed = both["read_uncommitted"], both["read_committed"]
+    assert committed["batches"] + committed["skipped"] == all_of_it["batches"] + all_of_it["skipped"]
+    hidden = all_of_it["records"] - committed["records"]
+    assert hidden == committed["skipped_records"] - all_of_it["skipped_records"] > 0
+    assert committed["bytes"] == all_of_it["bytes"]
+    assert committed["copied"] < all_of_it["copied"]
 
 
 def test_lost_is_empty_and_has_its_columns() -> None:
