@@ -1,7 +1,7 @@
 //! Reading records beside its limit, leg after leg in each round: medians, and ratios to the first leg.
 //!
 //! `cargo bench --bench read` makes its own segments (10 B, 100 B and 1 KB values with 8 B keys in batches of 16 KB, and
-//! 100 B values one a batch); `cargo bench --bench read -- FOLDER...` reads partition folders that a broker wrote.
+//! 100 B values one a batch, and 10 B and 100 B in batches of 1 MB); `cargo bench --bench read -- FOLDER...` reads partition folders that a broker wrote.
 //!
 //! | leg | one pass |
 //! |---|---|
@@ -348,6 +348,8 @@ fn main() {
         ("100 B", 100, 16_000),
         ("1 KB", 1000, 16_000),
         ("100 B, one a batch", 100, 1),
+        ("10 B in batches of 1 MB", 10, 1_000_000),
+        ("100 B in batches of 1 MB", 100, 1_000_000),
     ] {
         compare(
             name,

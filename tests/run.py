@@ -26,6 +26,7 @@ VENV = TARGET / "test-venv"
 PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
 WHEELS = TARGET / "wheels"
 SHARED_CORPUS = ROOT.parent / "shared" / "corpus"
+SHARED_LOG_CORPUS = SHARED_CORPUS / "log"
 IN_CI = os.environ.get("CI") == "true"
 
 ENVIRONMENT = {
@@ -107,6 +108,15 @@ def rust_docs() -> None:
 def rust_tests() -> None:
     """Debug, so that overflow checks fire."""
     run("cargo", "test", "--locked")
+
+
+def log_cases() -> None:
+    """All cases of writing and recovery that Kafka's classes answered, beyond the selection in tests/golden."""
+    if "KAFKALOG_LOG_CORPUS" not in os.environ and not SHARED_LOG_CORPUS.is_dir():
+        print("no corpus beside the clone and no KAFKALOG_LOG_CORPUS: the golden selection was run with the Rust tests")
+        return
+    root = os.environ.get("KAFKALOG_LOG_CORPUS", str(SHARED_LOG_CORPUS))
+    run("cargo", "test", "--locked", "--test", "rust", "log_cases", KAFKALOG_LOG_CORPUS=root)
 
 
 def rust_benches() -> None:
@@ -238,6 +248,7 @@ STEPS: tuple[Callable[[], None], ...] = (
     clippy_python,
     rust_docs,
     rust_tests,
+    log_cases,
     rust_benches,
     debug_build,
     types,
