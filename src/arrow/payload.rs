@@ -176,7 +176,7 @@ impl Gathered {
         for (slot, end) in slots.iter().zip(ends) {
             let (start, len) = part(slot);
             let (start, len) = (start as usize, len.max(0).unsigned_abs() as usize);
-            match words.sixteen(start) {
+            match words.window::<16>(start) {
                 Some(bytes) if len <= 16 => put(data, at, bytes),
                 _ => copy(data, at, source, start, len),
             }
@@ -258,15 +258,8 @@ impl Gathered {
 /// Writes sixteen bytes, of which what is too much is overwritten by the next payload. `None`: no room, which
 /// [`SLACK`] rules out.
 #[inline]
-#[expect(
-    clippy::little_endian_bytes,
-    reason = "the words were read the same way"
-)]
-fn put(to: &mut [u8], at: usize, (first, second): (u64, u64)) -> Option<()> {
-    let place = to.get_mut(at..)?.first_chunk_mut::<16>()?;
-    let (low, high) = place.split_at_mut(8);
-    low.copy_from_slice(&first.to_le_bytes());
-    high.copy_from_slice(&second.to_le_bytes());
+fn put(to: &mut [u8], at: usize, bytes: &[u8; 16]) -> Option<()> {
+    *to.get_mut(at..)?.first_chunk_mut()? = *bytes;
     Some(())
 }
 
@@ -346,14 +339,12 @@ impl Views {
             any |= len;
             let len = len.max(0).unsigned_abs();
             longest = longest.max(len);
-            *place = match words.sixteen(start as usize) {
+            *place = match words.window::<16>(start as usize) {
                 Some(bytes) if len <= INLINE => inline_view(bytes, len),
-                Some((first, _)) if (start as usize).wrapping_add(len as usize) <= source.len() => {
-                    [
-                        u64::from(len) | first << 32,
-                        u64::from(buffer) | u64::from(start) << 32,
-                    ]
-                }
+                Some(bytes) if (start as usize).wrapping_add(len as usize) <= source.len() => [
+                    u64::from(len) | halves(bytes).0 << 32,
+                    u64::from(buffer) | u64::from(start) << 32,
+                ],
                 _ => view(source, start as usize, len, buffer)?,
             };
         }
@@ -418,26 +409,42 @@ impl Views {
     }
 }
 
-/// Keeps the first bytes of sixteen: as many as the place in the table.
+/// What a view of so many bytes keeps of the four that share a word with the length, there, and of the eight behind.
 const MASKS: [[u64; 2]; 16] = {
     let mut masks = [[0; 2]; 16];
     let mut rest: &mut [[u64; 2]] = &mut masks;
-    let mut mask = [0u64, 0];
+    let mut mask = [0u64; 2];
     while let Some((first, others)) = rest.split_first_mut() {
         *first = mask;
-        mask = [mask[0] << 8 | 0xff, mask[1] << 8 | mask[0] >> 56];
+        mask = [(mask[0] << 8) | (0xff << 32), mask[1] << 8 | mask[0] >> 56];
         rest = others;
     }
     masks
 };
 
-/// The view of the first `len` of these bytes.
+/// The first four bytes and the eight behind them, the first ones lowest.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "two loads")]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "a view is made of little-endian words, whose bytes stay as they are"
+)]
+fn halves(bytes: &[u8; 16]) -> (u64, u64) {
+    let (head, rest) = bytes.split_first_chunk().unwrap_or((&[0; 4], &[]));
+    let tail = rest.first_chunk().unwrap_or(&[0; 8]);
+    (
+        u64::from(u32::from_le_bytes(*head)),
+        u64::from_le_bytes(*tail),
+    )
+}
+
+/// The view of the first `len` of these bytes, at most twelve.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
-fn inline_view((first, second): (u64, u64), len: u32) -> [u64; 2] {
-    let [keep_first, keep_second] = MASKS.get(len as usize & 15).copied().unwrap_or_default();
-    let (first, second) = (first & keep_first, second & keep_second);
-    [u64::from(len) | first << 32, first >> 32 | second << 32]
+fn inline_view(bytes: &[u8; 16], len: u32) -> [u64; 2] {
+    let [keep_head, keep_tail] = MASKS.get(len as usize & 15).copied().unwrap_or_default();
+    let (head, tail) = halves(bytes);
+    [u64::from(len) | head << 32 & keep_head, tail & keep_tail]
 }
 
 /// The view of `len` bytes at `start`, also where fewer than sixteen are left.
@@ -454,16 +461,13 @@ fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Result<[u64; 2]> 
         .iter_mut()
         .zip(bytes)
         .for_each(|(to, from)| *to = *from);
-    let Some(words) = Words::new(&padded).sixteen(0) else {
-        return Ok([0; 2]);
-    };
     if len <= INLINE {
-        return Ok(inline_view(words, len));
+        return Ok(inline_view(&padded, len));
     }
     let at = u32::try_from(start)
         .map_err(|_| Error::invalid("payload", start as u64, "a place of 32 bits", start))?;
     Ok([
-        u64::from(len) | words.0 << 32,
+        u64::from(len) | halves(&padded).0 << 32,
         u64::from(buffer) | u64::from(at) << 32,
     ])
 }

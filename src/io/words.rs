@@ -1,33 +1,23 @@
 //! Unaligned reads and copies that cost one comparison each: the only unchecked access to bytes in the crate.
 //!
-//! Both types are safe to use with any position: what does not fit is `None`. They hold the bytes' bounds so that the
-//! check is a single one, which the record loops need and a slice of a slice does not give.
+//! Safe to use with any position: what does not fit is `None`, and the check is a single comparison, which the record
+//! loops need and a slice of a slice does not give.
 
 #![expect(
     unsafe_code,
     reason = "one of the crate's few homes for unsafe: reads behind a check of their own"
 )]
 
-/// Bytes that are read in words.
+/// Bytes that are read in pieces of a fixed size.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a> {
-    bytes: &'a [u8],
-    /// Positions below this have eight bytes.
-    ends8: usize,
-    /// Positions below this have sixteen bytes.
-    ends16: usize,
-}
+pub struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
     /// Over these bytes.
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            ends8: bytes.len().saturating_sub(7),
-            ends16: bytes.len().saturating_sub(15),
-        }
+        Self(bytes)
     }
 
     /// The eight bytes from `at`, the first one lowest.
@@ -38,47 +28,39 @@ impl<'a> Words<'a> {
         reason = "the first byte is to be the lowest on every machine"
     )]
     pub const fn eight(self, at: usize) -> Option<u64> {
-        if at >= self.ends8 {
-            return None;
+        match self.window(at) {
+            Some(word) => Some(u64::from_le_bytes(*word)),
+            None => None,
         }
-        // SAFETY: `at` is below len - 7, so eight bytes from it are inside the slice; a byte array needs no alignment.
-        let word = unsafe { *self.bytes.as_ptr().wrapping_add(at).cast::<[u8; 8]>() };
-        Some(u64::from_le_bytes(word))
     }
 
-    /// The sixteen bytes from `at`, in two words, the first byte lowest.
+    /// The `N` bytes from `at`.
     #[inline]
     #[must_use]
-    #[expect(
-        clippy::little_endian_bytes,
-        reason = "the first byte is to be the lowest on every machine"
-    )]
-    pub const fn sixteen(self, at: usize) -> Option<(u64, u64)> {
-        if at >= self.ends16 {
+    pub const fn window<const N: usize>(self, at: usize) -> Option<&'a [u8; N]> {
+        if at >= self.0.len().saturating_sub(N.saturating_sub(1)) {
             return None;
         }
-        // SAFETY: `at` is below len - 15, so sixteen bytes from it are inside the slice; byte arrays need no alignment.
-        let [first, second] =
-            unsafe { *self.bytes.as_ptr().wrapping_add(at).cast::<[[u8; 8]; 2]>() };
-        Some((u64::from_le_bytes(first), u64::from_le_bytes(second)))
+        // SAFETY: `at` is below len - (N - 1), so `N` bytes from it are inside the slice; a byte array needs no alignment.
+        Some(unsafe { &*self.0.as_ptr().wrapping_add(at).cast::<[u8; N]>() })
     }
 
     /// The byte at `at`.
     #[inline]
     #[must_use]
     pub const fn byte(self, at: usize) -> Option<u8> {
-        if at >= self.bytes.len() {
+        if at >= self.0.len() {
             return None;
         }
         // SAFETY: `at` is below the slice's length.
-        Some(unsafe { *self.bytes.as_ptr().wrapping_add(at) })
+        Some(unsafe { *self.0.as_ptr().wrapping_add(at) })
     }
 
     /// All of them.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
-        self.bytes
+        self.0
     }
 }
 

@@ -170,33 +170,36 @@ impl Walk {
         let (base_offset, base_timestamp) = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
         for slot in slots {
-            let Some(head) = words.eight(at).filter(|head| head & mask == expected) else {
+            let Some(window) = words.window::<WINDOW>(at) else {
                 break;
             };
-            let length = group::<L>(head) >> 1;
-            let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
-            let offset_delta = zigzag32(group::<O>(head >> (8 * (L + 1 + T))));
+            let head = eight(window);
+            if head & mask != expected {
+                break;
+            }
             let key_len = if KEYED {
-                group::<1>(head >> (8 * (L + 1 + T + O))) >> 1
+                half::<1>(head >> (8 * (L + 1 + T + O)))
             } else {
                 0
             };
-            let key = at.wrapping_add(L + 1 + T + O + 1);
-            let record_end = at.wrapping_add(L).wrapping_add(length as usize);
-            let value_at = key.wrapping_add(key_len as usize);
-            let Some((value_len, n)) = words.eight(value_at).and_then(short_varint) else {
+            let value_in = (L + 1 + T + O + 1).wrapping_add(key_len as usize);
+            let Some((value_len, n)) = four(window, value_in).and_then(short_varint) else {
                 break;
             };
-            let value = value_at.wrapping_add(n);
-            let last = value.wrapping_add((value_len >> 1) as usize);
-            // No headers: one zero byte, and it is the record's last.
-            if last.wrapping_add(1) != record_end
+            let key = at.wrapping_add(L + 1 + T + O + 1);
+            let value = at.wrapping_add(value_in).wrapping_add(n);
+            let record_end = at.wrapping_add(L).wrapping_add(half::<L>(head) as usize);
+            // No headers: one zero byte, and it is the record's last. Doubled, as the length is, so that a null value,
+            // whose length is odd, is none of this loop's either.
+            if value.wrapping_mul(2).wrapping_add(value_len as usize)
+                != record_end.wrapping_sub(1).wrapping_mul(2)
                 || record_end > end
-                || value_len & 1 != 0
-                || words.byte(last) != Some(0)
+                || words.byte(record_end.wrapping_sub(1)) != Some(0)
             {
                 break;
             }
+            let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
+            let offset_delta = half::<O>(head >> (8 * (L + 1 + T)));
             *slot = RecordSlot {
                 offset: base_offset.wrapping_add(i64::from(offset_delta)),
                 timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta)),
@@ -312,6 +315,9 @@ fn nullable(records: &[u8], at: &mut usize) -> Option<(usize, i32)> {
     Some((start, len.max(-1)))
 }
 
+/// Bytes in which a head, a key of one length byte and the length of the value lie: one comparison for all of them.
+const WINDOW: usize = 8 + 63 + 4 + 5;
+
 /// A length of -1, zig-zag: null.
 const NULL: u8 = 1;
 
@@ -363,8 +369,8 @@ impl Shape {
     }
 }
 
-/// The bits that are the same in every head of a shape, and what they are: which bytes continue, that the length is not
-/// negative, that the key is null or is not.
+/// The bits that are the same in every head of a shape, and what they are: which bytes continue, that neither the length
+/// nor the offset delta is negative, that the key is null or is not.
 #[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
 const fn fixed_bits(l: usize, t: usize, o: usize, keyed: bool) -> (u64, u64) {
     /// `n` bytes that begin at byte `at`: all but the last continue.
@@ -392,8 +398,10 @@ const fn fixed_bits(l: usize, t: usize, o: usize, keyed: bool) -> (u64, u64) {
     } else {
         (0xff << key_at, (NULL as u64) << key_at)
     };
+    // Lengths and offset deltas below zero are nobody's: their sign bits are the lowest.
+    let signs = 1 | 1 << (8 * (l + 1 + t));
     (
-        length.0 | 1 | time.0 | offset.0 | key.0,
+        length.0 | signs | time.0 | offset.0 | key.0,
         length.1 | time.1 | offset.1 | key.1,
     )
 }
@@ -417,7 +425,7 @@ const fn group<const N: usize>(word: u64) -> u32 {
     }
 }
 
-/// The varint in the low bytes of a word, zig-zag still, if it takes three bytes or fewer; and how many.
+/// Half of the varint of exactly `N` bytes in the low bytes of a word: its value where it is not negative.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
@@ -427,8 +435,47 @@ const fn group<const N: usize>(word: u64) -> u32 {
     clippy::cast_possible_truncation,
     reason = "the bits above are masked off"
 )]
-const fn short_varint(word: u64) -> Option<(u32, usize)> {
-    let low = word as u32;
+const fn half<const N: usize>(word: u64) -> u32 {
+    let word = word as u32;
+    match N {
+        1 => word >> 1 & 0x3f,
+        2 => word >> 1 & 0x3f | word >> 2 & 0x1fc0,
+        _ => word >> 1 & 0x3f | word >> 2 & 0x1fc0 | word >> 3 & 0xf_e000,
+    }
+}
+
+/// The first eight bytes of a window as a word, the first one lowest.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one load")]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "the first byte is to be the lowest on every machine"
+)]
+fn eight(window: &[u8; WINDOW]) -> u64 {
+    window
+        .first_chunk()
+        .map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Four bytes of a window as a word, the first one lowest.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one load")]
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "the first byte is to be the lowest on every machine"
+)]
+fn four(window: &[u8; WINDOW], at: usize) -> Option<u32> {
+    let word = window.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*word))
+}
+
+/// The varint in the low bytes of a word, zig-zag still, if it takes three bytes or fewer; and how many.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "the record loop is this and a few shifts"
+)]
+const fn short_varint(low: u32) -> Option<(u32, usize)> {
     if low & 0x80 == 0 {
         Some((low & 0x7f, 1))
     } else if low & 0x8000 == 0 {
