@@ -14,16 +14,15 @@ fn script() -> Vec<Op> {
     let compressed = Op::Append {
         records: 5,
         size: 30,
-        producer: 2,
-        is_transactional: false,
+        producer: 3,
         codec: Compression::Lz4,
     };
     vec![
         append(3, 100),
-        by_producer(2, 50, 1, true),
+        by_producer(2, 50, 1),
         append(4, 100),
         Op::Copy { batches: 4, gap: 2 },
-        by_producer(2, 200, 1, true),
+        by_producer(2, 200, 1),
         append(4, 150),
         Op::End {
             producer: 1,
@@ -38,11 +37,11 @@ fn script() -> Vec<Op> {
         Op::Start(30),
         Op::Reopen,
         compressed,
-        by_producer(1, 10, 1, true),
+        by_producer(1, 10, 1),
         append(5, 120),
         Op::Truncate(70),
         append(2, 90),
-        by_producer(3, 60, 3, false),
+        by_producer(3, 60, 3),
         Op::Advance(10_000),
         append(2, 60),
         append(7, 150),

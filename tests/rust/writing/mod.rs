@@ -46,12 +46,11 @@ type Row = (i64, i64, Option<Vec<u8>>, Option<Vec<u8>>);
 /// Something done to a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// One batch from a client: so many records of this size, by this producer (0 for none), in its transaction or not.
+    /// One batch from a client: so many records of this size, by this producer (0 for none).
     Append {
         records: usize,
         size: usize,
         producer: i64,
-        is_transactional: bool,
         codec: Compression,
     },
     /// Several batches from a leader, after a gap.
@@ -109,6 +108,9 @@ struct Driver {
     end: i64,
     list: Vec<Batch>,
     pending: Pending,
+    /// Kafka forgets the largest timestamp of a segment that it cuts before it has looked at it, and later time entries
+    /// are of what came since.
+    was_cut: bool,
     /// Grows with every record, so that no two are equal.
     counter: u64,
 }
@@ -138,6 +140,7 @@ impl Driver {
             end: 0,
             list: Vec::new(),
             pending: Pending::Nothing,
+            was_cut: false,
             counter: 0,
         }
     }
@@ -193,9 +196,8 @@ impl Driver {
                 records,
                 size,
                 producer,
-                is_transactional,
                 codec,
-            } => return self.append(records, size, producer, is_transactional, codec),
+            } => return self.append(records, size, producer, codec),
             Op::Copy { batches, gap } => return self.copy(batches, gap),
             Op::End { producer, is_abort } => return self.end_transaction(producer, is_abort),
             Op::Roll => drop(self.log().roll(None, now_ms)?),
@@ -203,6 +205,7 @@ impl Driver {
             Op::Truncate(percent) => {
                 let at = self.start + (self.end - self.start) * percent / 100;
                 self.pending = Pending::Cut(at);
+                self.was_cut = true;
                 self.log().truncate_to(at, now_ms)?;
                 if at < self.end {
                     self.list.retain(|batch| batch.last_offset < at);
@@ -282,7 +285,6 @@ impl Driver {
         records: usize,
         size: usize,
         producer: i64,
-        is_transactional: bool,
         codec: Compression,
     ) -> Result<()> {
         let mut options = BatchOptions {
@@ -292,12 +294,10 @@ impl Driver {
         if producer > 0 {
             let known = self.log().producers().last_entry(producer);
             let last = known.map_or(-1, |entry| entry.last_sequence());
-            let in_transaction =
-                known.is_some_and(|entry| entry.current_txn_first_offset().is_some());
             options.producer_id = producer;
             options.producer_epoch = 0;
             options.base_sequence = last + 1;
-            options.is_transactional = is_transactional || in_transaction;
+            options.is_transactional = is_transactional(producer);
         }
         let (mut bytes, mut rows) = self.batch(options, records, size);
         for row in &mut rows {
@@ -536,7 +536,10 @@ impl Driver {
                         .iter()
                         .filter(|(_, header)| header.last_offset() <= entry.offset);
                     let largest = upto.map(|(_, header)| header.max_timestamp).max();
-                    assert_eq!(largest, Some(entry.timestamp), "{}", path.display());
+                    let largest = largest.unwrap();
+                    let is_right =
+                        entry.timestamp == largest || self.was_cut && entry.timestamp < largest;
+                    assert!(is_right, "{}: {entry:?}", path.display());
                 }
             }
         }
@@ -565,7 +568,7 @@ impl Driver {
     fn finish(&mut self) {
         for op in [
             append(2, 40),
-            by_producer(3, 20, 1, false),
+            by_producer(3, 20, 1),
             Op::Roll,
             append(1, 10),
             Op::Reopen,
@@ -580,20 +583,25 @@ impl Driver {
     }
 }
 
+/// A producer that does both would be in trouble, in Kafka as here: a transaction whose beginning lies below the log start
+/// is forgotten by a truncation and found again by recovery.
+const fn is_transactional(producer: i64) -> bool {
+    producer == 1 || producer == 2
+}
+
 fn offsets(rows: &[Row]) -> Vec<i64> {
     rows.iter().map(|row| row.0).collect()
 }
 
 fn append(records: usize, size: usize) -> Op {
-    by_producer(records, size, 0, false)
+    by_producer(records, size, 0)
 }
 
-fn by_producer(records: usize, size: usize, producer: i64, is_transactional: bool) -> Op {
+fn by_producer(records: usize, size: usize, producer: i64) -> Op {
     Op::Append {
         records,
         size,
         producer,
-        is_transactional,
         codec: Compression::None,
     }
 }

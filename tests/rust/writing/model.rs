@@ -21,19 +21,19 @@ fn op() -> impl Strategy<Value = Op> {
         Compression::Zstd,
     ];
     let codec = proptest::sample::select(codecs.to_vec());
-    let append = (1..8usize, 1..170usize, 0..4i64, any::<bool>(), codec).prop_map(
-        |(records, size, producer, is_transactional, codec)| Op::Append {
-            records,
-            size,
-            producer,
-            is_transactional,
-            codec,
-        },
-    );
+    let append =
+        (1..8usize, 1..170usize, 0..4i64, codec).prop_map(|(records, size, producer, codec)| {
+            Op::Append {
+                records,
+                size,
+                producer,
+                codec,
+            }
+        });
     prop_oneof![
         12 => append,
         3 => (1..6usize, 0..5i64).prop_map(|(batches, gap)| Op::Copy { batches, gap }),
-        3 => (1..4i64, any::<bool>()).prop_map(|(producer, is_abort)| Op::End { producer, is_abort }),
+        3 => (1..3i64, any::<bool>()).prop_map(|(producer, is_abort)| Op::End { producer, is_abort }),
         2 => Just(Op::Roll),
         1 => Just(Op::Flush),
         2 => (0..110i64).prop_map(Op::Truncate),
