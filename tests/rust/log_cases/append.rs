@@ -415,7 +415,9 @@ impl Run<'_> {
     /// Where our compressor's sizes are not Kafka's: the same files, the same records, and the same bytes in all files
     /// that do not depend on sizes.
     fn compare_records(&self) -> Vec<String> {
-        let depends = |name: &String| name.ends_with(".log") || name.ends_with(".index");
+        let kind = |name: &str| name.rsplit('.').next().map(str::to_owned);
+        let is_log = |name: &str| kind(name).as_deref() == Some("log");
+        let depends = |name: &str| is_log(name) || kind(name).as_deref() == Some("index");
         let (mut kafka, mut ours) = (self.case.expected_tree(), tree(self.folder));
         let names = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
         if names(&kafka) != names(&ours) {
@@ -423,7 +425,7 @@ impl Run<'_> {
         }
         let after = self.case.folder.join("after");
         let mut differences = Vec::new();
-        for name in names(&ours).iter().filter(|name| name.ends_with(".log")) {
+        for name in names(&ours).iter().filter(|name| is_log(name)) {
             let (kafka, ours) = (after.join(name), self.folder.join(name));
             let (kafka, ours) = (batches::records(&kafka), batches::records(&ours));
             if kafka != ours {

@@ -66,7 +66,9 @@ fn lines(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{path:?}: {e}")))
+        .map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        })
         .collect()
 }
 
@@ -110,11 +112,6 @@ impl Case {
     pub fn partition_folder(&self) -> String {
         let topic = self.config["topic"].as_str().unwrap_or("orders");
         format!("{topic}-{}", self.config["partition"].as_i64().unwrap_or(0))
-    }
-
-    /// A topic setting under `log`, by Kafka's name.
-    pub fn setting(&self, name: &str) -> Option<&Value> {
-        self.config["log"].get(name)
     }
 
     /// Kafka's answer with this `event`.

@@ -26,6 +26,7 @@ use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::LoadRequest;
 use kafkalog::log::plan::{PlanOptions, Starting, plan};
+use kafkalog::log::producer_state::entry::ProducerEntry;
 use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 use kafkalog::records::builder::{BatchBuilder, BatchOptions, end_transaction};
 use kafkalog::segment::reader::ReadOptions;
@@ -293,7 +294,7 @@ impl Driver {
         };
         if producer > 0 {
             let known = self.log().producers().last_entry(producer);
-            let last = known.map_or(-1, |entry| entry.last_sequence());
+            let last = known.map_or(-1, ProducerEntry::last_sequence);
             options.producer_id = producer;
             options.producer_epoch = 0;
             options.base_sequence = last + 1;
