@@ -209,8 +209,9 @@ def spark_versions() -> None:
         pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         run(*pip, f"pyspark=={version}", "pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
         run(*pip, "--force-reinstall", "--no-deps", wheel)
-        # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector.
-        theirs = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+        # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector, and 3.5 asks distutils.
+        kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
+        theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
         run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, *tests)
 
 

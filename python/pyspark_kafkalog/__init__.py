@@ -7,10 +7,10 @@ is imported here, and a Spark without data sources (3.5) gets a module without o
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
     from pyspark.sql.types import StructType
 
 __all__: list[str] = []
@@ -43,5 +43,17 @@ with suppress(ImportError):
             from kafkalog.spark.streaming import make_stream_reader
 
             return make_stream_reader(self.options, schema)
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - PySpark's own
+            """Make a writer of the schema's rows."""
+            from kafkalog.spark.sink import make_writer
+
+            return make_writer(self.options, schema, overwrite=overwrite)
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802 - PySpark's own
+            """Make a writer of the schema's rows for a stream."""
+            from kafkalog.spark.sink import make_stream_writer
+
+            return make_stream_writer(self.options, schema)
 
     __all__ += ["DefaultSource"]

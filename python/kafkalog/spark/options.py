@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.names import Use
     from kafkalog.spark.values import Offsets
 
-__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse", "parse_columns"]
+__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse", "parse_columns", "paths_of"]
 
 EARLIEST, LATEST = -2, -1
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -121,7 +121,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
     return ReadOptions(
-        paths=_paths(options),
+        paths=paths_of(options),
         topics=_read(options, "subscribe", _topics),
         topic_pattern=_read(options, "subscribePattern", _pattern),
         assign=_read(options, "assign", values.assignment),
@@ -179,7 +179,9 @@ def _isolation(options: Mapping[str, Any]) -> Isolation:
     return chosen
 
 
-def _paths(options: Mapping[str, Any]) -> tuple[str, ...]:
+def paths_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read which log dirs are meant."""
+
     def several(value: Any) -> list[Any]:
         import json
 

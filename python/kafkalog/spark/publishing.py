@@ -1,0 +1,205 @@
+"""From what tasks left beside a log dir to records in its partitions: all of a job, or none of it.
+
+Tasks write Arrow files into a folder beside the log dir; within it, a broker would refuse to start. The driver appends
+them. Before it does, it notes where every partition ends; what was noted and not finished is cut off again, by this job
+or by the next one. A stream's last batch is noted as well, so that a repeated one is nothing new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from kafkalog.writer import LogWriter
+
+__all__ = ["partitions_of", "publish", "staging_of"]
+
+# Files of attempts that died; a job does not take that long.
+_OLD_SECONDS = 7 * 86_400
+
+
+def staging_of(path: str) -> Path:
+    """Give the folder beside a log dir that tasks write to."""
+    target = Path(path)
+    return target.with_name(f".{target.name}.kafkalog-sink")
+
+
+def partitions_of(paths: Iterable[str], topic: str) -> int:
+    """Count the partitions that a topic has in the log dirs; 0 where there is none."""
+    from kafkalog import _core
+
+    found = [
+        partition
+        for path in paths
+        if Path(path).is_dir()
+        for _, name, partition, state in _core.LogDir(path).folders()
+        if name == topic and state == "live"
+    ]
+    return max(found, default=-1) + 1
+
+
+def publish(
+    paths: tuple[str, ...],
+    files: list[str],
+    partitions: int,
+    config: Any = None,
+    *,
+    stream: str | None = None,
+    batch: int | None = None,
+) -> int:
+    """Append what the files hold.
+
+    Parameters
+    ----------
+    paths : tuple of str
+        The log dirs.
+    files : list of str
+        In the order of the records.
+    partitions : int
+        How many a topic gets that is not there.
+    config : LogConfig, optional
+        Settings of the topics.
+    stream, batch : str and int, optional
+        Whose batch it is.
+
+    Returns
+    -------
+    int
+        Records appended; 0 for a batch that is there already.
+    """
+    staging = staging_of(paths[0])
+    staging.mkdir(parents=True, exist_ok=True)
+    done = staging / f"{hashlib.sha256((stream or '').encode()).hexdigest()[:32]}.done"
+    with _locked(staging, paths) as held:
+        _roll_back(staging, held)
+        if stream is None or batch is None or _last(done) < batch:
+            count = _append(staging, files, held, partitions, config)
+            if stream is not None:
+                _write(done, {"stream": stream, "batch": batch})
+        else:
+            count = 0
+        held.close()
+        (staging / "pending").unlink(missing_ok=True)
+    for file in files:
+        Path(file).unlink(missing_ok=True)
+    _tidy(staging)
+    return count
+
+
+class _Held:
+    """The partitions' writers, opened when they are first needed."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        self._writers: dict[tuple[str, int], LogWriter] = {}
+
+    def of(self, topic: str, partition: int, config: Any = None) -> LogWriter:
+        from kafkalog.writer import LogWriter
+
+        place = (topic, partition)
+        if place not in self._writers:
+            self._writers[place] = LogWriter(list(self.paths), topic, partition, config=config, extra="ignore")
+        return self._writers[place]
+
+    def close(self) -> None:
+        """Bring everything to the disk."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+
+@contextlib.contextmanager
+def _locked(staging: Path, paths: tuple[str, ...]) -> Iterator[_Held]:
+    """One job at a time publishes to a log dir."""
+    import fcntl
+
+    held = _Held(paths)
+    with (staging / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield held
+        except BaseException:
+            # In this process still: nobody is to see half of it.
+            with contextlib.suppress(Exception):
+                _roll_back(staging, held)
+            with contextlib.suppress(Exception):
+                held.close()
+            raise
+
+
+def _append(staging: Path, files: list[str], held: _Held, partitions: int, config: Any) -> int:
+    places: set[tuple[str, int]] = set()
+    for file in files:
+        for _, topic, partition in _parts(file):
+            places.add((topic, partition))
+    for topic in sorted({topic for topic, _ in places}):
+        most = max(partition for name, partition in places if name == topic)
+        number = partitions_of(held.paths, topic) or max(partitions, most + 1)
+        places |= {(topic, partition) for partition in range(number)}
+    ends = [[topic, partition, held.of(topic, partition, config).log_end_offset] for topic, partition in sorted(places)]
+    _write(staging / "pending", {"ends": ends})
+    count = 0
+    for file in files:
+        for rows, topic, partition in _parts(file):
+            held.of(topic, partition).append(rows)
+            count += rows.num_rows
+    return count
+
+
+def _parts(file: str) -> Iterator[tuple[pa.RecordBatch, str, int]]:
+    """Give the batches of a file, each of one partition, as the task wrote them."""
+    import pyarrow as pa
+
+    with pa.OSFile(file, "rb") as source, pa.ipc.open_stream(source) as reader:
+        for batch in reader:
+            topic, partition = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
+            names = [name for name in batch.schema.names if name not in {"topic", "partition"}]
+            yield batch.select(names), topic, partition
+
+
+def _roll_back(staging: Path, held: _Held) -> None:
+    pending = staging / "pending"
+    if not pending.exists():
+        return
+    for topic, partition, end in json.loads(pending.read_text())["ends"]:
+        writer = held.of(topic, partition)
+        if writer.log_end_offset > end:
+            writer.truncate(end)
+    held.close()
+    pending.unlink()
+
+
+def _last(done: Path) -> int:
+    return int(json.loads(done.read_text())["batch"]) if done.exists() else -1
+
+
+def _write(path: Path, value: object) -> None:
+    """Write a small file whole: under another name, to the disk, then under its own."""
+    beside = path.with_name(f"{path.name}.tmp")
+    with beside.open("w") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _tidy(staging: Path) -> None:
+    for file in staging.glob("*.arrows"):
+        with contextlib.suppress(OSError):
+            if time.time() - file.stat().st_mtime > _OLD_SECONDS:
+                file.unlink()

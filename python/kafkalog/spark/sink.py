@@ -1,0 +1,265 @@
+"""``df.write.format("kafkalog")``: rows with the columns of Spark's Kafka sink into partitions of a log dir.
+
+| column | type | |
+|---|---|---|
+| value | binary or string | required |
+| key | binary or string | null without it |
+| topic | string | required without the option ``topic``, which wins |
+| partition | int | null is the partitioner's choice |
+| headers | array of struct of key string and value binary | |
+| timestamp | timestamp | null is now; Spark's own sink has no such column |
+
+Tasks write files beside the log dir; ``commit`` appends them (``kafkalog.spark.publishing``). Other columns are passed
+over.
+
+Source: ``KafkaWriter``, ``KafkaWriteTask`` of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from kafkalog.spark import values
+from kafkalog.spark.options import paths_of
+from kafkalog.spark.partitioner import partition_for_key
+from kafkalog.spark.publishing import partitions_of, publish, staging_of
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:  # before Spark 4.1
+    DataSourceStreamArrowWriter = None  # type: ignore[assignment,misc]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["Sink", "Written", "make_stream_writer", "make_writer"]
+
+_BYTES = ("binary", "string")
+_TYPES: dict[str, tuple[str, ...]] = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "timestamp": ("timestamp", "timestamp_ntz"),
+}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    file: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where rows go, and how a task makes files of them."""
+
+    paths: tuple[str, ...]
+    topic: str | None
+    partitions: int
+    compression: str | None
+    # whose batches they are, in a stream
+    stream: str | None
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write a task's rows, in batches of one partition each, under a name of this attempt's own."""
+        import pyarrow as pa
+
+        staging = staging_of(self.paths[0])
+        staging.mkdir(parents=True, exist_ok=True)
+        file = staging / f"{uuid.uuid4().hex}.arrows"
+        chosen = _Chooser(self)
+        count = 0
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
+            for batch in batches:
+                for part in chosen.parts(batch):
+                    writer.write_batch(part)
+                    count += part.num_rows
+        return Written(str(file), count)
+
+    def commit(self, messages: list[Written | None], batch: int | None = None) -> None:
+        """Append what the tasks wrote."""
+        from kafkalog.config import LogConfig
+
+        config = LogConfig(compression_type=self.compression) if self.compression else None
+        files = [message.file for message in messages if message is not None and message.rows]
+        publish(self.paths, files, self.partitions, config, stream=self.stream, batch=batch)
+        self.abort([message for message in messages if message is not None and not message.rows])
+
+    def abort(self, messages: list[Written | None]) -> None:
+        """Remove what the tasks wrote."""
+        for message in messages:
+            if message is not None:
+                Path(message.file).unlink(missing_ok=True)
+
+
+def _file_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    headers = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+    kinds: dict[str, pa.DataType] = {"topic": pa.string(), "partition": pa.int32(), "key": pa.binary()}
+    kinds |= {"value": pa.binary(), "headers": headers, "timestamp": pa.timestamp("us", "UTC")}
+    return pa.schema(list(kinds.items()))
+
+
+class _Chooser:
+    """Sorts rows by topic and partition; keeps how many partitions topics have, and whose turn it is."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._numbers: dict[str, int] = {}
+        self._turn = uuid.uuid4().int
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Give a batch's rows as batches of one partition each, in the order of the rows within it."""
+        import pyarrow as pa
+
+        schema = _file_schema()
+        columns: dict[str, Any] = {}
+        for field in schema:
+            given: Any = batch.column(field.name) if field.name in batch.schema.names else None
+            if given is None:
+                columns[field.name] = pa.nulls(batch.num_rows, field.type)
+            elif field.name == "timestamp":
+                zone = given.type.tz
+                columns[field.name] = given.cast(pa.timestamp("us", zone)).cast(field.type)
+            else:
+                columns[field.name] = given.cast(field.type)
+        topics = [self._sink.topic] * batch.num_rows if self._sink.topic else columns["topic"].to_pylist()
+        rows: dict[tuple[str, int], list[int]] = {}
+        asked = columns["partition"].to_pylist()
+        for row, (topic, key) in enumerate(zip(topics, columns["key"].to_pylist(), strict=True)):
+            if topic is None:
+                raise ValueError("a row has no topic: its column is null, and the option topic is not set")
+            rows.setdefault((topic, self._partition(topic, asked[row], key)), []).append(row)
+        for (topic, partition), chosen in rows.items():
+            columns["topic"] = pa.array([topic] * batch.num_rows, pa.string())
+            columns["partition"] = pa.array([partition] * batch.num_rows, pa.int32())
+            whole = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+            yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
+
+    def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
+        if topic not in self._numbers:
+            self._numbers[topic] = partitions_of(self._sink.paths, topic) or self._sink.partitions
+        number = self._numbers[topic]
+        if asked is not None:
+            if not 0 <= asked < number:
+                raise ValueError(f"a row asks for partition {asked} of {topic}, which has {number}")
+            return asked
+        if key is not None:
+            return partition_for_key(key, number)
+        self._turn += 1
+        return self._turn % number
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """The sink of a batch."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write one task's rows, in the task."""
+        return self.sink.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Append all, in the driver."""
+        self.sink.commit(messages)  # type: ignore[arg-type]
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove all."""
+        self.sink.abort(messages)  # type: ignore[arg-type]
+
+
+if DataSourceStreamArrowWriter is not None:
+
+    class StreamWriter(DataSourceStreamArrowWriter):
+        """The sink of a stream."""
+
+        def __init__(self, sink: Sink) -> None:
+            self.sink = sink
+
+        def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+            """Write one task's rows, in the task."""
+            return self.sink.write(iterator)
+
+        def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+            """Append all of a batch, once."""
+            self.sink.commit(messages, batchId)  # type: ignore[arg-type]
+
+        def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+            """Remove all of a batch."""
+            self.sink.abort(messages)  # type: ignore[arg-type]
+
+
+def make_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """Make the writer of a batch.
+
+    Raises
+    ------
+    ValueError
+        For options and columns that make no sense, and the mode ``overwrite``: a log is only appended to.
+    """
+    if overwrite:
+        raise ValueError("a log is only appended to: mode('append') is the one there is")
+    return BatchWriter(_sink(options, schema, None))
+
+
+def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
+    """Make the writer of a stream.
+
+    Raises
+    ------
+    ValueError
+        For options and columns that make no sense.
+    """
+    if DataSourceStreamArrowWriter is None:
+        raise ValueError("writing a stream needs Spark 4.1")
+    return StreamWriter(_sink(options, schema, options.get("checkpointlocation", "")))
+
+
+_KNOWN = ("path", "paths", "topic", "partitions", "compression.type", "includeHeaders", "checkpointLocation")
+
+
+def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) -> Sink:
+    import difflib
+
+    known = {name.lower(): name for name in _KNOWN}
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        plain = name.lower().removeprefix("kafka.")
+        if plain in known:
+            given[known[plain]] = value
+        elif not name.lower().startswith("kafka."):
+            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
+            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
+    _check_schema(schema, has_topic="topic" in given)
+    return Sink(
+        paths=paths_of(given),
+        topic=given["topic"].strip() if "topic" in given else None,
+        partitions=values.integer(given.get("partitions", 1), "a number of partitions above zero", least=1),
+        compression=given.get("compression.type"),
+        stream=stream,
+    )
+
+
+def _check_schema(schema: StructType, *, has_topic: bool) -> None:
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if "value" not in types:
+        raise ValueError("required column 'value' not found")
+    if "topic" not in types and not has_topic:
+        raise ValueError("the option topic is required when there is no column 'topic'")
+    for name, allowed in _TYPES.items():
+        if name in types and types[name] not in allowed:
+            raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")

@@ -1,0 +1,223 @@
+"""Rows into partitions of a log dir: all of a job or none, each batch of a stream once."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import kafkalog
+from kafkalog.spark.partitioner import murmur2, partition_for_key
+from spark.ways import has_data_sources, needs_data_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from kafkalog.spark.sink import Sink
+
+WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        # UtilsTest.testMurmur2
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2(key: bytes, expected: int) -> None:
+    assert murmur2(key) == expected & 0xFFFFFFFF
+    assert partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
+
+
+def sink(path: Path, **given: Any) -> Sink:
+    from kafkalog.spark.sink import Sink
+
+    options = {"topic": "t", "partitions": 3, "compression": "zstd", "stream": None}
+    return Sink(paths=(str(path),), **{**options, **given})
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    keys = [None if n % 5 == 4 else b"k%d" % (n % 7) for n in range(start, start + count)]
+    columns: dict[str, list[Any]] = {
+        "value": [str(n) for n in range(start, start + count)],
+        "key": keys,
+        "other": [1] * count,
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def values(path: Path) -> list[int]:
+    found: list[Any] = kafkalog.read_table(path)["value"].to_pylist()
+    return sorted(int(value) for value in found)
+
+
+def left(path: Path) -> list[str]:
+    return [file.name for file in path.parent.glob(".*.kafkalog-sink/*") if file.suffix == ".arrows"]
+
+
+@needs_data_sources
+def test_nothing_is_there_before_the_commit_and_all_behind_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    target = sink(data)
+    messages = [
+        target.write(iter([rows(0, 50), rows(50, 50)])),
+        None,
+        target.write(iter([])),
+        target.write(iter([rows(100, 9)])),
+    ]
+    assert not data.exists()
+    # another attempt of the first task, which died
+    target.write(iter([rows(0, 50)]))
+    target.commit(messages)
+    assert values(data) == list(range(109))
+    table = kafkalog.read_table(data, columns=["partition", "key", "compression"])
+    assert set(table["partition"].to_pylist()) == {0, 1, 2}
+    assert set(table["compression"].to_pylist()) == {"zstd"}
+    for row in table.to_pylist():
+        assert row["key"] is None or row["partition"] == partition_for_key(row["key"], 3)
+    assert len(left(data)) == 1
+    # what is there is counted: the option is for new topics
+    more = sink(data, partitions=99)
+    more.commit([more.write(iter([rows(109, 20)]))])
+    assert {folder.name for folder in data.iterdir() if folder.is_dir()} == {"t-0", "t-1", "t-2"}
+    assert values(data) == list(range(129))
+
+
+@needs_data_sources
+def test_an_aborted_job_leaves_nothing(tmp_path: Path) -> None:
+    target = sink(tmp_path / "data")
+    target.abort([target.write(iter([rows(0, 50)])), None])
+    assert not (tmp_path / "data").exists()
+    assert left(tmp_path / "data") == []
+
+
+@needs_data_sources
+def test_a_commit_that_fails_midway_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    target = sink(data)
+    target.commit([target.write(iter([rows(0, 40)]))])
+    before = {str(log): log.log_end_offset for log in kafkalog.LogDir(data)}
+    messages: list[Any] = [target.write(iter([rows(40, 30), rows(70, 30)]))]
+    append = kafkalog.LogWriter.append
+    calls: list[int] = []
+
+    def fail(self: kafkalog.LogWriter, data: Any) -> Any:
+        calls.append(len(calls))
+        if len(calls) == 4:
+            raise OSError(28, "no space")
+        return append(self, data)
+
+    monkeypatch.setattr(kafkalog.LogWriter, "append", fail)
+    with pytest.raises(OSError, match="no space"):
+        target.commit(messages)
+    assert {str(log): log.log_end_offset for log in kafkalog.LogDir(data)} == before
+    monkeypatch.undo()
+    target.commit(messages)
+    assert values(data) == list(range(100))
+
+
+@needs_data_sources
+def test_a_commit_whose_process_died_is_taken_back_by_the_next(tmp_path: Path) -> None:
+    import json
+
+    data = tmp_path / "data"
+    target = sink(data, partitions=1)
+    target.commit([target.write(iter([rows(0, 40)]))])
+    # as it looks behind the death of a driver in the middle
+    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40]]}))
+    with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
+        writer.append(rows(40, 7))
+    target.commit([target.write(iter([rows(40, 10)]))])
+    assert values(data) == list(range(50))
+
+
+@needs_data_sources
+def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    target = sink(data, stream="/checkpoints/a")
+    for batch, (start, count) in enumerate([(0, 10), (10, 5)]):
+        target.commit([target.write(iter([rows(start, count)]))], batch)
+    target.commit([target.write(iter([rows(10, 5)]))], 1)
+    assert values(data) == list(range(15))
+    assert left(data) == []
+    other = sink(data, stream="/checkpoints/b")
+    other.commit([other.write(iter([rows(15, 5)]))], 0)
+    assert values(data) == list(range(20))
+
+
+@pytest.mark.skipif(not has_data_sources(), reason="Spark 4.0")
+@pytest.mark.parametrize(
+    ("batch", "given", "says"),
+    [
+        ({"value": [b"v"], "topic": [None]}, {"topic": None}, "a row has no topic"),
+        ({"value": [b"v"], "partition": [3]}, {}, "a row asks for partition 3 of t, which has 3"),
+    ],
+)
+def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        sink(tmp_path / "data", **given).write(iter([pa.RecordBatch.from_pydict(batch)]))
+
+
+@needs_data_sources
+def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "select if(id % 3 = 0, null, cast(id % 5 as string)) key, cast(id as string) value, 'a' || id % 2 topic, "
+        "array(named_struct('key', 'h', 'value', cast('x' as binary))) headers, "
+        "timestamp_millis(1700000000123) timestamp from range(0, 200, 1, 3)"
+    )
+    data = tmp_path / "data"
+    frame.write.format("kafkalog").option("partitions", 2).option("compression.type", "lz4").mode("append").save(
+        str(data)
+    )
+    found = spark.read.format("kafkalog").option("includeHeaders", "true").load(str(data))
+    got = found.selectExpr("cast(key as string)", "cast(value as string)", "topic", "headers", "timestamp").collect()
+    wanted = frame.select("key", "value", "topic", "headers", "timestamp").collect()
+    assert sorted(got, key=lambda row: int(row[1])) == sorted(wanted, key=lambda row: int(row[1]))
+    assert found.select("topic", "partition").distinct().count() == 4
+    with pytest.raises(Exception, match=re.escape("a log is only appended to")):
+        frame.write.format("kafkalog").mode("overwrite").save(str(data))
+
+
+@needs_data_sources
+@pytest.mark.parametrize(
+    ("sql", "options", "says"),
+    [
+        ("select 'v' value", {}, "the option topic is required when there is no column 'topic'"),
+        ("select 'k' key", {"topic": "t"}, "required column 'value' not found"),
+        ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
+        ("select 'v' value", {"topics": "t"}, "unknown option 'topics'; did you mean 'topic'?"),
+    ],
+)
+def test_frames_that_cannot_be_written(spark: SparkSession, tmp_path: Path, sql: str, options: Any, says: str) -> None:
+    with pytest.raises(Exception, match=re.escape(says)):
+        spark.sql(sql).write.format("kafkalog").options(**options).mode("append").save(str(tmp_path / "data"))
+
+
+def test_from_a_stream_into_another_log(spark: SparkSession, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", minversion="4.1")
+    first = sink(tmp_path / "first")
+    first.commit([first.write(iter([rows(0, 60)]))])
+    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(tmp_path / "first"))
+
+    def run() -> None:
+        writer = stream.select("key", "value", "timestamp").writeStream.format("kafkalog").option("topic", "copy")
+        writer = writer.option("checkpointLocation", str(tmp_path / "c")).option("path", str(tmp_path / "second"))
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    run()
+    assert values(tmp_path / "second") == list(range(60))
+    first.commit([first.write(iter([rows(60, 10)]))])
+    run()
+    assert values(tmp_path / "second") == list(range(70))
+    assert kafkalog.LogDir(tmp_path / "second").topics == ["copy"]
