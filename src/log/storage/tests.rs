@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::io::disk::{Failure, Faults, Step};
@@ -321,6 +322,86 @@ fn a_full_disk_leaves_no_marker() {
         let error = partition.close(&PROGRESS).unwrap_err();
         assert!(error.to_string().contains("checkpoint"), "{error}");
         assert!(!marked(&path), "{name}");
+    }
+}
+
+/// Lets so many steps through, then none: the process is gone. Of the write it dies in, half gets through.
+#[derive(Debug)]
+struct Dying(AtomicUsize);
+
+impl Faults for Dying {
+    fn before(&self, step: Step, _: &Path) -> Result<(), Failure> {
+        let left = |n: usize| n.checked_sub(1);
+        match self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+        {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Failure {
+                written: match step {
+                    Step::Write { len } => len / 2,
+                    _ => 0,
+                },
+                error: io::Error::from_raw_os_error(5),
+            }),
+        }
+    }
+}
+
+#[test]
+fn dying_at_any_step_leaves_what_can_be_opened() {
+    let identity = Identity {
+        cluster_id: Some("cluster".to_owned()),
+        node_id: Some(1),
+        directory_id: None,
+    };
+    let work = |path: &Path, progress: &Progress, disk: &Disk| {
+        let paths = [path.to_path_buf()];
+        let dirs = LogDirs::open(&paths, &identity, disk)?;
+        let partition = dirs.partition(&tp("t", 0), Some(Uuid(1 << 99)))?;
+        drop(dirs);
+        partition.checkpoint(progress)?;
+        partition.close(progress)
+    };
+    let further = Progress {
+        recovery_point: 20,
+        log_start_offset: Some(5),
+        high_watermark: 20,
+    };
+    for old in [false, true] {
+        for steps in 0.. {
+            assert!(steps < 100);
+            let root = tempfile::tempdir().unwrap();
+            let path = root.path().join("data");
+            if old {
+                work(&path, &PROGRESS, &Disk::default()).unwrap();
+            }
+            let disk = Disk::with_faults(Arc::new(Dying(AtomicUsize::new(steps))));
+            let done = work(&path, &further, &disk).is_ok();
+            let state = DirState::read(&path);
+            // The marker is the first to go and the last to come.
+            assert!(!done || state.clean_shutdown);
+            let offset = state.recovery_points.get(&tp("t", 0)).copied();
+            match (old, state.clean_shutdown) {
+                (true, true) => assert!(steps == 0 || offset == Some(20), "{steps}"),
+                (true, false) => assert!(matches!(offset, Some(10 | 20)), "{steps}"),
+                (false, true) => assert_eq!(offset, Some(20), "{steps}"),
+                (false, false) => assert!(matches!(offset, None | Some(20)), "{steps}"),
+            }
+            work(&path, &further, &Disk::default()).unwrap();
+            assert!(marked(&path));
+            let dir = LogDir::open(&path).unwrap();
+            assert_eq!(dir.meta().unwrap().unwrap()[CLUSTER_ID], "cluster");
+            for name in [RECOVERY_POINT, LOG_START, REPLICATION] {
+                let offsets = dir.checkpoint(name).unwrap().unwrap();
+                let expected = if name == LOG_START { 5 } else { 20 };
+                assert_eq!(offsets[&tp("t", 0)], expected);
+            }
+            if done {
+                assert!(steps > 10, "{steps}");
+                break;
+            }
+        }
     }
 }
 
