@@ -10,7 +10,10 @@ use proptest::prelude::*;
 use super::Access;
 use super::offset::OffsetIndex;
 use super::time::TimeIndex;
-use super::txn::TransactionIndex;
+use super::txn::{TransactionIndex, TransactionIndexFile};
+use crate::error::{Error, Refusal};
+use crate::format::entry::AbortedTxn;
+use crate::io::disk::Disk;
 
 fn offset_bytes(entries: &[(i32, i32)]) -> Vec<u8> {
     let bytes = |&(offset, position): &(i32, i32)| [offset.to_be_bytes(), position.to_be_bytes()];
@@ -179,4 +182,93 @@ fn aborted_transactions() {
     assert!(read(&[entry(0, 9)], &path).sanity_check().is_err());
     assert!(read(&[entry(1, 12)], &path).sanity_check().is_err());
     assert_eq!(read(&[], &path).entries(), 0);
+}
+
+fn txn(first_offset: i64, last_offset: i64, last_stable_offset: i64) -> AbortedTxn {
+    AbortedTxn {
+        version: 0,
+        producer_id: 7,
+        first_offset,
+        last_offset,
+        last_stable_offset,
+    }
+}
+
+/// The fetches that `TransactionIndexTest` pins, and cuts.
+#[test]
+fn a_transaction_index_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000000.txnindex");
+    let disk = Disk::default();
+    let mut index = TransactionIndexFile::open(&disk, &path, 0).unwrap();
+    assert!(index.is_empty() && index.all().unwrap().is_empty() && !path.exists());
+    index.flush().unwrap();
+    index.reset().unwrap();
+    index.truncate_to(0).unwrap();
+    assert!(!path.exists());
+    let entries = [
+        txn(0, 10, 11),
+        txn(5, 15, 13),
+        txn(18, 35, 25),
+        txn(32, 50, 40),
+    ];
+    for entry in &entries {
+        index.append(entry).unwrap();
+        let again = index.append(entry).unwrap_err();
+        assert_eq!(again.refusal(), Some(Refusal::OffsetsOutOfOrder));
+    }
+    assert_eq!(index.all().unwrap(), entries);
+    for (from, to, expected, is_complete) in [
+        (0, 100, &entries[..], false),
+        (0, 32, &entries[..3], true),
+        (0, 35, &entries[..], true),
+        (10, 35, &entries[..], true),
+        (11, 35, &entries[1..], true),
+        (20, 41, &entries[2..], false),
+    ] {
+        let found = index.collect_aborted_txns(from, to).unwrap();
+        assert_eq!(
+            (&found.txns[..], found.is_complete),
+            (expected, is_complete)
+        );
+    }
+    index.truncate_to(51).unwrap();
+    assert_eq!(index.entries(), 4);
+    index.truncate_to(16).unwrap();
+    assert_eq!(index.all().unwrap(), entries[..2]);
+    assert!(index.append(&txn(1, 15, 3)).is_err());
+    index.append(&entries[2]).unwrap();
+    index.close();
+
+    // A part of an entry is not one, and the next goes over it.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend([9; 20]);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut index = TransactionIndexFile::open(&disk, &path, 12).unwrap();
+    assert_eq!(index.all().unwrap(), entries[..3]);
+    index.append(&entries[3]).unwrap();
+    assert_eq!(index.entry(3).unwrap(), Some(entries[3]));
+    assert_eq!(index.entry(4).unwrap(), None);
+    assert!(matches!(index.sanity_check(), Err(Error::CorruptIndex(_))));
+    let other = folder.path().join("other.txnindex");
+    index.rename_to(&other).unwrap();
+    assert!(index.delete_if_exists().unwrap() && !other.exists());
+    assert!(!index.delete_if_exists().unwrap());
+}
+
+/// A broker looks at the version's high byte only.
+#[test]
+fn versions_of_a_transaction_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000000.txnindex");
+    for (version, is_readable) in [(0, true), (1, true), (255, true), (256, false), (-1, true)] {
+        let entry = AbortedTxn {
+            version,
+            ..txn(5, 9, 7)
+        };
+        std::fs::write(&path, entry.encode()).unwrap();
+        let index = TransactionIndexFile::open(&Disk::default(), &path, 0).unwrap();
+        assert_eq!(index.all().is_ok(), is_readable, "{version}");
+        assert_eq!(index.sanity_check().is_ok(), is_readable, "{version}");
+    }
 }

@@ -475,3 +475,6 @@ impl<const W: usize> IndexFile<W> {
 fn invalid(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::InvalidArgument(format!("{}: {what}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

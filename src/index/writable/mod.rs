@@ -422,3 +422,6 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
             .saturating_sub(IndexFile::<W>::ENTRY_SIZE) as u64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "tests may overflow, and then fail"
+)]
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::offset::WritableOffsetIndex;
+use super::time::WritableTimeIndex;
+use super::*;
+use crate::format::entry::{OffsetPosition, TimestampOffset};
+use crate::index::Access;
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+
+const BASE: Offset = 45;
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Offset and time go on by so much.
+    Append(i64, i64),
+    TruncateTo(i64),
+    Resize(usize),
+    Trim,
+    Reset,
+    Reopen,
+    Lookup(i64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        12 => (-1..40i64, -1..40i64).prop_map(|(o, t)| Op::Append(o, t)),
+        2 => (-5..600i64).prop_map(Op::TruncateTo),
+        2 => (0..700usize).prop_map(Op::Resize),
+        1 => Just(Op::Trim),
+        1 => Just(Op::Reset),
+        1 => Just(Op::Reopen),
+        6 => (-5..900i64).prop_map(Op::Lookup),
+    ];
+    prop::collection::vec(op, 0..120)
+}
+
+/// A list in place of an index, by the rules alone.
+struct Model<E> {
+    entries: Vec<E>,
+    slots: usize,
+    max_size: usize,
+}
+
+impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
+    fn all(&self) -> Vec<E> {
+        (0..self.entries())
+            .map(|n| self.entry(n).unwrap())
+            .collect()
+    }
+}
+
+/// Whatever is not an append: the same for both kinds.
+fn step<E: Entry<W>, const W: usize>(
+    index: &mut WritableIndex<E, W>,
+    model: &mut Model<E>,
+    reader: &mut Reader<E, W>,
+    op: &Op,
+) {
+    let size = W * 4;
+    match *op {
+        Op::Append(..) => {}
+        Op::TruncateTo(offset) => {
+            index.truncate_to(BASE + offset).unwrap();
+            model.entries.retain(|e| e.offset() < BASE + offset);
+        }
+        Op::Resize(to) => {
+            let slots = to / size;
+            let resized = index.resize(to);
+            if slots < model.entries.len() {
+                assert!(resized.is_err());
+            } else {
+                assert_eq!(resized.unwrap(), slots != model.slots);
+                model.slots = slots;
+            }
+        }
+        Op::Trim => {
+            index.trim_to_valid_size().unwrap();
+            model.slots = model.entries.len();
+        }
+        Op::Reset => {
+            index.reset().unwrap();
+            model.entries.clear();
+            model.slots = model.max_size / size;
+        }
+        Op::Reopen => {
+            index.close().unwrap();
+            assert_eq!(reader.entries(), model.entries.len());
+            let (disk, path) = (Disk::default(), index.path().to_path_buf());
+            let length = u64::try_from(model.entries.len() * size).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().len(), length);
+            *index = WritableIndex::open(&disk, &path, BASE, model.max_size).unwrap();
+            *reader = index.reader().unwrap();
+            model.slots = model.entries.len();
+        }
+        Op::Lookup(target) => {
+            let below = model
+                .entries
+                .iter()
+                .rev()
+                .find(|e| e.key() <= BASE + target);
+            let expected = below.copied().unwrap_or_else(|| E::before_all(BASE));
+            assert_eq!(index.lookup(BASE + target).unwrap(), expected);
+            assert_eq!(reader.lookup(BASE + target), expected);
+        }
+    }
+    let last = model.entries.last().copied();
+    assert_eq!(
+        index.last_entry(),
+        last.unwrap_or_else(|| E::before_all(BASE))
+    );
+    assert_eq!(reader.last_entry(), index.last_entry());
+    assert_eq!(
+        (index.entries(), index.max_entries()),
+        (model.entries.len(), model.slots)
+    );
+    assert_eq!(index.length(), u64::try_from(model.slots * size).unwrap());
+    assert_eq!(fs::metadata(index.path()).unwrap().len(), index.length());
+}
+
+proptest! {
+    #[test]
+    fn an_offset_index_is_a_list(ops in ops(), max_size in 8..600usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("00000000000000000045.index");
+        let mut index = WritableOffsetIndex::open(&Disk::default(), &path, BASE, max_size).unwrap();
+        let mut reader = index.reader().unwrap();
+        let mut model = Model { entries: Vec::new(), slots: max_size / 8, max_size };
+        for op in &ops {
+            if let &Op::Append(step, position) = op {
+                let offset = index.last_offset() + step;
+                let position = i32::try_from(position + 7).unwrap();
+                let taken = index.append(offset, position);
+                let expected = if model.entries.len() >= model.slots {
+                    Some(Refusal::IndexFull)
+                } else if !model.entries.is_empty() && step <= 0 {
+                    Some(Refusal::OffsetsOutOfOrder)
+                } else if offset < BASE {
+                    Some(Refusal::SegmentOffsetOverflow)
+                } else {
+                    model.entries.push(OffsetPosition { offset, position });
+                    None
+                };
+                prop_assert_eq!(taken.err().and_then(|e| e.refusal()), expected);
+            }
+            step(&mut index, &mut model, &mut reader, op);
+        }
+        index.close().unwrap();
+        let read = OffsetIndex::open(&path, BASE, Access::Closed).unwrap();
+        // An entry at position 0 or at the base would be taken for tail; there is none.
+        prop_assert_eq!(read.max_entries(), model.entries.len());
+        if model.entries.iter().skip(1).all(|e| e.offset > BASE) {
+            prop_assert_eq!(read.iter().collect::<Vec<_>>(), model.entries);
+        }
+    }
+
+    #[test]
+    fn a_time_index_is_a_list(ops in ops(), max_size in 12..600usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("00000000000000000045.timeindex");
+        let mut index = WritableTimeIndex::open(&Disk::default(), &path, BASE, max_size).unwrap();
+        let mut reader = index.reader().unwrap();
+        let mut model = Model { entries: Vec::new(), slots: max_size / 12, max_size };
+        for (n, op) in ops.iter().enumerate() {
+            if let &Op::Append(step, time) = op {
+                let last = index.last_entry();
+                let (offset, timestamp) = (last.offset + step, last.timestamp + time);
+                let skips = n % 5 == 0;
+                let taken = index.maybe_append(timestamp, offset, skips);
+                let used = model.entries.len();
+                let expected = if !skips && used + 1 >= model.slots {
+                    Some(Refusal::IndexFull)
+                } else if used > 0 && step < 0 {
+                    Some(Refusal::OffsetsOutOfOrder)
+                } else if used > 0 && time < 0 {
+                    Some(Refusal::TimestampsOutOfOrder)
+                } else if time <= 0 {
+                    None
+                } else if used >= model.slots {
+                    Some(Refusal::IndexFull)
+                } else if offset < BASE {
+                    Some(Refusal::SegmentOffsetOverflow)
+                } else {
+                    model.entries.push(TimestampOffset { timestamp, offset });
+                    None
+                };
+                prop_assert_eq!(taken.err().and_then(|e| e.refusal()), expected);
+            }
+            step(&mut index, &mut model, &mut reader, op);
+        }
+        prop_assert_eq!(index.all(), model.entries.clone());
+        index.close().unwrap();
+        let read = TimeIndex::open(&path, BASE, Access::Closed).unwrap();
+        if model.entries.iter().skip(1).all(|e| e.offset > BASE) {
+            prop_assert_eq!(read.iter().collect::<Vec<_>>(), model.entries);
+        }
+    }
+
+    /// Guessing by pace finds what Kafka's search finds, whatever the file holds.
+    #[test]
+    fn any_file_is_searched_as_kafka_does(
+        mut entries in prop::collection::vec((any::<i32>(), any::<i32>()), 0..3000),
+        rises in any::<bool>(),
+        base in prop_oneof![Just(BASE), any::<i64>()],
+        targets in prop::collection::vec(any::<i32>(), 30),
+    ) {
+        if rises {
+            entries.sort_unstable();
+            entries.dedup_by_key(|e| e.0);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("00000000000000000045.index");
+        let bytes = entries.iter().flat_map(|e| [e.0.to_be_bytes(), e.1.to_be_bytes()]);
+        fs::write(&path, bytes.flatten().collect::<Vec<_>>()).unwrap();
+        let index = WritableOffsetIndex::open(&Disk::default(), &path, base, 80).unwrap();
+        let key = |n: usize| base.wrapping_add(entries[n].0.into());
+        let near = entries.iter().step_by(37).map(|e| e.0);
+        for target in targets.into_iter().chain(near) {
+            let target = base.wrapping_add(target.into());
+            let slot = search::floor::<2>(entries.len(), target, key);
+            let expected = slot.map_or(OffsetPosition::relative(base, 0, 0), |n| {
+                OffsetPosition::relative(base, entries[n].0, entries[n].1)
+            });
+            prop_assert_eq!(index.lookup(target).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "tests may overflow, and then fail"
+)]
+
+use std::fs;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::io::disk::{Failure, Faults};
+
+/// Notes every step; refuses those of a kind while told to.
+#[derive(Debug, Default)]
+struct Watch {
+    seen: Mutex<Vec<Step>>,
+    refuses: Mutex<Option<fn(Step) -> bool>>,
+    refused: AtomicBool,
+}
+
+impl Watch {
+    fn refuse(&self, which: fn(Step) -> bool) {
+        *self.refuses.lock().unwrap() = Some(which);
+    }
+
+    fn relent(&self) {
+        assert!(self.refused.swap(false, Ordering::Relaxed));
+        *self.refuses.lock().unwrap() = None;
+    }
+
+    fn count(&self, which: fn(&Step) -> bool) -> usize {
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|s| which(s))
+            .count()
+    }
+}
+
+impl Faults for Watch {
+    fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+        self.seen.lock().unwrap().push(step);
+        if self
+            .refuses
+            .lock()
+            .unwrap()
+            .is_some_and(|which| which(step))
+        {
+            self.refused.store(true, Ordering::Relaxed);
+            return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+        }
+        Ok(())
+    }
+}
+
+fn entry(n: usize) -> [u32; 2] {
+    let n = u32::try_from(n).unwrap();
+    [n * 3 + 1, n * 7919]
+}
+
+fn fill(index: &mut IndexFile<2>, to: usize) {
+    for n in index.entries()..to {
+        index.push(entry(n)).unwrap();
+    }
+}
+
+fn all(snapshot: Snapshot<'_, 2>) -> Vec<[u32; 2]> {
+    (0..snapshot.entries())
+        .map(|n| snapshot.get(n).unwrap())
+        .collect()
+}
+
+fn entries(to: usize) -> Vec<[u32; 2]> {
+    (0..to).map(entry).collect()
+}
+
+fn bytes(to: usize) -> Vec<u8> {
+    let words = entries(to).into_iter().flatten();
+    words.flat_map(u32::to_be_bytes).collect()
+}
+
+fn is_write(step: Step) -> bool {
+    matches!(step, Step::Write { .. })
+}
+
+struct Scene {
+    folder: tempfile::TempDir,
+    watch: Arc<Watch>,
+    path: PathBuf,
+    index: IndexFile<2>,
+}
+
+fn scene(max_size: usize) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000000.index");
+    let watch = Arc::new(Watch::default());
+    let disk = Disk::with_faults(Arc::clone(&watch) as Arc<dyn Faults>);
+    let index = IndexFile::open(&disk, &path, max_size).unwrap();
+    Scene {
+        folder,
+        watch,
+        path,
+        index,
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_before_it_is_a_signal() {
+    let mut s = scene(10 << 20);
+    s.watch.refuse(is_write);
+    let error = s.index.push(entry(0)).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert_eq!(s.index.entries(), 0);
+    s.watch.relent();
+    fill(&mut s.index, 20_000);
+    // 160 KB in strides of 64 KiB: a page is written before the map touches it, and only once.
+    assert_eq!(s.watch.count(|&step| is_write(step)), 4);
+    s.index.truncate(10).unwrap();
+    fill(&mut s.index, 20_000);
+    assert_eq!(s.watch.count(|&step| is_write(step)), 4);
+    s.watch.refuse(is_write);
+    let to = 3 * 65_536 / 8;
+    fill(&mut s.index, to);
+    assert!(s.index.push(entry(to)).is_err());
+    assert_eq!(all(s.index.snapshot().unwrap()), entries(to));
+    s.watch.relent();
+    s.index.close().unwrap();
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(to));
+}
+
+#[test]
+fn what_is_taken_back_stays_in_the_file() {
+    let mut s = scene(80);
+    fill(&mut s.index, 10);
+    assert!(s.index.push(entry(10)).is_err());
+    s.index.truncate(4).unwrap();
+    s.index.flush().unwrap();
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
+    s.index.close_handler();
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
+    // Whoever opens it finds every slot in use.
+    let disk = Disk::default();
+    let mut again = IndexFile::<2>::open(&disk, &s.path, 4096).unwrap();
+    assert_eq!((again.entries(), again.max_entries()), (10, 10));
+    assert!(again.resize(4096).unwrap());
+    again.truncate(0).unwrap();
+    // The hole is filled with what it holds, whatever was taken back.
+    again.push([5, 5]).unwrap();
+    again.flush().unwrap();
+    assert_eq!(fs::read(&s.path).unwrap()[8..80], bytes(10)[8..]);
+}
+
+#[test]
+fn a_cut_below_what_readers_were_promised_is_another_file() {
+    let mut s = scene(1 << 20);
+    fill(&mut s.index, 5000);
+    let reader = s.index.reader().unwrap();
+    // Nobody was promised less than there is: the file itself is cut.
+    s.index.trim_to_valid_size().unwrap();
+    assert_eq!(s.watch.count(|step| *step == Step::Rename), 0);
+    s.index.truncate(300).unwrap();
+    s.watch.refuse(|step| step == Step::Rename);
+    assert!(s.index.trim_to_valid_size().is_err());
+    s.watch.relent();
+    let left = |folder: &Path| fs::read_dir(folder).unwrap().count();
+    assert_eq!((s.index.length(), left(s.folder.path())), (40_000, 1));
+    assert_eq!(reader.read(all), entries(300));
+
+    s.index.trim_to_valid_size().unwrap();
+    assert_eq!(s.watch.count(|step| *step == Step::Rename), 2);
+    assert_eq!((s.index.length(), left(s.folder.path())), (2400, 1));
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(300));
+    assert_eq!(reader.read(all), entries(300));
+    // The writer goes on in the new file, and the reader with it.
+    s.index.resize(1 << 20).unwrap();
+    fill(&mut s.index, 6000);
+    assert_eq!(reader.read(all), entries(6000));
+    // Without readers the file itself is cut again.
+    s.index.truncate(10).unwrap();
+    drop(reader);
+    s.index.trim_to_valid_size().unwrap();
+    assert_eq!(s.watch.count(|step| *step == Step::Rename), 2);
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
+}
+
+#[test]
+fn growing_beyond_the_map_exchanges_it() {
+    let mut s = scene(8000);
+    fill(&mut s.index, 1000);
+    let reader = s.index.reader().unwrap();
+    assert!(s.index.resize(1 << 20).unwrap());
+    fill(&mut s.index, 100_000);
+    assert_eq!(reader.read(all), entries(100_000));
+    assert_eq!(reader.clone().read(all).len(), 100_000);
+    assert!(s.index.resize(usize::MAX).is_err());
+    assert_eq!(s.index.length(), 1 << 20);
+}
+
+#[test]
+fn a_reader_outlasts_its_writer_and_the_file() {
+    let mut s = scene(1 << 20);
+    fill(&mut s.index, 4000);
+    let reader = s.index.reader().unwrap();
+    s.index.truncate(3000).unwrap();
+    s.index.close().unwrap();
+    assert!(s.index.reader().is_err() && s.index.snapshot().is_err());
+    assert!(s.index.push(entry(0)).is_err() && s.index.resize(80).is_err());
+    assert!(s.index.delete_if_exists().unwrap() && !s.index.delete_if_exists().unwrap());
+    assert_eq!(reader.read(all), entries(3000));
+    drop(s);
+    assert_eq!(reader.read(all), entries(3000));
+}
+
+#[test]
+fn a_length_that_cannot_be_set_changes_nothing() {
+    let mut s = scene(8000);
+    fill(&mut s.index, 10);
+    s.watch
+        .refuse(|step| matches!(step, Step::SetLength { .. }));
+    assert!(s.index.resize(16_000).is_err() && s.index.trim_to_valid_size().is_err());
+    s.watch.relent();
+    assert_eq!((s.index.length(), s.index.max_entries()), (8000, 1000));
+    // Too few bytes for the entries: refused, where Kafka cuts the file.
+    assert!(matches!(s.index.resize(79), Err(Error::InvalidArgument(_))));
+    assert_eq!(all(s.index.snapshot().unwrap()), entries(10));
+}
+
+#[test]
+fn a_file_opened_for_reading_is_not_written() {
+    let s = scene(80);
+    drop(s.index);
+    fs::write(&s.path, bytes(5)).unwrap();
+    let mut index = IndexFile::<2>::open_read_only(&s.path, 800).unwrap();
+    assert_eq!(all(index.snapshot().unwrap()), entries(5));
+    index.truncate(2).unwrap();
+    assert!(index.push(entry(9)).is_err());
+    index.flush().unwrap();
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(5));
+    // A resize makes it writable, as in Kafka.
+    assert!(index.resize(80).unwrap());
+    index.push(entry(2)).unwrap();
+    assert_eq!(all(index.snapshot().unwrap()), entries(3));
+}
