@@ -4,7 +4,6 @@
     clippy::print_stdout,
     clippy::expect_used,
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
     reason = "a bench prints, and may stop"
 )]
 

@@ -31,21 +31,29 @@ pub struct Guide {
 }
 
 #[inline]
-fn relative_offset(slot: &[u8; OFFSET_ENTRY_SIZE]) -> i32 {
-    get_i32(slot, 0).unwrap_or_default()
+fn relative_offset(slot: [u8; OFFSET_ENTRY_SIZE]) -> i32 {
+    get_i32(&slot, 0).unwrap_or_default()
 }
 
 #[inline]
-fn position(slot: &[u8; OFFSET_ENTRY_SIZE]) -> i32 {
-    get_i32(slot, POSITION_AT).unwrap_or_default()
+fn position(slot: [u8; OFFSET_ENTRY_SIZE]) -> i32 {
+    get_i32(&slot, POSITION_AT).unwrap_or_default()
 }
 
 impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
     type Guide = Guide;
 
     fn guide(slots: &[[u8; OFFSET_ENTRY_SIZE]]) -> Guide {
-        let first = slots.first().map(relative_offset).unwrap_or_default();
-        let last = slots.last().map(relative_offset).unwrap_or_default();
+        let first = slots
+            .first()
+            .copied()
+            .map(relative_offset)
+            .unwrap_or_default();
+        let last = slots
+            .last()
+            .copied()
+            .map(relative_offset)
+            .unwrap_or_default();
         let pace = Pace::of(first, last, slots.len());
         Guide { pace, first }
     }
@@ -53,15 +61,15 @@ impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
     /// The first batch of a segment is never indexed: no entry has position 0, none but the first relative offset 0.
     fn is_tail(n: usize, slot: &[u8; OFFSET_ENTRY_SIZE]) -> bool {
         if n == 0 {
-            position(slot) == 0
+            position(*slot) == 0
         } else {
-            relative_offset(slot) == 0
+            relative_offset(*slot) == 0
         }
     }
 
     #[inline]
     fn decode(base_offset: Offset, slot: &[u8; OFFSET_ENTRY_SIZE]) -> Self {
-        Self::relative(base_offset, relative_offset(slot), position(slot))
+        Self::relative(base_offset, relative_offset(*slot), position(*slot))
     }
 
     fn before_all(base_offset: Offset) -> Self {
@@ -77,7 +85,7 @@ impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
     ) -> Option<usize> {
         let target = target.saturating_sub(base_offset);
         let target = i32::try_from(target.clamp(i64::from(i32::MIN), i64::from(i32::MAX))).ok()?;
-        let key = |n: usize| slots.get(n).map_or(i32::MAX, relative_offset);
+        let key = |n: usize| slots.get(n).map_or(i32::MAX, |&slot| relative_offset(slot));
         guide.pace.floor(guide.first, slots.len(), target, key)
     }
 }
@@ -93,7 +101,7 @@ impl OffsetIndex {
     pub fn from_position(&self, position: u64) -> impl Iterator<Item = OffsetPosition> + use<'_> {
         let slots = self.slots.written();
         let below = |slot: &[u8; OFFSET_ENTRY_SIZE]| {
-            i64::from(self::position(slot)) < i64::try_from(position).unwrap_or(i64::MAX)
+            i64::from(self::position(*slot)) < i64::try_from(position).unwrap_or(i64::MAX)
         };
         let first = slots.partition_point(below);
         let rest = slots.iter().skip(first);
@@ -106,7 +114,7 @@ impl OffsetIndex {
     /// `CorruptIndex` where it fails.
     pub fn sanity_check(&self) -> Result<()> {
         let last = self.slots.last_slot();
-        if let Some(last) = last.map(|slot| relative_offset(&slot))
+        if let Some(last) = last.map(relative_offset)
             && last < 0
         {
             let at = self.slots.length.saturating_sub(OFFSET_ENTRY_SIZE as u64);

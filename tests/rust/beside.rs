@@ -154,7 +154,7 @@ fn write<E: Kind<W>, const W: usize>(
             let n = index.entries();
             E::append(index, offset_of(n, round)).unwrap();
             known.sure.store(n + 1, Ordering::SeqCst);
-            if n % 2048 == 0 {
+            if n.is_multiple_of(2048) {
                 std::thread::yield_now();
             }
         }

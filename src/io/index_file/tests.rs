@@ -11,16 +11,18 @@ use std::sync::atomic::AtomicBool;
 use super::*;
 use crate::io::disk::{Failure, Faults};
 
+type Which = fn(Step) -> bool;
+
 /// Notes every step; refuses those of a kind while told to.
 #[derive(Debug, Default)]
 struct Watch {
     seen: Mutex<Vec<Step>>,
-    refuses: Mutex<Option<fn(Step) -> bool>>,
+    refuses: Mutex<Option<Which>>,
     refused: AtomicBool,
 }
 
 impl Watch {
-    fn refuse(&self, which: fn(Step) -> bool) {
+    fn refuse(&self, which: Which) {
         *self.refuses.lock().unwrap() = Some(which);
     }
 
