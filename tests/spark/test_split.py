@@ -100,6 +100,16 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
     assert default_split_bytes(total, slots) == expected
 
 
+@pytest.mark.parametrize("aborted", [None, [], [7, 1, 2]])
+@pytest.mark.parametrize("name", [f"{100:020}.log", f"{100:020}.log.deleted"])
+@pytest.mark.parametrize("piece", [(False, 0, 100, None), (True, 0, 100, None), (False, 9, 101, 20)])
+def test_every_segment_survives_json(aborted: list[int] | None, name: str, piece: Any) -> None:
+    is_active, start, first, end = piece
+    segment: _Segment = (100, name, 30, is_active, start, 200, aborted, first, end, end)
+    split = Split((("/logs/t-0", "t", 0, 100, None, [segment], None, None),), ScanOptions(("value",)))
+    assert Split.from_json(split.to_json()) == split
+
+
 def test_a_split_survives_pickling_and_json() -> None:
     folder = "/logs/caf\udce9 \u00e9\n-0"
     ranges: tuple[_Range, ...] = (

@@ -40,4 +40,5 @@ def table_of(frame: DataFrame) -> Any:
     import pyarrow as pa
 
     batches: Any = frame._collect_as_arrow()  # type: ignore[operator]
-    return pa.Table.from_batches(batches)
+    schema = None if batches else pa.schema([pa.field(name, pa.null()) for name in frame.columns])
+    return pa.Table.from_batches(batches, schema)

@@ -74,7 +74,7 @@ def _short(segment: _Segment) -> tuple[Any, ...]:
     """Most segments are closed, whole and named by their offset: a plan may have a million of them."""
     base, name, size, is_active, start, behind, aborted, first, end, _ = segment
     is_whole = not is_active and start == 0 and first == base and end is None
-    return (base, size, behind) if is_whole and not aborted and name == f"{base:020}.log" else segment
+    return (base, size, behind) if is_whole and aborted is None and name == f"{base:020}.log" else segment
 
 
 def _whole(values: list[Any]) -> _Segment:
@@ -82,7 +82,7 @@ def _whole(values: list[Any]) -> _Segment:
         segment: Any = tuple(values)
         return segment  # type: ignore[no-any-return]
     base, size, behind = values
-    return (base, f"{base:020}.log", size, False, 0, behind, [], base, None, None)
+    return (base, f"{base:020}.log", size, False, 0, behind, None, base, None, None)
 
 
 def default_split_bytes(total: int, slots: int) -> int:
