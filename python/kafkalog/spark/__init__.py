@@ -1,8 +1,8 @@
 """Kafka's on-disk logs as Spark DataFrames, without a broker.
 
 Two ways give the same rows: ``read`` here (Spark 3.5 and newer) is the faster one, ``format("kafkalog")`` (Spark 4.0
-and newer) works from SQL and as a stream too. Spark asks no source for fewer columns: name those you need, in
-``columns`` or in the schema. ``count``, ``export`` and ``read`` with a ``transform`` send no record to the JVM.
+and newer) works from SQL, as a stream and for writing too. Spark asks no source for fewer columns: name those you
+need, in ``columns`` or in the schema. ``count``, ``export`` and ``read`` with a ``transform`` send no record to the JVM.
 
 What helps on a cluster:
 
