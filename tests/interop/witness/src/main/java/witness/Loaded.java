@@ -166,6 +166,10 @@ final class Loaded implements AutoCloseable {
         }
     }
 
+    static Scheduler idle() {
+        return new Idle();
+    }
+
     /** Nothing runs behind the back of a log that is only asked. */
     private static final class Idle implements Scheduler {
         @Override

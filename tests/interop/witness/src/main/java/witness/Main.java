@@ -7,7 +7,10 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...}, {@code settings}. */
+/**
+ * Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
+ * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code settings}.
+ */
 public final class Main {
     private Main() { }
 
@@ -23,10 +26,20 @@ public final class Main {
             case "fill" -> Fill.run(rest[0], rest[1], Integer.parseInt(rest[2]), Long.parseLong(rest[3]),
                 Integer.parseInt(rest[4]), Integer.parseInt(rest[5]), rest[6]);
             case "pass" -> Pass.serve(rest[0], Arrays.asList(rest).subList(1, rest.length));
+            case "append" -> Append.serve(rest[0], Path.of(rest[1]), Integer.parseInt(rest[2]), Integer.parseInt(rest[3]),
+                Integer.parseInt(rest[4]));
+            case "records" -> {
+                for (String folder : rest) {
+                    System.out.println(Lines.JSON.writeValueAsString(Map.of("folder", folder)));
+                    System.out.write(AsTheyLie.batches(Path.of(folder)).utf8());
+                    System.out.write(AsTheyLie.records(Path.of(folder)).utf8());
+                }
+            }
             case "settings" -> System.out.println(Lines.JSON.writeValueAsString(settings()));
             default -> {
                 System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings"
-                    + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE...");
+                    + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE..."
+                    + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER...");
                 System.exit(2);
             }
         }

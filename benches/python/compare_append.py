@@ -1,0 +1,90 @@
+"""Compare appending: ours from Arrow and Kafka's ``UnifiedLog.appendAsLeader``, the same records into new logs.
+
+``compare_append.py [--records 1000000] [--value-bytes 100] [--rounds 5] [--folder FOLDER]``. Every leg is a process
+that stays up; each round makes one pass of every leg in turn, the order reversed every other round. Each leg has made
+passes before, so that Java is compiled. Wall time is the leg's own, CPU time that of its process from /proc; ratios are
+of CPU time to the first leg, as a busy machine disturbs wall time most. Batches of 16 KB, no compression, Kafka's
+default sync policy.
+
+Legs:
+  ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
+  kafka:leader  appendAsLeader of batches that were made before the clock runs
+  kafka:build   the same, made while it runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from compare import ROOT, Leg
+
+from interop.broker import Witness
+
+BATCH_BYTES = 16_384
+WARM = 5
+
+
+def bench_command() -> list[str]:
+    """Build our leg and give its path."""
+    done = subprocess.run(
+        ["cargo", "bench", "--bench", "append", "--no-run", "--message-format", "json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] == "append":
+            return [str(message["executable"]), "--serve"]
+    sys.exit("no such bench: append")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    args = parser.parse_args()
+    os.environ |= {"ROWS": str(args.records), "VALUE": str(args.value_bytes), "FOLDER": str(args.folder)}
+    classes = Witness.build().class_path
+    with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
+        sizes = [str(args.records), str(args.value_bytes), str(BATCH_BYTES)]
+        java = ["java", "-Xmx1g", "-cp", classes, "witness.Main", "append"]
+        legs = [
+            Leg("ours", bench_command()),
+            Leg("kafka:leader", [*java, "leader", scratch, *sizes]),
+            Leg("kafka:build", [*java, "build", scratch, *sizes]),
+        ]
+        for leg in legs:
+            leg.start()
+            for _ in range(WARM):
+                leg.once()
+        for number in range(args.rounds):
+            for leg in legs if number % 2 == 0 else legs[::-1]:
+                wall, cpu = leg.once()
+                leg.walls.append(wall)
+                leg.cpus.append(cpu)
+        for leg in legs:
+            leg.stop()
+    base = statistics.median(legs[0].cpus)
+    each = 1e9 / args.records
+    load = f"load {os.getloadavg()[0]:.1f}"
+    print(f"{args.records} records of {args.value_bytes} B, {args.rounds} rounds, medians; {load}")
+    print(f"{'leg':14} {'wall ns':>8} {'cpu ns':>8} {'ratio':>6}")
+    for leg in legs:
+        wall, cpu = statistics.median(leg.walls), statistics.median(leg.cpus)
+        print(f"{leg.name:14} {wall * each:8.1f} {cpu * each:8.1f} {cpu / base:6.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
