@@ -1,7 +1,7 @@
 //! What must hold on any bytes whatever. Each `check` panics where it does not; a fuzzer, a proptest and the mutation
 //! test drive the same ones.
 
-use kafkalog::compress::{DecodeLimit, Decompressor};
+use kafkalog::compress::{Codec, DecodeLimit, Decompressor};
 use kafkalog::error::Error;
 use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::checkpoint::{parse_epochs, parse_offsets, parse_partition_metadata};
@@ -12,15 +12,16 @@ use kafkalog::format::properties::parse_properties;
 use kafkalog::format::record::{HeaderIter, Record, key_text};
 use kafkalog::index::{offset::OffsetIndex, time::TimeIndex};
 use kafkalog::records::block::Payload;
+use kafkalog::records::validate::{LeaderRules, LeaderValidator, Placement};
 use kafkalog::records::walk::Walk;
 use kafkalog::records::{RecordSlot, block, legacy, plain};
-use kafkalog::types::Compression;
+use kafkalog::types::{AppendOrigin, Compression, TimestampType};
 
 /// The most a check lets anything decompress to.
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 6] = [batch, segment, record, decompress, index, names];
+pub const ALL: [fn(&[u8]); 7] = [batch, segment, record, decompress, index, names, append];
 
 /// A batch: header, checksum, records by both decoders.
 pub fn batch(data: &[u8]) {
@@ -240,5 +241,41 @@ pub fn names(data: &[u8]) {
         let _ = file_name::is_topic_name(text);
         let _ = file_name::FolderName::parse(text);
         let _ = file_name::FileName::parse(text);
+    }
+}
+
+/// An append to a leader, kept as it is and encoded anew: what is taken is whole and can be read; a refusal changes
+/// nothing.
+pub fn append(data: &[u8]) {
+    for codec in [None, Some(Codec::new(Compression::Lz4))] {
+        let rules = LeaderRules {
+            codec,
+            compact: codec.is_some(),
+            timestamp_type: TimestampType::CreateTime,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: i64::MAX,
+        };
+        let placement = Placement {
+            base_offset: 5,
+            leader_epoch: 1,
+            now_ms: 0,
+            origin: AppendOrigin::Client,
+        };
+        let mut records = data.to_vec();
+        match LeaderValidator::new().validate(&mut records, &rules, &placement) {
+            Ok(validated) => {
+                let header = BatchHeader::parse(&records).unwrap().unwrap();
+                assert_eq!((header.magic, header.size), (2, records.len()));
+                assert_eq!(header.next_offset(), validated.next_offset);
+                // The checksum of what came is the log's to look at before.
+                assert!(!validated.is_reencoded || header.ensure_valid(&records).is_ok());
+                batch(&records);
+            }
+            Err(error) => {
+                assert_eq!(records, data);
+                let text = error.to_string();
+                assert!(!text.is_empty());
+            }
+        }
     }
 }

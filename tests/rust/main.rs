@@ -16,6 +16,7 @@
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
+//! | [`encoding`] | random records into batches and back: builder, validator, Arrow rows |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -36,6 +37,7 @@ mod committed;
 mod common;
 mod corpus;
 mod corruption;
+mod encoding;
 mod index_files;
 mod layers;
 mod locks;
