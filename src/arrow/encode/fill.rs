@@ -73,19 +73,23 @@ impl Encoder {
         let values = value.dense();
         match &columns.timestamps {
             None => match (key, key.dense(), values) {
-                (Column::Absent, _, Some(values)) => run.take(batch, filled, &Absent, &values, now),
-                (_, Some(keys), Some(values)) => run.take(batch, filled, &keys, &values, now),
-                _ => run.take(batch, filled, key, value, now),
+                (Column::Absent, _, Some(values)) => {
+                    run.take(batch, filled, &Absent, &values, &now);
+                }
+                (_, Some(keys), Some(values)) => run.take(batch, filled, &keys, &values, &now),
+                _ => run.take(batch, filled, key, value, &now),
             },
             Some(timestamps) => match (timestamps.dense(), key, key.dense(), values) {
                 (Some(times), Column::Absent, _, Some(values)) => {
-                    run.take(batch, filled, &Absent, &values, times);
+                    run.take(batch, filled, &Absent, &values, &times);
                 }
                 (Some(times), _, Some(keys), Some(values)) => {
-                    run.take(batch, filled, &keys, &values, times);
+                    run.take(batch, filled, &keys, &values, &times);
                 }
-                (Some(times), ..) => run.take(batch, filled, key, value, times),
-                (None, ..) => run.take(batch, filled, key, value, OrNow(timestamps, wanted.now_ms)),
+                (Some(times), ..) => run.take(batch, filled, key, value, &times),
+                (None, ..) => {
+                    run.take(batch, filled, key, value, &OrNow(timestamps, wanted.now_ms));
+                }
             },
         }
     }
@@ -186,7 +190,7 @@ impl Run {
         filled: &mut Filled,
         keys: &K,
         values: &V,
-        times: T,
+        times: &T,
     ) {
         let Wanted {
             from,
@@ -321,12 +325,11 @@ fn numbers(
     if !rules.takes_timestamp(timestamp, now_ms) {
         return Err(rules.timestamp_refused(timestamp, row, now_ms));
     }
-    match &columns.headers {
-        Some(headers) => put_headers(headers, row, tail)?,
-        None => {
-            tail.clear();
-            put_count(0, tail);
-        }
+    if let Some(headers) = &columns.headers {
+        put_headers(headers, row, tail)?;
+    } else {
+        tail.clear();
+        put_count(0, tail);
     }
     let (offset, offset_delta) = match &columns.offsets {
         None => (0, i32::try_from(filled.rows).ok()),

@@ -95,7 +95,11 @@ fn message(
     body.extend(i32::try_from(value.len()).unwrap().to_be_bytes());
     body.extend(value);
     let mut data = offset.to_be_bytes().to_vec();
-    data.extend(i32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    data.extend(
+        i32::try_from(body.len().saturating_add(4))
+            .unwrap()
+            .to_be_bytes(),
+    );
     data.extend(crc32fast::hash(&body).to_be_bytes());
     data.extend(body);
     data
