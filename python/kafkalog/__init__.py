@@ -7,7 +7,15 @@ is there. ``kafkalog.spark`` does the same on Spark and is imported when it is f
 from typing import TYPE_CHECKING
 
 from kafkalog._core import __version__, build_profile
-from kafkalog.care import FileChange, PartitionRecovery, RecoveryNote, RecoveryReport, TruncateReport, recover, truncate
+from kafkalog.care import (
+    FileChange,
+    PartitionRecovery,
+    RecoveryNote,
+    RecoveryReport,
+    TruncateReport,
+    recover,
+    truncate,
+)
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,

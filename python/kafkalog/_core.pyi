@@ -267,3 +267,23 @@ class LogWriter:
     def truncate_fully(self, offset: int) -> None: ...
     def delete_records(self, before: int) -> bool: ...
     def close(self) -> None: ...
+
+# kind and text
+_Note: TypeAlias = tuple[str, str]
+# name, length before and after, whether it is the same
+_FileChange: TypeAlias = tuple[str, int | None, int | None, bool]
+# folder, topic, partition, recovered from, log start, log end, segments, bytes, bytes cut, notes, files
+_Recovery: TypeAlias = tuple[str, str, int, int, int, int, int, int, int, list[_Note], list[_FileChange]]
+
+def recover(
+    path: str,
+    *,
+    clean: bool | None = None,
+    recovery_point: int | None = None,
+    log_start_offset: int | None = None,
+    out: str | None = None,
+    on_loss: Literal["refuse", "kafka", "salvage"] = "refuse",
+    dry_run: bool = False,
+    settings: _Settings = ...,
+    clock: Callable[[], int] | None = None,
+) -> tuple[str, str | None, bool, bool, list[_Recovery], list[str]]: ...

@@ -235,19 +235,24 @@ def recover(
     )
     source, target, was_dry, was_clean, partitions, skipped = found
     return RecoveryReport(
-        source,
-        target,
-        was_dry,
-        was_clean,
-        tuple(
-            PartitionRecovery(
-                *plain,
-                tuple(RecoveryNote(*note) for note in notes),
-                tuple(FileChange(*file) for file in files),
-            )
-            for *plain, notes, files in partitions
-        ),
-        tuple(skipped),
+        source, target, was_dry, was_clean, tuple(_partition(plain) for plain in partitions), tuple(skipped)
+    )
+
+
+def _partition(plain: _core._Recovery) -> PartitionRecovery:
+    path, topic, partition, recovered_from, start, end, segments, size, cut, notes, files = plain
+    return PartitionRecovery(
+        path=path,
+        topic=topic,
+        partition=partition,
+        recovered_from=recovered_from,
+        log_start_offset=start,
+        log_end_offset=end,
+        segments=segments,
+        size=size,
+        bytes_cut=cut,
+        notes=tuple(RecoveryNote(*note) for note in notes),
+        files=tuple(FileChange(*file) for file in files),
     )
 
 
@@ -341,9 +346,17 @@ def truncate(
         # As Kafka leaves it: the segment that is cut stays, be it empty, if it begins at or below the offset.
         segments = len(kept) + (last <= offset or not kept)
         return TruncateReport(
-            log.path, None, True, log.log_start_offset, min(offset, end), end, segments, size, before - size
+            path=log.path,
+            out=None,
+            dry_run=True,
+            log_start_offset=min(log.log_start_offset, offset),
+            log_end_offset=min(offset, end),
+            log_end_before=end,
+            segments=segments,
+            size=size,
+            bytes_cut=before - size,
         )
-    folder = target / os.path.basename(log.path)
+    folder = target / Path(log.path).name
     recover(source, out=folder, config=config)
     # What recovery writes is complete.
     (target / _CLEAN_SHUTDOWN).touch()
@@ -354,4 +367,14 @@ def truncate(
         start, now = writer.log_start_offset, writer.log_end_offset
     written = PartitionLog(folder).segments
     size = sum(segment.size for segment in written)
-    return TruncateReport(log.path, str(folder), False, start, now, end, len(written), size, before - size)
+    return TruncateReport(
+        path=log.path,
+        out=str(folder),
+        dry_run=False,
+        log_start_offset=start,
+        log_end_offset=now,
+        log_end_before=end,
+        segments=len(written),
+        size=size,
+        bytes_cut=before - size,
+    )

@@ -133,13 +133,13 @@ class LogConfig:
         _core.check_config(pairs(self))
 
     @classmethod
-    def from_kafka(cls, settings: Mapping[str, str]) -> Self:
+    def from_kafka(cls, settings: Mapping[str, object]) -> Self:
         """Make one from Kafka's own names and texts, as a properties file or ``kafka-configs`` gives them.
 
         Parameters
         ----------
         settings : mapping of str to str
-            For instance ``{"segment.bytes": "1048576"}``.
+            For instance ``{"segment.bytes": "1048576"}``; numbers and truth values are taken as well.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class LogConfig:
             known = name.replace(".", "_")
             if known not in types:
                 raise ValueError(f"unknown topic setting {name!r}{_arguments.did_you_mean(known, types)}")
-            found[known] = _PARSERS[types[known]](name, text)
+            found[known] = _PARSERS[types[known]](name, _text(text))
         return cls(**found)
 
     def to_kafka(self) -> dict[str, str]:

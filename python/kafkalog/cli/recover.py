@@ -49,14 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for partition in report.partitions:
         if arguments.json:
-            _common.json_line(_fields(partition))
+            _common.json_line(fields_of(partition))
             continue
-        for line in _lines(partition):
+        for line in lines_of(partition):
             print(line)
     return 0
 
 
-def _lines(partition: care.PartitionRecovery) -> Iterator[str]:
+def lines_of(partition: care.PartitionRecovery) -> Iterator[str]:
+    """Give what became of a partition in lines."""
     changed = sum(not file.is_same for file in partition.files)
     yield (
         f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
@@ -66,7 +67,8 @@ def _lines(partition: care.PartitionRecovery) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _fields(partition: care.PartitionRecovery) -> dict[str, Any]:
+def fields_of(partition: care.PartitionRecovery) -> dict[str, Any]:
+    """Give the same for JSON."""
     return {
         "path": partition.path,
         "topic": partition.topic,
