@@ -115,11 +115,6 @@ impl Appender {
         &self.path
     }
 
-    /// Takes note of a new name.
-    pub fn set_path(&mut self, path: PathBuf) {
-        self.path = path;
-    }
-
     /// Where the next append goes.
     #[must_use]
     pub const fn end(&self) -> Position {

@@ -10,13 +10,14 @@
 //! They are made when first looked at, at full length, and cut to their entries when the segment is rolled or closed. So
 //! an active segment just rolled may be a `.log` alone. Data comes before its index entries, in writing and in syncing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::files::header_at;
 use super::lazy_index::LazyIndex;
 use crate::error::{Error, Refusal, Result};
-use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD};
+use crate::format::batch::BatchHeader;
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
-use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::format::file_name::{FileKind, FileName};
 use crate::index::txn::TransactionIndexFile;
 use crate::index::writable::offset::WritableOffsetIndex;
 use crate::index::writable::time::WritableTimeIndex;
@@ -97,10 +98,8 @@ impl RollReasons {
 /// A segment open for writing.
 #[derive(Debug)]
 pub struct WritableSegment {
-    folder: PathBuf,
     base_offset: Offset,
     settings: SegmentSettings,
-    disk: Disk,
     log: Appender,
     offset_index: LazyIndex<OffsetPosition, 2>,
     time_index: LazyIndex<TimestampOffset, 3>,
@@ -135,10 +134,8 @@ impl WritableSegment {
         };
         let size = settings.max_index_size;
         Ok(Self {
-            folder: folder.to_path_buf(),
             base_offset,
             settings,
-            disk: disk.clone(),
             log,
             offset_index: LazyIndex::new(disk, name(FileKind::OffsetIndex), base_offset, size),
             time_index: LazyIndex::new(disk, name(FileKind::TimeIndex), base_offset, size),
@@ -357,23 +354,6 @@ impl WritableSegment {
         Ok(None)
     }
 
-    /// The offset behind the last batch; the base where there is none. Read from the last index entry on.
-    ///
-    /// # Errors
-    /// `CorruptRecord`, `Io`.
-    pub fn read_next_offset(&mut self) -> Result<Offset> {
-        let last = self.offset_index.get()?.last_offset();
-        let Some(mut position) = self.translate(last)? else {
-            return Ok(self.base_offset);
-        };
-        let mut next = self.base_offset;
-        while let Some(header) = self.header_at(position)? {
-            next = header.next_offset();
-            position = position.saturating_add(header.size as u64);
-        }
-        Ok(next)
-    }
-
     /// Removes the batch that holds `offset` and all behind it; the indexes are at full length again. Returns the bytes
     /// cut.
     ///
@@ -473,116 +453,5 @@ impl WritableSegment {
     pub fn close_handlers(mut self) {
         self.offset_index.close_handler();
         self.time_index.close_handler();
-    }
-
-    /// Lets go of the files and gives those there are another state's names.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn rename(self, to: FileState) -> Result<()> {
-        let (disk, folder, base_offset) =
-            (self.disk.clone(), self.folder.clone(), self.base_offset);
-        self.close_handlers();
-        rename_segment(&disk, &folder, base_offset, FileState::Live, to)
-    }
-}
-
-/// The kinds of files a segment has, in the order Kafka renames and removes them.
-pub const SEGMENT_FILES: [FileKind; 4] = [
-    FileKind::Log,
-    FileKind::OffsetIndex,
-    FileKind::TimeIndex,
-    FileKind::TxnIndex,
-];
-
-/// Renames those files of a segment that there are (`LogSegment.changeFileSuffixes`).
-///
-/// # Errors
-/// `Io`.
-pub fn rename_segment(
-    disk: &Disk,
-    folder: &Path,
-    base_offset: Offset,
-    from: FileState,
-    to: FileState,
-) -> Result<()> {
-    for kind in SEGMENT_FILES {
-        let name = |state| {
-            let offset = base_offset;
-            folder.join(
-                FileName {
-                    offset,
-                    kind,
-                    state,
-                }
-                .to_string(),
-            )
-        };
-        let old = name(from);
-        if old.exists() {
-            disk.rename(&old, &name(to))?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes those files of a segment that there are.
-///
-/// # Errors
-/// `Io`.
-pub fn remove_segment(
-    disk: &Disk,
-    folder: &Path,
-    base_offset: Offset,
-    state: FileState,
-) -> Result<()> {
-    for kind in SEGMENT_FILES {
-        let name = FileName {
-            offset: base_offset,
-            kind,
-            state,
-        };
-        disk.remove(&folder.join(name.to_string()))?;
-    }
-    Ok(())
-}
-
-/// Brings the files of a segment that nobody writes to any more to the disk, data first.
-///
-/// # Errors
-/// `Io`.
-pub fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
-    for kind in SEGMENT_FILES {
-        let path = folder.join(FileName::new(base_offset, kind).to_string());
-        if path.exists() {
-            let file = disk.open_or_create(&path)?;
-            disk.sync(&file, &path)?;
-        }
-    }
-    Ok(())
-}
-
-/// The header of the batch at `position` of a `.log` that ends at `end`; `None` where the batch is not there whole
-/// (`FileLogInputStream`).
-///
-/// # Errors
-/// `CorruptRecord` for a header that makes no sense, and what `read` says.
-pub fn header_at(
-    read: impl FnOnce(&mut [u8], Position) -> Result<usize>,
-    end: Position,
-    position: Position,
-    path: &Path,
-) -> Result<Option<BatchHeader>> {
-    let left = end.saturating_sub(position);
-    if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
-        return Ok(None);
-    }
-    let mut head = [0; RECORD_BATCH_OVERHEAD];
-    let read = read(&mut head, position)?;
-    let head = head.get(..read).unwrap_or_default();
-    let place = |error: Error| error.shift(position).at(path);
-    match BatchHeader::peek_size(head).map_err(place)? {
-        Some(size) if size as u64 <= left => BatchHeader::parse(head).map_err(place),
-        _ => Ok(None),
     }
 }

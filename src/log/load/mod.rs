@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::folder::{Action, Content, FileChange, Folder};
 use self::producers::{PlannedSnapshots, rebuild_producer_state};
-use self::segment::{IndexSettings, MAX_TXN_INDEX, SEGMENT_FILES, Segment};
+use self::segment::{IndexSettings, MAX_TXN_INDEX, Segment};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -38,6 +38,7 @@ use crate::io::atomic::TMP_SUFFIX;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
+use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::Access;
 use crate::types::{Offset, TimestampMs};
 

@@ -14,6 +14,7 @@ use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
 use crate::log::producer_state::append::CompletedTxn;
+use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position};
 
@@ -503,14 +504,6 @@ impl Segment {
         Ok(())
     }
 }
-
-/// The files that go by a segment's name and state.
-pub(super) const SEGMENT_FILES: [FileKind; 4] = [
-    FileKind::Log,
-    FileKind::OffsetIndex,
-    FileKind::TimeIndex,
-    FileKind::TxnIndex,
-];
 
 /// Kafka throws something else than a record's exception here, and does not load the log: a marker of a kind that ends no
 /// transaction, for all that its batch has a producer.

@@ -11,7 +11,7 @@ use crate::format::file_name::{FileKind, FileName};
 use crate::io::file::read_at;
 use crate::log::producer_state::ProducerStateManager;
 use crate::records::control::EndTransaction;
-use crate::segment::writer::header_at;
+use crate::segment::files::header_at;
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, Offset, Position, TimestampMs};
 
 /// A `.log` that is only read.

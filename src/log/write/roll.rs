@@ -4,9 +4,8 @@ use super::WritableLog;
 use crate::error::{Error, Refusal, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::appender::SyncPolicy;
-use crate::segment::writer::{
-    SEGMENT_FILES, SegmentSettings, WritableSegment, rename_segment, sync_segment,
-};
+use crate::segment::files::{SEGMENT_FILES, rename_segment, sync_segment};
+use crate::segment::writer::{SegmentSettings, WritableSegment};
 use crate::types::{Offset, TimestampMs};
 
 impl WritableLog {

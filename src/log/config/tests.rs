@@ -1,0 +1,149 @@
+//! Names, bounds and words of the settings.
+
+use super::*;
+
+fn text(error: &Error) -> String {
+    error.to_string()
+}
+
+fn refused(name: &str, value: &str) -> String {
+    text(&LogConfig::default().set(name, value).unwrap_err())
+}
+
+/// The words are those of Kafka 4.3's `ConfigDef`.
+#[test]
+fn bounds_and_words() {
+    for (name, value, words) in [
+        (
+            "segment.bytes",
+            "1048575",
+            "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576",
+        ),
+        (
+            "segment.bytes",
+            "2147483648",
+            "Invalid value 2147483648 for configuration segment.bytes: Not a number of type INT",
+        ),
+        (
+            "segment_ms",
+            "0",
+            "Invalid value 0 for configuration segment_ms: Value must be at least 1",
+        ),
+        (
+            "min.cleanable.dirty.ratio",
+            "1.5",
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        (
+            "compression.gzip.level",
+            "0",
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "compression.type",
+            "zip",
+            "Invalid value zip for configuration compression.type: String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        (
+            "cleanup.policy",
+            "compact,compact",
+            "Configuration 'cleanup.policy' values must not be duplicated.",
+        ),
+        (
+            "cleanup.policy",
+            "purge",
+            "Invalid value purge for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            "preallocate",
+            "yes",
+            "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+        ),
+        (
+            "segment.size",
+            "1",
+            "Unknown topic config name: segment.size",
+        ),
+    ] {
+        assert_eq!(refused(name, value), words);
+    }
+    for (name, least) in [
+        ("segment.index.bytes", 4),
+        ("index.interval.bytes", 0),
+        ("flush.messages", 1),
+        ("flush.ms", 0),
+        ("retention.ms", -1),
+        ("max.message.bytes", 0),
+        ("delete.retention.ms", 0),
+        ("min.compaction.lag.ms", 0),
+        ("max.compaction.lag.ms", 1),
+        ("file.delete.delay.ms", 0),
+        ("message.timestamp.before.max.ms", 0),
+        ("message.timestamp.after.max.ms", 0),
+        ("min.insync.replicas", 1),
+        ("local.retention.ms", -2),
+        ("local.retention.bytes", -2),
+        ("segment.jitter.ms", 0),
+        ("compression.lz4.level", 1),
+        ("compression.zstd.level", -131_072),
+    ] {
+        let mut config = LogConfig::default();
+        config.set(name, &i64::from(least).to_string()).unwrap();
+        assert!(refused(name, &(least - 1).to_string()).contains("at least"));
+    }
+}
+
+#[test]
+fn every_name_can_be_set() {
+    for name in LogConfig::NAMES {
+        let value = match name {
+            "internal.segment.bytes" | "segment.index.bytes" => "100",
+            "min.insync.replicas" => "2",
+            "cleanup.policy" => "compact, delete",
+            "compression.type" => "zstd",
+            "message.timestamp.type" => "LogAppendTime",
+            "segment.bytes" => "1048576",
+            "preallocate"
+            | "unclean.leader.election.enable"
+            | "remote.storage.enable"
+            | "remote.log.copy.disable"
+            | "remote.log.delete.on.disable" => "TRUE",
+            "leader.replication.throttled.replicas" => "0:1,1:2",
+            "follower.replication.throttled.replicas" => "*",
+            _ => "1",
+        };
+        let mut config = LogConfig::default();
+        config.set(name, value).unwrap();
+        assert_ne!(config, LogConfig::default(), "{name}");
+        let mut same = LogConfig::default();
+        same.set(&name.replace('.', "_"), value).unwrap();
+        assert_eq!(config, same);
+    }
+}
+
+#[test]
+fn together() {
+    let pairs = [
+        ("internal.segment.bytes", "100"),
+        ("segment.bytes", "1048576"),
+    ];
+    assert_eq!(LogConfig::from_pairs(pairs).unwrap().segment_bytes, 100);
+    let lags = [
+        ("min.compaction.lag.ms", "10"),
+        ("max.compaction.lag.ms", "9"),
+    ];
+    assert_eq!(
+        text(&LogConfig::from_pairs(lags).unwrap_err()),
+        "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)"
+    );
+    let lagging = [
+        ("cleanup.policy", "compact"),
+        ("max.compaction.lag.ms", "9"),
+    ];
+    let config = LogConfig::from_pairs(lagging).unwrap();
+    assert_eq!((config.max_segment_ms(), config.delete), (9, false));
+    assert_eq!(config.segment_jitter(u64::MAX), 0);
+    let jitter = LogConfig::from_pairs([("segment.jitter.ms", "10")]).unwrap();
+    assert!((0..1000).all(|n| (0..10).contains(&jitter.segment_jitter(n * 977))));
+    assert!((0..1000).any(|n| jitter.segment_jitter(n * 977) == 9));
+}
