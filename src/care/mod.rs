@@ -3,7 +3,9 @@
 //! | module | what |
 //! |---|---|
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
+//! | [`rebuild`] | indexes made anew, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 
 pub mod dump;
+pub mod rebuild;
 pub mod recover;

@@ -17,6 +17,8 @@
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
 //! | [`encoding`] | random records into batches and back: builder, validator, Arrow rows |
+//! | [`recovery`] | recovery between any two steps, over any bytes; indexes rebuilt |
+//! | [`salvage`] | what salvage keeps, against trying every byte |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
 //! `KAFKALOG_SLOW=1` turns the slow profile on (at least 100,000 mutations); `KAFKALOG_SEED` sets where they begin.
@@ -47,4 +49,6 @@ mod pieces;
 mod plans;
 mod producer_states;
 mod pruning;
+mod recovery;
+mod salvage;
 mod writing;

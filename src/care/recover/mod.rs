@@ -19,14 +19,14 @@ use self::report::{PartitionReport, RecoveryReport};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::disk::Disk;
+use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
 use crate::log::config::LogConfig;
-use crate::log::dir::{CLEAN_SHUTDOWN, DirState, LogDir, PartitionFolder, PathKind};
-use crate::log::load::{LoadRequest, Note, Plan, plan};
+use crate::log::dir::{
+    CLEAN_SHUTDOWN, DirState, LogDir, Offsets, PartitionFolder, PathKind, dir_above,
+};
+use crate::log::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::types::{Offset, TimestampMs};
-
-/// A broker's lock of its log dir.
-const LOCK: &str = ".lock";
 
 /// What to do where Kafka would not load the log, or would throw batches away that are whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,11 +86,31 @@ impl RecoverOptions {
     }
 }
 
-/// A partition to be recovered, planned.
+/// A partition to be recovered.
 struct Planned {
-    plan: Plan,
+    partition: PartitionFolder,
+    request: LoadRequest,
+    /// Left out where plans would take too much memory; it is made again when its turn comes.
+    plan: Option<Plan>,
     report: PartitionReport,
 }
+
+impl Planned {
+    /// Does something with the plan.
+    fn with_plan(
+        &self,
+        options: &RecoverOptions,
+        act: impl FnOnce(&Plan) -> Result<()>,
+    ) -> Result<()> {
+        match &self.plan {
+            Some(plan) => act(plan),
+            None => act(&plan_partition(&self.partition, self.request, options)?),
+        }
+    }
+}
+
+/// Rebuilt indexes of all plans that are kept.
+const MAX_KEPT: u64 = 256 << 20;
 
 /// Recovers a log dir, or one partition folder of it.
 ///
@@ -109,7 +129,7 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
                 name,
                 path: path.to_path_buf(),
             };
-            (crate::log::dir::dir_above(path), vec![one], Vec::new())
+            (dir_above(path), vec![one], Vec::new())
         }
         PathKind::File => {
             let text = format!("{}: not a log dir or partition folder", path.display());
@@ -121,13 +141,27 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         check_out(path, out)?;
     }
     let state = DirState::read(&log_dir);
+    let _lock = match (&options.out, options.dry_run) {
+        (None, false) => Some(claim(&log_dir, &partitions)?),
+        _ => None,
+    };
     let mut planned = Vec::new();
-    for partition in &partitions {
-        planned.push(plan_partition(partition, &state, options)?);
+    let mut kept = 0u64;
+    for partition in partitions {
+        let request = request(&partition, &state, options);
+        let plan = plan_partition(&partition, request, options)?;
+        let report = PartitionReport::of(&partition, request, &plan)?;
+        kept = kept.saturating_add(plan.kept_bytes());
+        planned.push(Planned {
+            partition,
+            request,
+            plan: (kept <= MAX_KEPT).then_some(plan),
+            report,
+        });
     }
     if !options.dry_run {
         match &options.out {
-            None => in_place(&log_dir, is_log_dir, &planned, &options.disk)?,
+            None => in_place(&log_dir, is_log_dir, &planned, options)?,
             Some(out) => into(path, is_log_dir, out, &planned, options)?,
         }
     }
@@ -153,24 +187,45 @@ fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
     Ok((loaded, skipped))
 }
 
-fn plan_partition(
-    partition: &PartitionFolder,
-    state: &DirState,
-    options: &RecoverOptions,
-) -> Result<Planned> {
-    let of = |checkpoint: &crate::log::dir::Offsets| {
-        checkpoint.get(&partition.name.topic_partition).copied()
+/// The lock of the log dir, and the right to every partition: nobody writes where a broker or a writer does.
+pub(super) fn claim(
+    log_dir: &Path,
+    partitions: &[PartitionFolder],
+) -> Result<(LogDirLock, Vec<PartitionClaim>)> {
+    let lock = LogDirLock::acquire(log_dir)?;
+    let name = |partition: &PartitionFolder| {
+        let name = partition.path.file_name();
+        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     };
+    let claims = partitions
+        .iter()
+        .map(|partition| lock.claim(&name(partition)));
+    let claims = claims.collect::<Result<_>>()?;
+    Ok((lock, claims))
+}
+
+fn request(partition: &PartitionFolder, state: &DirState, options: &RecoverOptions) -> LoadRequest {
+    let of = |offsets: &Offsets| offsets.get(&partition.name.topic_partition).copied();
     let recovery_point = options.recovery_point.or(of(&state.recovery_points));
     let log_start_offset = options.log_start_offset.or(of(&state.log_starts));
-    let request = LoadRequest {
+    LoadRequest {
         clean: options.clean.unwrap_or(state.clean_shutdown),
         recovery_point: recovery_point.unwrap_or_default(),
         log_start_offset: log_start_offset.unwrap_or_default(),
         now_ms: options.now_ms,
         producer_id_expiration_ms: options.producer_id_expiration_ms,
+    }
+}
+
+fn plan_partition(
+    partition: &PartitionFolder,
+    request: LoadRequest,
+    options: &RecoverOptions,
+) -> Result<Plan> {
+    let mut plan = match options.on_loss {
+        OnLoss::Salvage => plan_salvage(&partition.path, &options.config, request)?,
+        OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, &options.config, request)?,
     };
-    let mut plan = plan(&partition.path, &options.config, request)?;
     if let Err(error) = plan.outcome {
         return Err(refusal(error));
     }
@@ -181,15 +236,14 @@ fn plan_partition(
     }
     plan.close()?;
     plan.unlink_deleted();
-    let report = PartitionReport::of(partition, request, &plan)?;
-    Ok(Planned { plan, report })
+    Ok(plan)
 }
 
 const HINT: &str =
     "Kafka does not load this log; salvage keeps every batch that is whole and in order";
 
 /// Kafka's refusal, with the way out.
-fn refusal(error: Error) -> Error {
+pub(super) fn refusal(error: Error) -> Error {
     match error {
         Error::CorruptRecord(mut fault) => {
             fault.found = format!("{} ({HINT})", fault.found);
@@ -222,7 +276,7 @@ fn loss(folder: &Path, note: &Note) -> Error {
 }
 
 /// An output is a new directory outside of its source.
-fn check_out(path: &Path, out: &Path) -> Result<()> {
+pub(super) fn check_out(path: &Path, out: &Path) -> Result<()> {
     let is_empty = match fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_none(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
@@ -247,7 +301,13 @@ fn check_out(path: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn in_place(log_dir: &Path, is_log_dir: bool, planned: &[Planned], disk: &Disk) -> Result<()> {
+fn in_place(
+    log_dir: &Path,
+    is_log_dir: bool,
+    planned: &[Planned],
+    options: &RecoverOptions,
+) -> Result<()> {
+    let disk = &options.disk;
     if is_log_dir {
         // Before the first log is touched, as in a broker: a crash from here on leaves an unclean log dir.
         disk.remove(&log_dir.join(CLEAN_SHUTDOWN))?;
@@ -255,7 +315,7 @@ fn in_place(log_dir: &Path, is_log_dir: bool, planned: &[Planned], disk: &Disk) 
     }
     planned
         .iter()
-        .try_for_each(|planned| planned.plan.apply(disk))
+        .try_for_each(|planned| planned.with_plan(options, |plan| plan.apply(disk)))
 }
 
 fn into(
@@ -269,16 +329,16 @@ fn into(
     if !is_log_dir {
         return planned
             .iter()
-            .try_for_each(|planned| write_partition(disk, planned, out));
+            .try_for_each(|planned| write_partition(options, planned, out));
     }
     disk.create_folders(out)?;
     for entry in fs::read_dir(path).map_err(Error::io(path))? {
         let entry = entry.map_err(Error::io(path))?;
         let (from, name) = (entry.path(), entry.file_name());
-        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK;
+        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK_FILE;
         let one = planned.iter().find(|planned| planned.report.folder == from);
         match one {
-            Some(one) => write_partition(disk, one, &out.join(&name))?,
+            Some(one) => write_partition(options, one, &out.join(&name))?,
             None if !is_left_out => copy(disk, &from, &out.join(&name))?,
             None => {}
         }
@@ -287,8 +347,9 @@ fn into(
 }
 
 /// Writes a partition folder as it will be, and what else is in it.
-fn write_partition(disk: &Disk, planned: &Planned, to: &Path) -> Result<()> {
-    planned.plan.write_to(disk, to)?;
+fn write_partition(options: &RecoverOptions, planned: &Planned, to: &Path) -> Result<()> {
+    let disk = &options.disk;
+    planned.with_plan(options, |plan| plan.write_to(disk, to))?;
     let from = &planned.report.folder;
     for entry in fs::read_dir(from).map_err(Error::io(from))? {
         let path = entry.map_err(Error::io(from))?.path();

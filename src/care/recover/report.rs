@@ -32,7 +32,7 @@ pub struct PartitionReport {
 }
 
 impl PartitionReport {
-    pub(super) fn of(
+    pub(in crate::care) fn of(
         partition: &PartitionFolder,
         request: LoadRequest,
         plan: &Plan,

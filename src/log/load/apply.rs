@@ -75,28 +75,10 @@ fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result
     let file = disk.create(path)?;
     let kept = match content.source() {
         Source::Disk { name, from } => {
-            let source = places.path(name);
-            let from_file = File::open(&source).map_err(Error::io(&source))?;
-            let mut chunk = Vec::new();
-            let mut done = 0u64;
-            while done < content.kept() {
-                let left = content.kept().saturating_sub(done);
-                let len = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-                let at = from.saturating_add(done);
-                read_into(&from_file, &mut chunk, at, len).map_err(Error::io(&source))?;
-                if chunk.is_empty() {
-                    break;
-                }
-                disk.write(&file, path, &chunk)?;
-                done = done.saturating_add(chunk.len() as u64);
-            }
-            // Retention falls back on it.
-            let modified = fs::metadata(&source).and_then(|meta| meta.modified());
-            if let Ok(modified) = modified {
-                let _ = file.set_modified(modified);
-            }
-            done
+            let parts = [(*from, content.kept())];
+            copy_parts(disk, &file, path, &places.path(name), &parts)?
         }
+        Source::Parts { name, parts } => copy_parts(disk, &file, path, &places.path(name), parts)?,
         Source::Bytes(_) | Source::Rebuilt(_) => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
             disk.write(&file, path, &content.read(places, 0, wanted)?)?;
@@ -107,4 +89,36 @@ fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result
         disk.set_length(&file, path, content.length())?;
     }
     disk.sync(&file, path)
+}
+
+/// Copies parts of `source`, one behind the other; returns the bytes there were. The modification time is copied too, as
+/// retention falls back on it.
+fn copy_parts(
+    disk: &Disk,
+    file: &File,
+    path: &Path,
+    source: &Path,
+    parts: &[(u64, u64)],
+) -> Result<u64> {
+    let from = File::open(source).map_err(Error::io(source))?;
+    let mut chunk = Vec::new();
+    let mut copied = 0u64;
+    for (begin, length) in parts {
+        let mut done = 0u64;
+        while done < *length {
+            let left = usize::try_from(length.saturating_sub(done)).unwrap_or(CHUNK);
+            let at = begin.saturating_add(done);
+            read_into(&from, &mut chunk, at, left.min(CHUNK)).map_err(Error::io(source))?;
+            if chunk.is_empty() {
+                break;
+            }
+            disk.write(file, path, &chunk)?;
+            done = done.saturating_add(chunk.len() as u64);
+        }
+        copied = copied.saturating_add(done);
+    }
+    if let Ok(modified) = fs::metadata(source).and_then(|meta| meta.modified()) {
+        let _ = file.set_modified(modified);
+    }
+    Ok(copied)
 }

@@ -21,6 +21,13 @@ pub enum Source {
         /// The first byte taken.
         from: u64,
     },
+    /// Parts of the file that had this name at the beginning: where each begins, and its length.
+    Parts {
+        /// Its name then.
+        name: Arc<str>,
+        /// The parts, in order.
+        parts: Arc<[(u64, u64)]>,
+    },
     /// These.
     Bytes(Arc<[u8]>),
     /// An index made from a `.log`, too much to keep: it is made again when it is written.
@@ -112,6 +119,22 @@ impl Content {
         }
     }
 
+    /// Parts of a file on the disk, one behind the other.
+    #[must_use]
+    pub fn parts(name: &Arc<str>, parts: Vec<(u64, u64)>) -> Self {
+        let length = parts
+            .iter()
+            .fold(0u64, |sum, (_, length)| sum.saturating_add(*length));
+        Self {
+            source: Source::Parts {
+                name: Arc::clone(name),
+                parts: parts.into(),
+            },
+            kept: length,
+            length,
+        }
+    }
+
     /// A file as it is on the disk.
     #[must_use]
     pub fn disk(name: &str, length: u64) -> Self {
@@ -196,11 +219,33 @@ impl Content {
                 read_at(&file, target, from.saturating_add(at)).map_err(Error::io(&path))?;
             }
             Source::Disk { .. } => {}
+            Source::Parts { name, parts } => {
+                let path = places.path(name);
+                let file = File::open(&path).map_err(Error::io(&path))?;
+                for (to, byte) in target.iter_mut().zip(at..) {
+                    let place = place_of(parts, byte);
+                    read_at(&file, std::slice::from_mut(to), place).map_err(Error::io(&path))?;
+                }
+            }
             Source::Bytes(all) => copy(target, all),
             Source::Rebuilt(how) => copy(target, &how.bytes(places)?),
         }
         Ok(bytes)
     }
+}
+
+/// Where byte `at` of parts one behind the other lies in their file.
+#[must_use]
+pub fn place_of(parts: &[(u64, u64)], at: u64) -> u64 {
+    let mut before = 0u64;
+    for (from, length) in parts {
+        let end = before.saturating_add(*length);
+        if at < end {
+            return from.saturating_add(at.saturating_sub(before));
+        }
+        before = end;
+    }
+    u64::MAX
 }
 
 /// One step of a plan. Names are of files in the partition folder.
@@ -234,6 +279,16 @@ pub enum Action {
         /// Its bytes.
         content: Content,
     },
+}
+
+impl Action {
+    /// The file it is about, by the name that it has behind it.
+    fn name(&self) -> &str {
+        match self {
+            Self::Delete { name } | Self::SetLength { name, .. } | Self::Write { name, .. } => name,
+            Self::Rename { to, .. } => to,
+        }
+    }
 }
 
 /// What becomes of one file.
@@ -377,7 +432,7 @@ impl Folder {
         let found = self.files.remove(name).is_some();
         // A file that nobody has seen need not be written to be removed.
         let unseen = found && self.unwrite(name) && self.last_on(name).is_none();
-        if found && !(unseen && !self.before.contains_key(name)) {
+        if found && (!unseen || self.before.contains_key(name)) {
             self.actions.push(Action::Delete {
                 name: name.to_owned(),
             });
@@ -437,17 +492,15 @@ impl Folder {
         }
     }
 
-    /// Writes a file, unless these are the bytes it has.
+    /// Writes a file, unless these are the bytes it had at the beginning.
     ///
     /// # Errors
     /// `Io` where the old bytes cannot be read.
     pub fn write(&mut self, name: &str, content: Content) -> Result<()> {
-        if let (Some(old), Source::Bytes(new)) = (self.files.get(name), &content.source)
-            && matches!(old.source, Source::Disk { .. })
-            && old.length == content.length
-            && content.kept == content.length
-            && old.read(&self.places, 0, new.len())? == **new
-        {
+        if self.is_as_before(name, &content)? {
+            self.actions.retain(|action| action.name() != name);
+            let disk = Content::disk(name, content.length);
+            self.files.insert(name.to_owned(), disk);
             return Ok(());
         }
         self.unwrite(name);
@@ -457,6 +510,38 @@ impl Folder {
             content,
         });
         Ok(())
+    }
+
+    /// Whether a file that stayed under its name, or went, would be there again with its old bytes.
+    fn is_as_before(&self, name: &str, content: &Content) -> Result<bool> {
+        let Source::Bytes(new) = &content.source else {
+            return Ok(false);
+        };
+        let moves = |action: &Action| match action {
+            Action::Rename { from, to } => from == name || to == name,
+            _ => false,
+        };
+        if self.before.get(name) != Some(&content.length)
+            || content.kept != content.length
+            || self.actions.iter().any(moves)
+        {
+            return Ok(false);
+        }
+        let old = Content::disk(name, content.length);
+        let wanted = usize::try_from(content.length).unwrap_or(usize::MAX);
+        let new = new.get(..wanted).unwrap_or(new);
+        Ok(old.read(&self.places, 0, wanted)? == new)
+    }
+
+    /// Has the last cutting of a file happen behind everything planned so far: what follows the cut must be gone before,
+    /// so that a crash in between does not make it look as if it followed.
+    pub fn cut_last(&mut self, name: &str) {
+        if let Some(at) = self.last_on(name)
+            && matches!(self.actions.get(at), Some(Action::SetLength { .. }))
+        {
+            let cut = self.actions.remove(at);
+            self.actions.push(cut);
+        }
     }
 
     /// Says in another way where the bytes come from that are to be written.

@@ -14,7 +14,7 @@ use super::Trouble;
 use super::folder::{Content, Folder, Rebuild, Source};
 
 /// `AbstractIndex.warmEntries`: the bytes at the end that lookups are confined to if they can.
-const WARM_BYTES: usize = 8192;
+const WARM_BYTES: u64 = 8192;
 /// A map reaches no further in Java.
 const MAX_INDEX_SIZE: u64 = i32::MAX as u64;
 
@@ -38,6 +38,12 @@ fn rounded_down<const N: usize>(size: i32) -> u64 {
     size.saturating_sub(size.checked_rem(N as u64).unwrap_or_default())
 }
 
+/// Whole slots in so many bytes.
+fn slots_in<const N: usize>(length: u64) -> usize {
+    let slots = length.checked_div(N as u64).unwrap_or_default();
+    usize::try_from(slots).unwrap_or(usize::MAX)
+}
+
 impl<const N: usize> Slots<N> {
     fn open(folder: &mut Folder, name: &str, base_offset: Offset, max: i32) -> Result<Self> {
         let is_new = !folder.contains(name);
@@ -57,7 +63,7 @@ impl<const N: usize> Slots<N> {
                 Error::corrupt_index("index length", 0, expected, length).at(&folder.path_of(name))
             );
         }
-        let found = usize::try_from(length).unwrap_or_default() / N;
+        let found = slots_in::<N>(length);
         let mut slots = Self {
             name: name.to_owned(),
             base_offset,
@@ -71,7 +77,7 @@ impl<const N: usize> Slots<N> {
     }
 
     fn max_entries(&self) -> usize {
-        usize::try_from(self.length).unwrap_or_default() / N
+        slots_in::<N>(self.length)
     }
 
     /// Bytes that are made again are made once.
@@ -107,7 +113,7 @@ impl<const N: usize> Slots<N> {
         let Some(last) = self.entries.checked_sub(1) else {
             return Ok(None);
         };
-        let first_hot = last.saturating_sub(WARM_BYTES / N);
+        let first_hot = last.saturating_sub(slots_in::<N>(WARM_BYTES));
         let (mut low, mut high) = (0, first_hot);
         if compare(self.slot(folder, first_hot)?).is_lt() {
             (low, high) = (first_hot, last);
@@ -302,9 +308,12 @@ impl OffsetIndex {
         }
         let relative = relative_offset(self.slots.base_offset, offset)?;
         let position = i32::try_from(position).unwrap_or(i32::MAX);
-        let [a, b, c, d] = relative.to_be_bytes();
-        let [e, f, g, h] = position.to_be_bytes();
-        self.slots.push([a, b, c, d, e, f, g, h]);
+        let mut slot = [0; OFFSET_ENTRY_SIZE];
+        let bytes = relative.to_be_bytes().into_iter();
+        for (to, byte) in slot.iter_mut().zip(bytes.chain(position.to_be_bytes())) {
+            *to = byte;
+        }
+        self.slots.push(slot);
         self.last_offset = offset;
         Ok(())
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::folder::{Content, Folder};
+use super::loader::{floor, values};
+use super::lock;
 use super::scan::LogScan;
 use super::segment::Segment;
-use super::{floor, lock, values};
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileState};
 use crate::log::producer_state::ProducerStateManager;
@@ -111,7 +112,7 @@ pub(super) fn rebuild_producer_state(
 fn replay(producers: &mut ProducerStateManager, batches: &mut LogScan) -> Result<()> {
     let mut appends = ByProducer::default();
     let mut completed = Vec::new();
-    while let Some((position, header)) = batches.next()? {
+    while let Some((position, header)) = batches.next_batch()? {
         if header.producer_id <= NO_PRODUCER_ID {
             continue;
         }

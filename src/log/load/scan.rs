@@ -4,6 +4,9 @@
 //! behind, or where a batch reaches beyond the end; a length below 14 is damage; every magic from 2 on is read as 2, and
 //! one below 0 as a message of the old formats, whose checksum it then fails.
 
+use std::sync::Arc;
+
+use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::{
     BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
@@ -11,20 +14,57 @@ use crate::format::batch::{
 };
 use crate::format::cursor::get_i32;
 use crate::records::control::EndTransaction;
+use crate::records::legacy;
 use crate::segment::source::{Access, SegmentSource};
-use crate::types::{Offset, Position};
+use crate::types::{Compression, Offset, Position};
 
 use super::folder::{Content, Places, Source};
+use super::segment::EntryOffset;
 
 /// The longest control batch that is taken into memory; a marker has 78 bytes.
 const MAX_MARKER: usize = 1 << 20;
+
+/// Where the bytes of a `.log` under plan lie in their file.
+#[derive(Debug)]
+enum Origin {
+    /// From this byte on.
+    From(Position),
+    /// In parts, each of whole batches; the one last looked at, and what lies before it.
+    Parts {
+        parts: Arc<[(u64, u64)]>,
+        at: usize,
+        before: Position,
+    },
+}
+
+impl Origin {
+    /// Where the batch that begins at `position`, or a byte of it, lies in the file.
+    fn place(&mut self, position: Position) -> Position {
+        match self {
+            Self::From(from) => from.saturating_add(position),
+            Self::Parts { parts, at, before } => {
+                if position < *before {
+                    (*at, *before) = (0, 0);
+                }
+                while let Some((from, length)) = parts.get(*at) {
+                    let inside = position.saturating_sub(*before);
+                    if inside < *length {
+                        return from.saturating_add(inside);
+                    }
+                    *before = before.saturating_add(*length);
+                    *at = at.saturating_add(1);
+                }
+                Position::MAX
+            }
+        }
+    }
+}
 
 /// The batches of a `.log` under plan.
 #[derive(Debug)]
 pub struct LogScan {
     source: Option<SegmentSource>,
-    /// Where the `.log` begins in its source.
-    from: Position,
+    origin: Origin,
     /// Bytes of the `.log` that are looked at.
     end: Position,
     position: Position,
@@ -42,17 +82,28 @@ impl LogScan {
         end: Position,
         access: Access,
     ) -> Result<Self> {
-        let (source, from) = match content.source() {
+        let open = |name: &str, size| {
+            SegmentSource::open(&places.path(name), size, true, access).map(Some)
+        };
+        let (source, origin) = match content.source() {
             Source::Disk { name, from } if content.kept() > 0 => {
                 let size = from.saturating_add(content.kept());
-                let source = SegmentSource::open(&places.path(name), size, true, access)?;
-                (Some(source), *from)
+                (open(name, size)?, Origin::From(*from))
             }
-            _ => (None, 0),
+            Source::Parts { name, parts } => {
+                let end = |(from, length): &(u64, u64)| from.saturating_add(*length);
+                let origin = Origin::Parts {
+                    parts: Arc::clone(parts),
+                    at: 0,
+                    before: 0,
+                };
+                (open(name, parts.last().map_or(0, end))?, origin)
+            }
+            _ => (None, Origin::From(0)),
         };
         Ok(Self {
             source,
-            from,
+            origin,
             end: end.min(content.kept()),
             position,
         })
@@ -69,11 +120,25 @@ impl LogScan {
         self.position = position;
     }
 
-    fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
+    /// Up to `wanted` bytes of the `.log` from `position`; of one in parts, what lies behind that byte in its file.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
         let room = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let place = self.origin.place(position);
         match &mut self.source {
-            Some(source) => source.bytes(self.from.saturating_add(position), wanted.min(room)),
+            Some(source) => source.bytes(place, wanted.min(room)),
             None => Ok(&[]),
+        }
+    }
+
+    /// Says where a fault of the batch at `position` is.
+    fn locate(&mut self, position: Position, error: Error) -> Error {
+        let error = error.shift(self.origin.place(position));
+        match &self.source {
+            Some(source) => error.at(source.path()),
+            None => error,
         }
     }
 
@@ -81,7 +146,7 @@ impl LogScan {
     ///
     /// # Errors
     /// `CorruptRecord` for a length below the smallest; `Io`.
-    pub fn next(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+    pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let position = self.position;
         let left = self.end.saturating_sub(position);
         // Exactly 17 bytes are not looked at either.
@@ -97,12 +162,10 @@ impl LogScan {
         let length = get_i32(&head, LENGTH_AT).unwrap_or_default();
         if length < MIN_LENGTH {
             let expected = format!("at least {MIN_LENGTH}");
-            return Err(self.fault(Error::corrupt(
-                "batch length",
-                LENGTH_AT as u64,
-                expected,
-                length,
-            )));
+            return Err(self.locate(
+                position,
+                Error::corrupt("batch length", LENGTH_AT as u64, expected, length),
+            ));
         }
         let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
         if size > left {
@@ -115,19 +178,10 @@ impl LogScan {
         let header = head.get(..there).and_then(BatchHeader::as_it_stands);
         let Some(header) = header else {
             let expected = format!("{RECORD_BATCH_OVERHEAD} bytes");
-            return Err(self.fault(Error::corrupt("batch header", 0, expected, there)));
+            return Err(self.locate(position, Error::corrupt("batch header", 0, expected, there)));
         };
         self.position = position.saturating_add(size);
         Ok(Some((position, header)))
-    }
-
-    /// Says where a fault of the batch that begins here is.
-    fn fault(&self, error: Error) -> Error {
-        let error = error.shift(self.from.saturating_add(self.position));
-        match &self.source {
-            Some(source) => error.at(source.path()),
-            None => error,
-        }
     }
 
     /// Holds the checksum of the batch at `position` against its bytes, in pieces.
@@ -135,29 +189,22 @@ impl LogScan {
     /// # Errors
     /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
     pub fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        let at = |this: &Self, error: Error| {
-            let error = error.shift(this.from.saturating_add(position));
-            match &this.source {
-                Some(source) => error.at(source.path()),
-                None => error,
-            }
-        };
         if !header.is_legacy() && header.size < RECORD_BATCH_OVERHEAD {
             let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
             let found = header.size.saturating_sub(LOG_OVERHEAD);
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
-            return Err(at(self, error));
+            return Err(self.locate(position, error));
         }
         let mut crc = header.begin_crc();
         let mut from = position.saturating_add(header.checksummed_from() as u64);
         let end = position.saturating_add(header.size as u64);
         while from < end {
             let left = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
-            let base = self.from;
+            let place = self.origin.place(from);
             let Some(source) = &mut self.source else {
                 break;
             };
-            let (region, start) = source.region(base.saturating_add(from), 1)?;
+            let (region, start) = source.region(place, 1)?;
             let piece = region.as_slice().get(start..).unwrap_or_default();
             let piece = piece.get(..left).unwrap_or(piece);
             if piece.is_empty() {
@@ -170,7 +217,7 @@ impl LogScan {
         if computed == header.crc && from >= end {
             Ok(())
         } else {
-            Err(at(self, header.crc_fault(computed)))
+            Err(self.locate(position, header.crc_fault(computed)))
         }
     }
 
@@ -186,28 +233,53 @@ impl LogScan {
         if !header.is_control() {
             return Ok(None);
         }
-        let from = self.from;
-        let path = self
-            .source
-            .as_ref()
-            .map(|source| source.path().to_path_buf());
         let batch = self.bytes(position, header.size.min(MAX_MARKER))?;
-        EndTransaction::of(batch, header).map_err(|error| {
-            let error = error.shift(from.saturating_add(position));
-            match &path {
-                Some(path) => error.at(path),
-                None => error,
+        EndTransaction::of(batch, header).map_err(|error| self.locate(position, error))
+    }
+
+    /// The offset by which the batch at `position` stands in an offset index.
+    ///
+    /// # Errors
+    /// Those of [`legacy::walk`]: the first offset of a wrapper is inside of it.
+    pub fn entry_offset(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+        entry: EntryOffset,
+    ) -> Result<Offset> {
+        match entry {
+            EntryOffset::Last => Ok(header.last_offset()),
+            EntryOffset::First
+                if !header.is_legacy()
+                    || header.attributes.compression() == Some(Compression::None) =>
+            {
+                Ok(header.base_offset)
             }
-        })
+            EntryOffset::First => {
+                let batch = self.bytes(position, header.size)?;
+                let (mut arena, mut slots) = (Vec::new(), Vec::new());
+                legacy::walk(
+                    batch,
+                    0,
+                    header,
+                    &mut Decompressor::new(),
+                    &mut arena,
+                    DecodeLimit::default(),
+                    &mut slots,
+                )
+                .map_err(|error| self.locate(position, error))?;
+                Ok(slots.first().map_or(header.base_offset, |slot| slot.offset))
+            }
+        }
     }
 
     /// The first batch that holds `target` or what follows it (`FileRecords.searchForOffsetFromPosition`).
     ///
     /// # Errors
-    /// As [`LogScan::next`].
+    /// As [`LogScan::next_batch`].
     pub fn search(&mut self, target: Offset) -> Result<Option<Position>> {
         let mut previous: Option<(Position, BatchHeader)> = None;
-        while let Some((position, header)) = self.next()? {
+        while let Some((position, header)) = self.next_batch()? {
             if header.base_offset == target {
                 return Ok(Some(position));
             }

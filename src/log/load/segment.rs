@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::Trouble;
-use super::folder::{Content, Folder, Places, Rebuild};
+use super::folder::{Content, Folder};
 use super::index::{OffsetIndex, TimeIndex, can_append_offset};
+use super::rebuilt::RebuiltIndex;
 use super::scan::LogScan;
+use super::txns::{TxnLog, truncate_txns};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::entry::{AbortedTxn, TimestampOffset};
+use crate::format::entry::TimestampOffset;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
-use crate::log::producer_state::append::CompletedTxn;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position};
@@ -28,6 +29,18 @@ pub(super) struct IndexSettings {
     pub(super) max_index_size: i32,
     /// `index.interval.bytes`.
     pub(super) interval: i32,
+    /// Which of its batch's offsets an entry names.
+    pub(super) entry: EntryOffset,
+}
+
+/// Which of its batch's offsets an entry of the offset index names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EntryOffset {
+    /// The last, since 2.0.
+    #[default]
+    Last,
+    /// The first, up to 1.1.
+    First,
 }
 
 impl IndexSettings {
@@ -35,6 +48,7 @@ impl IndexSettings {
         Self {
             max_index_size: config.segment_index_bytes,
             interval: config.index_interval_bytes,
+            entry: EntryOffset::Last,
         }
     }
 }
@@ -200,7 +214,7 @@ impl Segment {
         };
         let mut scan = self.scan(folder, from, Access::Headers)?;
         let mut next_offset = self.base_offset;
-        while let Some((_, header)) = scan.next()? {
+        while let Some((_, header)) = scan.next_batch()? {
             next_offset = header.next_offset();
         }
         Ok(next_offset)
@@ -277,11 +291,12 @@ impl Segment {
         pass: &mut Pass,
     ) -> Result<(), Trouble> {
         let mut scan = self.scan(folder, 0, Access::Records)?;
-        while let Some((position, header)) = scan.next()? {
+        while let Some((position, header)) = scan.next_batch()? {
             scan.ensure_valid(position, &header)?;
             let last_offset = header.last_offset();
             self.ensure_offset_in_range(folder, position, last_offset)?;
-            self.index_batch(folder, pass, position, &header)?;
+            let entry = scan.entry_offset(position, &header, self.settings.entry)?;
+            self.index_batch(folder, pass, position, (&header, entry))?;
             if !header.is_legacy() {
                 let epoch = header.partition_leader_epoch;
                 if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest.epoch) {
@@ -325,7 +340,7 @@ impl Segment {
         folder: &mut Folder,
         pass: &mut Pass,
         position: Position,
-        header: &BatchHeader,
+        (header, entry): (&BatchHeader, Offset),
     ) -> Result<(), Trouble> {
         let last_offset = header.last_offset();
         let mut max = self.max_timestamp_so_far(folder)?;
@@ -339,7 +354,7 @@ impl Segment {
         let since = position.saturating_sub(pass.last_indexed);
         if i64::try_from(since).unwrap_or(i64::MAX) > i64::from(self.settings.interval) {
             let index = self.offset_index(folder)?;
-            index.append(folder, last_offset, position)?;
+            index.append(folder, entry, position)?;
             let index = self.time_index(folder)?;
             index.maybe_append(folder, max.timestamp, max.offset, false)?;
             pass.last_indexed = position;
@@ -375,7 +390,9 @@ impl Segment {
         else {
             return;
         };
-        if folder.kept_bytes() <= MAX_KEPT_INDEXES {
+        // What salvage put together is gone from its old place when the indexes are written.
+        let is_whole_file = matches!(log.source(), super::folder::Source::Disk { .. });
+        if folder.kept_bytes() <= MAX_KEPT_INDEXES || !is_whole_file {
             return;
         }
         let how = |kind| {
@@ -414,7 +431,7 @@ impl Segment {
         let from = u64::try_from(from.position).unwrap_or_default();
         let mut scan = self.scan(folder, from, Access::Headers)?;
         let mut largest = NO_TIMESTAMP.max(last.timestamp);
-        while let Some((_, header)) = scan.next()? {
+        while let Some((_, header)) = scan.next_batch()? {
             if header.max_timestamp > largest {
                 largest = header.max_timestamp;
                 last = TimestampOffset {
@@ -459,22 +476,24 @@ impl Segment {
         let mut pass = Pass::default();
         let mut counted = 0u64;
         self.open_indexes(folder)?;
-        loop {
-            let Some((position, header)) = source.next()? else {
-                break;
-            };
+        while let Some((position, header)) = source.next_batch()? {
             if !can_append_offset(self.base_offset, header.last_offset()) {
                 source.seek(position);
                 break;
             }
             // Appending counts from the last entry's end, which is one place with recovering's count.
-            self.index_batch(folder, &mut pass, position.saturating_sub(start), &header)?;
+            let entry = source.entry_offset(position, &header, self.settings.entry)?;
+            let position = position.saturating_sub(start);
+            self.index_batch(folder, &mut pass, position, (&header, entry))?;
             counted = counted.saturating_add(header.size as u64);
         }
         let name = self.name(FileKind::Log);
-        if let Some(part) = log.part(start, counted) {
-            folder.write(&name, part)?;
-        }
+        let part = log.part(start, counted).ok_or_else(|| {
+            let expected = format!("{counted} bytes from {start}");
+            let error = Error::corrupt("segment", start, expected, log.length());
+            error.at(&folder.path_of(&name))
+        })?;
+        folder.write(&name, part)?;
         self.size = counted;
         let max = self.max_timestamp_so_far(folder)?;
         self.time_index(folder)?
@@ -519,149 +538,4 @@ struct Pass {
     valid_bytes: u64,
     last_indexed: Position,
     batches: u64,
-}
-
-/// A transaction index being rebuilt. Its file is emptied if it is there and made with the first entry if not.
-#[derive(Debug)]
-struct TxnLog {
-    name: String,
-    exists: bool,
-    entries: Vec<u8>,
-    last_offset: Option<Offset>,
-}
-
-impl TxnLog {
-    fn reset(folder: &Folder, name: String) -> Self {
-        Self {
-            exists: folder.contains(&name),
-            name,
-            entries: Vec::new(),
-            last_offset: None,
-        }
-    }
-
-    fn note(
-        &mut self,
-        folder: &Folder,
-        producers: &ProducerStateManager,
-        completed: &CompletedTxn,
-    ) -> Result<()> {
-        if !completed.is_aborted {
-            return Ok(());
-        }
-        if let Some(last) = self.last_offset
-            && last >= completed.last_offset
-        {
-            let expected = format!("above {last}, as offsets rise");
-            let at = self.entries.len() as u64;
-            let found = completed.last_offset;
-            let error = Error::corrupt_index("aborted transaction", at, expected, found);
-            return Err(error.at(&folder.path_of(&self.name)));
-        }
-        self.last_offset = Some(completed.last_offset);
-        let entry = AbortedTxn {
-            version: AbortedTxn::CURRENT_VERSION,
-            producer_id: completed.producer_id,
-            first_offset: completed.first_offset,
-            last_offset: completed.last_offset,
-            last_stable_offset: producers.last_stable_offset(completed),
-        };
-        self.entries.extend_from_slice(&entry.encode());
-        Ok(())
-    }
-
-    fn store(&self, folder: &mut Folder) -> Result<()> {
-        if self.exists || !self.entries.is_empty() {
-            folder.write(&self.name, Content::bytes(self.entries.clone()))?;
-        }
-        Ok(())
-    }
-}
-
-/// The most that is read of a transaction index: eight million entries.
-pub(super) const MAX_TXN_INDEX: u64 = 256 << 20;
-
-/// Cuts a transaction index at the first entry whose marker is not below `offset`.
-fn truncate_txns(folder: &mut Folder, name: &str, offset: Offset) -> Result<()> {
-    let entries = folder.read(name, MAX_TXN_INDEX)?;
-    let size = crate::format::entry::ABORTED_TXN_SIZE;
-    let cut = entries.chunks_exact(size).position(|entry| {
-        AbortedTxn::parse(entry).is_some_and(|entry| entry.last_offset >= offset)
-    });
-    if let Some(at) = cut {
-        folder.set_length(name, at.saturating_mul(size) as u64);
-    }
-    Ok(())
-}
-
-/// An index made from the valid batches of its `.log`, a second time.
-#[derive(Debug)]
-struct RebuiltIndex {
-    log: Content,
-    base_offset: Offset,
-    settings: IndexSettings,
-    kind: FileKind,
-}
-
-impl Rebuild for RebuiltIndex {
-    fn bytes(&self, places: &Places) -> Result<Vec<u8>> {
-        rebuild(
-            places,
-            &self.log,
-            self.base_offset,
-            self.settings,
-            self.kind,
-        )
-    }
-}
-
-fn rebuild(
-    places: &Places,
-    log: &Content,
-    base_offset: Offset,
-    settings: IndexSettings,
-    kind: FileKind,
-) -> Result<Vec<u8>> {
-    let mut scan = LogScan::open(places, log, 0, log.length(), Access::Headers)?;
-    let mut bytes = Vec::new();
-    let mut put = |entry: TimestampOffset, position: Position| {
-        let relative = entry.offset.wrapping_sub(base_offset);
-        let relative = i32::try_from(relative).unwrap_or(i32::MAX).to_be_bytes();
-        if kind == FileKind::OffsetIndex {
-            let position = i32::try_from(position).unwrap_or(i32::MAX);
-            bytes.extend_from_slice(&relative);
-            bytes.extend_from_slice(&position.to_be_bytes());
-        } else {
-            bytes.extend_from_slice(&entry.timestamp.to_be_bytes());
-            bytes.extend_from_slice(&relative);
-        }
-    };
-    let mut max = TimestampOffset {
-        timestamp: NO_TIMESTAMP,
-        offset: base_offset,
-    };
-    let (mut last_indexed, mut last_time) = (0, NO_TIMESTAMP);
-    while let Some((position, header)) = scan.next()? {
-        let offset = header.last_offset();
-        if header.max_timestamp > max.timestamp {
-            max = TimestampOffset {
-                timestamp: header.max_timestamp,
-                offset,
-            };
-        }
-        let since = position.saturating_sub(last_indexed);
-        if i64::try_from(since).unwrap_or(i64::MAX) > i64::from(settings.interval) {
-            if kind == FileKind::OffsetIndex {
-                put(TimestampOffset { offset, ..max }, position);
-            } else if max.timestamp > last_time {
-                put(max, position);
-                last_time = max.timestamp;
-            }
-            last_indexed = position;
-        }
-    }
-    if kind == FileKind::TimeIndex && max.timestamp > last_time {
-        put(max, 0);
-    }
-    Ok(bytes)
 }

@@ -12,7 +12,7 @@
 mod append;
 mod batches;
 mod index_ops;
-mod recover;
+pub mod recover;
 mod truncate;
 
 use std::collections::BTreeMap;

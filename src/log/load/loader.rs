@@ -1,0 +1,375 @@
+//! The steps of loading, in Kafka's order (`LogLoader.load`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::folder::{Content, Folder};
+use super::note::Note;
+use super::producers::{PlannedSnapshots, rebuild_producer_state};
+use super::segment::{IndexSettings, Segment};
+use super::txns::MAX_TXN_INDEX;
+use super::{LoadRequest, LoadedLog, LoadedSegment, Plan, Trouble, lock};
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{
+    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+    write_epochs,
+};
+use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::atomic::TMP_SUFFIX;
+use crate::log::config::LogConfig;
+use crate::log::epochs::LeaderEpochs;
+use crate::log::producer_state::ProducerStateManager;
+use crate::types::Offset;
+
+/// The most that is read of a checkpoint.
+pub(super) const MAX_TEXT: u64 = 256 << 20;
+/// KRaft's own, which it removes itself.
+const SNAPSHOT_DELETED: &str = ".checkpoint.deleted";
+
+pub(super) fn floor(segments: &BTreeMap<Offset, Segment>, offset: Offset) -> Option<Offset> {
+    segments.range(..=offset).next_back().map(|(&base, _)| base)
+}
+
+/// The segments that `LogSegments.values(from, to)` names.
+pub(super) fn values(
+    segments: &BTreeMap<Offset, Segment>,
+    from: Offset,
+    to: Offset,
+) -> Vec<Offset> {
+    let from = floor(segments, from).unwrap_or(Offset::MIN);
+    if from >= to {
+        return Vec::new();
+    }
+    segments.range(from..to).map(|(&base, _)| base).collect()
+}
+
+/// The offset a file's name begins with, up to the first dot, as Kafka reads it (`LogFileUtils.offsetFromFileName`).
+pub(super) fn offset_of(name: &str) -> Option<Offset> {
+    name.split_once('.')?.0.parse().ok()
+}
+
+/// As [`offset_of`], where Kafka fails on a name without one.
+fn offset_in(folder: &Folder, name: &str) -> Result<Offset> {
+    offset_of(name).ok_or_else(|| {
+        let found = format!("{name:?}");
+        Error::corrupt_index("file name", 0, "an offset before the first dot", found)
+            .at(&folder.path_of(name))
+    })
+}
+
+pub(super) fn is_index(name: &str) -> bool {
+    let kinds = [
+        FileKind::OffsetIndex,
+        FileKind::TimeIndex,
+        FileKind::TxnIndex,
+    ];
+    kinds.iter().any(|kind| name.ends_with(kind.suffix()))
+}
+
+/// A folder being loaded.
+pub(super) struct Loader<'a> {
+    pub(super) folder: Arc<Mutex<Folder>>,
+    pub(super) config: &'a LogConfig,
+    pub(super) settings: IndexSettings,
+    pub(super) request: LoadRequest,
+    pub(super) segments: BTreeMap<Offset, Segment>,
+    pub(super) epochs: LeaderEpochs,
+    /// What the checkpoint will hold, once something was written to it.
+    pub(super) epochs_written: Option<Vec<u8>>,
+    pub(super) notes: Vec<Note>,
+    /// Files that were only renamed.
+    pub(super) deleted: Vec<String>,
+    /// A segment to be split that was not among the segments yet: Kafka leaves its files where new ones do not
+    /// replace them.
+    pub(super) unlisted: Option<Offset>,
+    /// Segments that were split.
+    pub(super) splits: Vec<Offset>,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(path: &Path, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
+        Ok(Self {
+            folder: Arc::new(Mutex::new(Folder::open(path)?)),
+            config,
+            settings: IndexSettings::of(config),
+            request,
+            segments: BTreeMap::new(),
+            epochs: LeaderEpochs::in_memory(&[])?,
+            epochs_written: None,
+            notes: Vec::new(),
+            deleted: Vec::new(),
+            unlisted: None,
+            splits: Vec::new(),
+        })
+    }
+
+    pub(super) fn into_plan(mut self, outcome: Result<LoadedLog>) -> Plan {
+        let outcome = self.write_epochs().and(outcome);
+        Plan {
+            folder: self.folder,
+            outcome,
+            notes: self.notes,
+            segments: self.segments,
+            deleted: self.deleted,
+        }
+    }
+}
+
+impl Loader<'_> {
+    pub(super) fn load(&mut self) -> Result<LoadedLog> {
+        self.read_epochs()?;
+        let snapshots = PlannedSnapshots::new(&self.folder);
+        let expiration_ms = self.request.producer_id_expiration_ms;
+        let mut producers = ProducerStateManager::open(Arc::new(snapshots), expiration_ms)?;
+        self.remove_temporary_files()?;
+        self.complete_swaps()?;
+        loop {
+            match self.load_segment_files() {
+                Ok(()) => break,
+                Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
+                Err(trouble) => return Err(trouble.into_error()),
+            }
+        }
+        let (recovery_point, log_end_offset) = if self.is_delete_folder() {
+            if self.segments.is_empty() {
+                self.add_segment(0)?;
+            }
+            (0, 0)
+        } else {
+            let offsets = loop {
+                match self.recover_log(&mut producers) {
+                    Ok(offsets) => break offsets,
+                    Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
+                    Err(trouble) => return Err(trouble.into_error()),
+                }
+            };
+            if let Some((_, active)) = self.segments.iter_mut().next_back() {
+                active.resize_indexes(&mut lock(&self.folder))?;
+            }
+            offsets
+        };
+        let mut flush_epochs = self.epochs.truncate_from_end(log_end_offset);
+        let first_base = self.segments.keys().next().copied().unwrap_or_default();
+        let log_start_offset = self.request.log_start_offset.max(first_base);
+        flush_epochs |= self
+            .epochs
+            .truncate_from_start(self.request.log_start_offset);
+        let bases: Vec<Offset> = self.segments.keys().copied().collect();
+        producers.remove_stray_snapshots(&bases)?;
+        rebuild_producer_state(
+            &self.folder,
+            &mut producers,
+            &mut self.segments,
+            (log_start_offset, log_end_offset),
+            self.request.now_ms,
+            self.request.clean,
+        )?;
+        let topic_id = self.topic_id()?;
+        if flush_epochs {
+            self.note_epochs();
+        }
+        let segments = self.segments.values();
+        Ok(LoadedLog {
+            log_start_offset,
+            log_end_offset,
+            recovery_point: recovery_point.max(log_start_offset),
+            segments: segments
+                .map(|segment| LoadedSegment {
+                    base_offset: segment.base_offset,
+                    size: segment.size,
+                    max_timestamp: segment.max_timestamp,
+                })
+                .collect(),
+            epochs: self.epochs.clone(),
+            producers,
+            topic_id,
+        })
+    }
+
+    fn is_delete_folder(&self) -> bool {
+        let folder = lock(&self.folder);
+        folder.path().to_string_lossy().ends_with("-delete")
+    }
+
+    fn read_epochs(&mut self) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        if !folder.contains(LEADER_EPOCH_CHECKPOINT) {
+            folder.write(LEADER_EPOCH_CHECKPOINT, Content::empty())?;
+        }
+        let text = folder.read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT)?;
+        let entries = parse_epochs(&text);
+        let path = folder.path_of(LEADER_EPOCH_CHECKPOINT);
+        self.epochs = LeaderEpochs::in_memory(&entries.map_err(|error| error.at(&path))?)?;
+        Ok(())
+    }
+
+    pub(super) fn note_epochs(&mut self) {
+        self.epochs_written = Some(write_epochs(self.epochs.entries()));
+    }
+
+    /// The checkpoint is written once, whatever Kafka does in between.
+    fn write_epochs(&mut self) -> Result<()> {
+        if let Some(text) = self.epochs_written.take() {
+            let mut folder = lock(&self.folder);
+            folder.delete(&format!("{LEADER_EPOCH_CHECKPOINT}{TMP_SUFFIX}"));
+            folder.write(LEADER_EPOCH_CHECKPOINT, Content::bytes(text))?;
+        }
+        Ok(())
+    }
+
+    /// What was on its way out goes; of compactions and splits, what was not finished.
+    pub(super) fn remove_temporary_files(&mut self) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        let (mut cleaned, mut swaps) = (Vec::new(), Vec::new());
+        let mut first_cleaned = Offset::MAX;
+        for name in folder.names() {
+            if name.ends_with(FileState::Deleted.suffix()) && !name.ends_with(SNAPSHOT_DELETED) {
+                folder.delete(&name);
+            } else if name.ends_with(FileState::Cleaned.suffix()) {
+                first_cleaned = first_cleaned.min(offset_in(&folder, &name)?);
+                cleaned.push(name);
+            } else if name.ends_with(FileState::Swap.suffix()) {
+                swaps.push(name);
+            }
+        }
+        for name in swaps {
+            // Part of a split that never came to its end.
+            if offset_in(&folder, &name)? >= first_cleaned {
+                folder.delete(&name);
+            }
+        }
+        for name in cleaned {
+            folder.delete(&name);
+        }
+        Ok(())
+    }
+
+    /// What compaction or a split had finished takes the place of what it was made from.
+    pub(super) fn complete_swaps(&mut self) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        let swap = FileState::Swap.suffix();
+        let (mut low, mut high) = (Offset::MAX, Offset::MIN);
+        for name in folder.names() {
+            let Some(live) = name.strip_suffix(swap) else {
+                continue;
+            };
+            if !live.ends_with(FileKind::Log.suffix()) {
+                continue;
+            }
+            let base = offset_in(&folder, &name)?;
+            let mut segment = Segment::open(&mut folder, base, self.settings, FileState::Swap)?;
+            low = low.min(base);
+            high = high.max(segment.read_next_offset(&mut folder)?);
+        }
+        for name in folder.names() {
+            let replaced = offset_of(&name).is_some_and(|offset| (low..high).contains(&offset));
+            if replaced && !name.ends_with(swap) {
+                folder.delete(&name);
+            }
+        }
+        for name in folder.names() {
+            if let Some(live) = name.strip_suffix(swap) {
+                folder.rename(&name, live);
+                self.notes.push(Note::Swapped {
+                    name: live.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load_segment_files(&mut self) -> Result<(), Trouble> {
+        for segment in self.segments.values_mut() {
+            segment.close(&mut lock(&self.folder))?;
+        }
+        self.segments.clear();
+        let names = lock(&self.folder).names();
+        for name in names {
+            if is_index(&name) {
+                let mut folder = lock(&self.folder);
+                let offset = offset_in(&folder, &name)?;
+                if !folder.contains(&FileName::new(offset, FileKind::Log).to_string()) {
+                    folder.delete(&name);
+                }
+            } else if name.ends_with(FileKind::Log.suffix()) {
+                let base = offset_in(&lock(&self.folder), &name)?;
+                let read = FileName::new(base, FileKind::Log).to_string();
+                if name != read && lock(&self.folder).length(&name) > 0 {
+                    self.notes.push(Note::Unread { name });
+                }
+                self.load_segment(base)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_segment(&mut self, base_offset: Offset) -> Result<(), Trouble> {
+        let mut folder = lock(&self.folder);
+        let of = |kind| FileName::new(base_offset, kind).to_string();
+        let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
+        let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
+        let mut is_sound = folder.contains(&of(FileKind::OffsetIndex));
+        if is_sound {
+            if lacks_time_index {
+                segment.clear_time_index(&mut folder)?;
+            }
+            is_sound = txn_index_is_sound(&folder, &of(FileKind::TxnIndex), base_offset)?;
+        }
+        drop(folder);
+        if is_sound {
+            self.segments.insert(base_offset, segment);
+            return Ok(());
+        }
+        // The state before it is made while it is not among the segments.
+        let producers = self.producers_up_to(base_offset)?;
+        self.segments.insert(base_offset, segment);
+        self.recover_segment(base_offset, producers)
+            .map(drop)
+            .map_err(|trouble| match trouble {
+                Trouble::Overflow(base, error) => {
+                    self.unlisted = Some(base);
+                    Trouble::Overflow(base, error)
+                }
+                // Only the recovery of what was not flushed drops a segment for this.
+                Trouble::InvalidOffset(error) | Trouble::Fatal(error) => Trouble::Fatal(error),
+            })
+    }
+
+    fn topic_id(&self) -> Result<Option<String>> {
+        let folder = lock(&self.folder);
+        if !folder.contains(PARTITION_METADATA) {
+            return Ok(None);
+        }
+        let text = folder.read(PARTITION_METADATA, MAX_TEXT)?;
+        let path = folder.path_of(PARTITION_METADATA);
+        parse_partition_metadata(&text)
+            .map(Some)
+            .map_err(|error| error.at(&path))
+    }
+}
+
+/// The one index check that loading makes (`TransactionIndex.sanityCheck`).
+///
+/// # Errors
+/// `CorruptIndex` for a version Kafka does not read, which stops the loading.
+pub(super) fn txn_index_is_sound(folder: &Folder, name: &str, base_offset: Offset) -> Result<bool> {
+    let bytes = folder.read(name, MAX_TXN_INDEX)?;
+    for (n, entry) in bytes.chunks_exact(ABORTED_TXN_SIZE).enumerate() {
+        let Some(txn) = AbortedTxn::parse(entry) else {
+            break;
+        };
+        if !txn.is_readable() {
+            let at = n.saturating_mul(ABORTED_TXN_SIZE) as u64;
+            let what = "aborted transaction version";
+            let expected = AbortedTxn::CURRENT_VERSION;
+            let error = Error::corrupt_index(what, at, expected, txn.version);
+            return Err(error.at(&folder.path_of(name)));
+        }
+        if txn.last_offset < base_offset {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,160 @@
+//! What is worth saying of a loading.
+
+use std::fmt;
+
+use crate::types::Offset;
+
+/// Something worth saying that loading would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A segment was checked batch by batch, and its indexes were made anew.
+    Recovered {
+        /// Its base offset.
+        base_offset: Offset,
+        /// Batches that stay.
+        batches: u64,
+        /// Bytes cut at the end.
+        truncated: u64,
+        /// Why they were cut.
+        reason: Option<String>,
+    },
+    /// A batch goes back behind an index entry: Kafka drops the segment whole, sound batches and all.
+    Dropped {
+        /// Its base offset.
+        base_offset: Offset,
+        /// Bytes of it.
+        size: u64,
+        /// What stands where.
+        reason: String,
+    },
+    /// A segment was deleted.
+    Deleted {
+        /// Its base offset.
+        base_offset: Offset,
+        /// Bytes of its `.log`.
+        size: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A segment whose last batch is too far from its base was split.
+    Split {
+        /// Its base offset.
+        base_offset: Offset,
+        /// The base offsets of what it became.
+        into: Vec<Offset>,
+    },
+    /// A file that compaction or a split had finished took its place.
+    Swapped {
+        /// The file.
+        name: String,
+    },
+    /// The index leads to no batch: Kafka puts the log end at the active segment's base, over batches that are there.
+    Hidden {
+        /// The active segment's base.
+        base_offset: Offset,
+        /// Bytes of its `.log`.
+        size: u64,
+        /// The offset behind its last whole batch.
+        next_offset: Offset,
+    },
+    /// A `.log` that has batches, under a name that Kafka reads as another's.
+    Unread {
+        /// The file.
+        name: String,
+    },
+    /// By salvage alone: a `.log` was made of the whole batches that were there.
+    Salvaged {
+        /// The base offset of what it was made of.
+        base_offset: Offset,
+        /// Batches kept.
+        batches: u64,
+        /// Bytes left out.
+        lost: u64,
+    },
+    /// By salvage alone: a file that keeps Kafka from loading the log has another name now, or is gone.
+    SetAside {
+        /// The file.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Note {
+    /// Whether a user would rather be asked: sound batches go, or are written over by what comes next.
+    #[must_use]
+    pub const fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Dropped { .. } | Self::Hidden { .. } | Self::Unread { .. }
+        )
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recovered {
+                base_offset,
+                batches,
+                truncated,
+                reason,
+            } => {
+                write!(
+                    f,
+                    "segment {base_offset}: {batches} batches checked, indexes rebuilt"
+                )?;
+                match reason {
+                    Some(reason) => write!(f, ", {truncated} bytes cut: {reason}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Dropped {
+                base_offset,
+                size,
+                reason,
+            } => write!(
+                f,
+                "segment {base_offset}: all {size} bytes dropped: {reason}"
+            ),
+            Self::Deleted {
+                base_offset,
+                size,
+                reason,
+            } => write!(f, "segment {base_offset}: deleted, {size} bytes: {reason}"),
+            Self::Split { base_offset, into } => {
+                write!(
+                    f,
+                    "segment {base_offset}: split into {into:?}, as its offsets reach too far"
+                )
+            }
+            Self::Swapped { name } => {
+                write!(
+                    f,
+                    "{name}: what compaction or a split had finished took its place"
+                )
+            }
+            Self::Hidden {
+                base_offset,
+                size,
+                next_offset,
+            } => write!(
+                f,
+                "segment {base_offset}: an unsound index hides its {size} bytes, batches up to offset {next_offset}"
+            ),
+            Self::Unread { name } => write!(
+                f,
+                "{name}: not read, as its name is not padded to 20 digits"
+            ),
+            Self::Salvaged {
+                base_offset,
+                batches,
+                lost,
+            } => write!(
+                f,
+                "segment {base_offset}: {batches} batches kept, {lost} bytes that are none left out"
+            ),
+            Self::SetAside { name, reason } => write!(f, "{name}: set aside: {reason}"),
+        }
+    }
+}

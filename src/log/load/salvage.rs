@@ -1,0 +1,301 @@
+//! Keeping every batch that is whole and in order, where Kafka would not load the log or would throw batches away.
+//!
+//! Before the loading proper, the `.log` files under plan are made to hold nothing but such batches, under the names they
+//! need, and what else keeps Kafka from loading is set aside. Then the log is loaded as after an unclean stop with nothing
+//! flushed: indexes, snapshots and epochs are made anew from the batches, by the very rules that Kafka loads it by.
+//!
+//! A batch is *whole* if its checksum is right and its offsets make sense; damage is searched byte by byte for the next
+//! one. Batches are *in order* if each begins behind the one before it. Where they cannot all be kept, as few as possible
+//! are left out: the base offset is not under the checksum, and one that was hit must not cost those behind it.
+
+use std::sync::Arc;
+
+use super::folder::Content;
+use super::loader::{Loader, MAX_TEXT, is_index, offset_of, txn_index_is_sound};
+use super::lock;
+use super::note::Note;
+use super::whole::{Batches, Piece, Source};
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{
+    EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::log::epochs::LeaderEpochs;
+use crate::segment::source::MAX_SEGMENT_SIZE;
+use crate::types::Offset;
+
+/// What a file is renamed with that Kafka stumbles over.
+const UNREAD: &str = ".unread";
+impl Loader<'_> {
+    /// Makes the folder under plan one that Kafka loads without losing a batch.
+    pub(super) fn salvage(&mut self) -> Result<()> {
+        self.set_aside_names();
+        self.set_aside_texts();
+        self.discard_broken_indexes()?;
+        self.remove_temporary_files()?;
+        self.judge_swaps()?;
+        self.complete_swaps()?;
+        let sources = self.sources()?;
+        let mut floor = 0;
+        let mut kept = Vec::new();
+        let mut first_lost = None;
+        for (at, source) in sources.iter().enumerate() {
+            let ceiling = ceiling(sources.get(at.saturating_add(1)..).unwrap_or_default());
+            let batches = Batches {
+                places: &lock(&self.folder).places().clone(),
+                content: &source.content,
+                floor,
+                ceiling,
+            };
+            let (pieces, count, end) = batches.keep(source, self.settings)?;
+            let length = source.content.length();
+            let taken: u64 = pieces
+                .iter()
+                .flat_map(|piece| &piece.parts)
+                .map(|part| part.1)
+                .sum();
+            if taken < length {
+                first_lost.get_or_insert(floor.max(source.base_offset));
+                self.notes.push(Note::Salvaged {
+                    base_offset: source.base_offset,
+                    batches: count,
+                    lost: length.saturating_sub(taken),
+                });
+            }
+            floor = end;
+            kept.push(pieces);
+        }
+        // From the last to the first: a name that a segment gives up is free by the time another one takes it.
+        for (source, pieces) in sources.iter().zip(kept).rev() {
+            self.replace(source, &pieces)?;
+        }
+        if let Some(offset) = first_lost {
+            self.remove_snapshots_behind(offset);
+        }
+        Ok(())
+    }
+
+    fn set_aside(&mut self, name: &str, reason: &str) {
+        lock(&self.folder).rename(name, &format!("{name}{UNREAD}"));
+        self.notes.push(Note::SetAside {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Files whose names Kafka cannot read an offset from.
+    fn set_aside_names(&mut self) {
+        let names = lock(&self.folder).names();
+        let cleaned = FileState::Cleaned.suffix();
+        for name in names {
+            let ends = [
+                cleaned,
+                FileState::Swap.suffix(),
+                FileKind::Snapshot.suffix(),
+            ];
+            let is_read = is_index(&name) || ends.iter().any(|end| name.ends_with(end));
+            if is_read && offset_of(&name).is_none() {
+                self.set_aside(&name, "its name does not begin with an offset");
+            }
+        }
+    }
+
+    /// Indexes that Kafka cannot even open; all of them are made anew.
+    pub(super) fn discard_broken_indexes(&mut self) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        for name in folder.names().into_iter().filter(|name| is_index(name)) {
+            let opens = if name.ends_with(FileKind::TxnIndex.suffix()) {
+                match txn_index_is_sound(&folder, &name, Offset::MIN) {
+                    Err(error @ Error::Io { .. }) => return Err(error),
+                    sound => sound.is_ok(),
+                }
+            } else {
+                folder.length(&name) <= MAX_SEGMENT_SIZE
+            };
+            if !opens {
+                folder.delete(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Text files that Kafka refuses. The epochs are made anew from the batches.
+    fn set_aside_texts(&mut self) {
+        let text = lock(&self.folder).read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT);
+        let entries = text.and_then(|text| parse_epochs(&text));
+        let sound = entries.and_then(|entries: Vec<EpochEntry>| LeaderEpochs::in_memory(&entries));
+        if let Err(error) = sound {
+            self.set_aside(LEADER_EPOCH_CHECKPOINT, &error.to_string());
+        }
+        let text = lock(&self.folder).read(PARTITION_METADATA, MAX_TEXT);
+        let has_id = lock(&self.folder).contains(PARTITION_METADATA);
+        if let (true, Err(error)) = (
+            has_id,
+            text.and_then(|text| parse_partition_metadata(&text)),
+        ) {
+            self.set_aside(PARTITION_METADATA, &error.to_string());
+        }
+    }
+
+    /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
+    /// made anew anyway.
+    fn judge_swaps(&mut self) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        for name in folder.names() {
+            let Some(live) = name.strip_suffix(FileState::Swap.suffix()) else {
+                continue;
+            };
+            if is_index(live) {
+                folder.delete(&name);
+            }
+        }
+        let mut damaged = Vec::new();
+        for name in folder.names() {
+            let swap_of = name.strip_suffix(FileState::Swap.suffix());
+            let is_log = swap_of.is_some_and(|live| live.ends_with(FileKind::Log.suffix()));
+            let (true, Some(base), Some(content)) = (is_log, offset_of(&name), folder.get(&name))
+            else {
+                continue;
+            };
+            let batches = Batches {
+                places: folder.places(),
+                content,
+                floor: 0,
+                ceiling: Offset::MAX,
+            };
+            let (parts, _, next) = batches.greedy()?.0;
+            let taken: u64 = parts.iter().map(|part| part.1).sum();
+            let original = folder.names().into_iter().any(|other| {
+                let offset = offset_of(&other);
+                other.ends_with(FileKind::Log.suffix())
+                    && offset.is_some_and(|offset| {
+                        (base..next.max(base.saturating_add(1))).contains(&offset)
+                    })
+            });
+            if taken < content.length() && original {
+                damaged.push(name);
+            }
+        }
+        for name in damaged {
+            folder.delete(&name);
+            self.notes.push(Note::SetAside {
+                name,
+                reason: "it is damaged, and what it was made from is still there".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The `.log` files, in the order of their batches.
+    fn sources(&self) -> Result<Vec<Source>> {
+        let folder = lock(&self.folder);
+        let mut sources = Vec::new();
+        for name in folder.names() {
+            let Some(content) = folder
+                .get(&name)
+                .filter(|_| name.ends_with(FileKind::Log.suffix()))
+            else {
+                continue;
+            };
+            let batches = Batches {
+                places: folder.places(),
+                content,
+                floor: 0,
+                ceiling: Offset::MAX,
+            };
+            let first = batches.first()?;
+            sources.push(Source {
+                base_offset: offset_of(&name)
+                    .filter(|&offset| offset >= 0)
+                    .or(first.map(|batch| batch.base_offset))
+                    .unwrap_or(Offset::MAX),
+                first_offset: first.map(|batch| batch.base_offset),
+                content: content.clone(),
+                name,
+            });
+        }
+        // Of two that claim the same place, the one that Kafka reads comes first.
+        sources.sort_by_key(|source| {
+            let is_padded = FileName::parse(&source.name).is_some();
+            (source.base_offset, !is_padded)
+        });
+        Ok(sources)
+    }
+
+    /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
+    fn replace(&mut self, source: &Source, pieces: &[Piece]) -> Result<()> {
+        let mut folder = lock(&self.folder);
+        let live = |base| FileName::new(base, FileKind::Log).to_string();
+        let length = source.content.length();
+        if let [piece] = pieces
+            && live(piece.base_offset) == source.name
+        {
+            let end = match piece.parts.as_slice() {
+                [] => Some(0),
+                [(0, end)] => Some(*end),
+                _ => None,
+            };
+            if let Some(end) = end {
+                if end < length {
+                    folder.set_length(&source.name, end);
+                }
+                return Ok(());
+            }
+        }
+        let state = |base, state| {
+            let name = FileName {
+                offset: base,
+                kind: FileKind::Log,
+                state,
+            };
+            name.to_string()
+        };
+        let origin: Arc<str> = match source.content.source() {
+            super::folder::Source::Disk { name, .. } => Arc::clone(name),
+            _ => source.name.as_str().into(),
+        };
+        for piece in pieces {
+            let name = live(piece.base_offset);
+            if name != source.name && folder.contains(&name) {
+                let expected = "no other segment of the name its batches need";
+                let error = Error::corrupt_index("file name", 0, expected, &name);
+                return Err(error.at(&folder.path_of(&source.name)));
+            }
+            let content = Content::parts(&origin, piece.parts.clone());
+            folder.write(&state(piece.base_offset, FileState::Cleaned), content)?;
+        }
+        for piece in pieces.iter().rev() {
+            let from = state(piece.base_offset, FileState::Cleaned);
+            folder.rename(&from, &state(piece.base_offset, FileState::Swap));
+        }
+        folder.delete(&source.name);
+        for piece in pieces {
+            let from = state(piece.base_offset, FileState::Swap);
+            folder.rename(&from, &live(piece.base_offset));
+        }
+        Ok(())
+    }
+
+    fn remove_snapshots_behind(&self, offset: Offset) {
+        let mut folder = lock(&self.folder);
+        for name in folder.names() {
+            let is_behind = offset_of(&name).is_some_and(|of| of > offset);
+            if is_behind && name.ends_with(FileKind::Snapshot.suffix()) {
+                folder.delete(&name);
+            }
+        }
+    }
+}
+
+/// Where the batches of what follows begin: none before may reach there.
+fn ceiling(behind: &[Source]) -> Offset {
+    let Some((next, rest)) = behind.split_first() else {
+        return Offset::MAX;
+    };
+    // A name may lie below its first batch, but not a batch behind the file that follows.
+    let beyond = rest
+        .first()
+        .map_or(Offset::MAX, |source| source.base_offset);
+    let first = next.first_offset.filter(|&first| first < beyond);
+    next.base_offset.max(first.unwrap_or(next.base_offset))
+}

@@ -1,0 +1,429 @@
+//! Recovery between any two steps, over any bytes, of many partitions; indexes rebuilt for a version.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use kafkalog::care::rebuild::{Level, RebuildOptions, rebuild_indexes};
+use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::error::Error;
+use kafkalog::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::io::lock::LogDirLock;
+use kafkalog::log::config::LogConfig;
+use kafkalog::log::load::{LoadRequest, plan};
+
+use crate::common::{Chance, is_slow};
+use crate::log_cases::{self, Case};
+
+const NOW_MS: i64 = 1_700_000_010_000;
+
+/// Lets so many steps through.
+#[derive(Debug, Default)]
+struct After {
+    allowed: usize,
+    taken: AtomicUsize,
+}
+
+impl Faults for After {
+    fn before(&self, _step: Step, _path: &Path) -> Result<(), Failure> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) < self.allowed {
+            return Ok(());
+        }
+        Err(Failure {
+            written: 5,
+            error: io::Error::from_raw_os_error(5),
+        })
+    }
+}
+
+fn options(case: &Case, disk: Disk) -> RecoverOptions {
+    RecoverOptions {
+        clean: case.config["clean"].as_bool(),
+        recovery_point: case.config["recovery_point"].as_i64(),
+        log_start_offset: case.config["log_start_offset"].as_i64(),
+        config: log_cases::recover::config(case),
+        on_loss: OnLoss::AsKafka,
+        disk,
+        ..RecoverOptions::at(case.now_ms())
+    }
+}
+
+/// The bytes of the `.log` files, which is what a crash may not cost.
+fn logs(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = crate::common::files(folder, ".log").into_iter();
+    files
+        .map(|path| {
+            let name = path.strip_prefix(folder).unwrap().to_path_buf();
+            (name, fs::read(path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn a_crash_between_any_two_steps_comes_to_the_same_end() {
+    for on_loss in [OnLoss::AsKafka, OnLoss::Salvage] {
+        for case in log_cases::cases("recover") {
+            let run = |folder: &Path, disk: Disk| {
+                let options = RecoverOptions {
+                    on_loss,
+                    // What a crash leaves is never clean.
+                    clean: Some(false),
+                    ..options(&case, disk)
+                };
+                recover(folder, &options)
+            };
+            let whole = log_cases::work_folder();
+            case.write_before(whole.path());
+            fs::create_dir_all(whole.path().join(case.partition_folder())).unwrap();
+            let counter = Arc::new(After {
+                allowed: usize::MAX,
+                ..After::default()
+            });
+            if run(
+                whole.path(),
+                Disk::with_faults(Arc::<After>::clone(&counter)),
+            )
+            .is_err()
+            {
+                continue;
+            }
+            let steps = counter.taken.load(Ordering::Relaxed);
+            let mut chance = Chance(steps as u64);
+            let tried = if is_slow() { steps } else { 3 };
+            for n in 0..tried {
+                let allowed = if is_slow() { n } else { chance.below(steps) };
+                let work = log_cases::work_folder();
+                case.write_before(work.path());
+                fs::create_dir_all(work.path().join(case.partition_folder())).unwrap();
+                let faults = Arc::new(After {
+                    allowed,
+                    ..After::default()
+                });
+                let crashed = run(work.path(), Disk::with_faults(faults));
+                assert!(matches!(crashed, Err(Error::Io { .. })), "{}", case.name);
+                run(work.path(), Disk::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+                let context = format!("{}, {on_loss:?}, step {allowed} of {steps}", case.name);
+                assert_eq!(logs(whole.path()), logs(work.path()), "{context}");
+            }
+        }
+    }
+}
+
+fn request(chance: &mut Chance) -> LoadRequest {
+    LoadRequest {
+        clean: chance.below(3) == 0,
+        recovery_point: *chance.pick(&[0, 0, 17, 24, 27, 1000, -1, i64::MAX]),
+        log_start_offset: *chance.pick(&[0, 0, 0, 21, 27, 50]),
+        now_ms: NOW_MS,
+        producer_id_expiration_ms: 86_400_000,
+    }
+}
+
+/// Bytes changed in any file, files cut, lengthened, renamed to what they are not.
+fn mutate(chance: &mut Chance, folder: &Path) {
+    let files = crate::common::files(folder, "");
+    let Some(path) = (!files.is_empty()).then(|| chance.pick(&files).clone()) else {
+        return;
+    };
+    let mut data = fs::read(&path).unwrap();
+    let at = chance.below(data.len() + 1);
+    match chance.below(7) {
+        0 => data.truncate(at),
+        1 => data.extend(std::iter::repeat_n(0, chance.below(600))),
+        2 => (0..chance.below(40)).for_each(|n| {
+            if let Some(byte) = data.get_mut(at + n) {
+                *byte = chance.byte();
+            }
+        }),
+        3 | 4 => {
+            if let Some(byte) = data.get_mut(at) {
+                *byte ^= 1 << chance.below(8);
+            }
+        }
+        5 => {
+            let name = path.file_name().unwrap().to_string_lossy();
+            let stem = name.split('.').next().unwrap();
+            let ends = [
+                "log",
+                "index",
+                "timeindex",
+                "txnindex",
+                "snapshot",
+                "log.swap",
+                "index.swap",
+                "log.cleaned",
+                "log.deleted",
+                "snapshot.swap",
+            ];
+            let stems = [
+                stem,
+                "00000000000000000009",
+                "00000000000000000030",
+                "24",
+                "x",
+                "",
+            ];
+            let name = format!("{}.{}", chance.pick(&stems), chance.pick(&ends));
+            let _ = fs::rename(&path, path.with_file_name(name));
+            return;
+        }
+        _ => {
+            fs::remove_file(&path).unwrap();
+            return;
+        }
+    }
+    fs::write(&path, data).unwrap();
+}
+
+#[test]
+fn any_folder_is_loaded_or_refused_and_once_is_enough() {
+    let rounds = if is_slow() { 100_000 } else { 3_000 };
+    let config = LogConfig::from_pairs([
+        ("internal.segment.bytes", "900"),
+        ("segment.index.bytes", "480"),
+        ("index.interval.bytes", "180"),
+    ])
+    .unwrap();
+    let bases = fs::read_dir(log_cases::root().join("recover/_base")).unwrap();
+    let mut bases: Vec<PathBuf> = bases.map(|entry| entry.unwrap().path()).collect();
+    bases.sort();
+    let mut loaded = 0;
+    for round in 0..rounds {
+        let mut chance = Chance(round);
+        let work = log_cases::work_folder();
+        let base: &PathBuf = chance.pick(&bases);
+        log_cases::copy(base, work.path());
+        let folder = work.path().join("orders-0");
+        for _ in 0..=chance.below(4) {
+            mutate(&mut chance, &folder);
+        }
+        let before = log_cases::tree(&folder);
+        let request = request(&mut chance);
+        let mut first = plan(&folder, &config, request).unwrap();
+        first.close().unwrap();
+        assert_eq!(
+            log_cases::compare(&before, &log_cases::tree(&folder)),
+            [""; 0],
+            "round {round}"
+        );
+        let options = RecoverOptions {
+            clean: Some(request.clean),
+            recovery_point: Some(request.recovery_point),
+            log_start_offset: Some(request.log_start_offset),
+            config: config.clone(),
+            on_loss: *chance.pick(&[OnLoss::AsKafka, OnLoss::Refuse, OnLoss::Salvage]),
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let Ok(report) = recover(&folder, &options) else {
+            assert_eq!(
+                log_cases::compare(&before, &log_cases::tree(&folder)),
+                [""; 0],
+                "round {round}"
+            );
+            continue;
+        };
+        loaded += 1;
+        let once = log_cases::tree(&folder);
+        if options.on_loss == OnLoss::Salvage || !request.clean {
+            let again = recover(&folder, &options).unwrap_or_else(|e| panic!("round {round}: {e}"));
+            let (a, b) = (&report.partitions[0], &again.partitions[0]);
+            assert_eq!(
+                (a.log_start_offset, a.log_end_offset),
+                (b.log_start_offset, b.log_end_offset),
+                "round {round}"
+            );
+            let mut differences = log_cases::compare(&once, &log_cases::tree(&folder));
+            // Producer state begins at the snapshots there are, which the first time removes or replaces, and the epoch of
+            // an empty log is forgotten the second time: in Kafka too.
+            let is_made_of_state = |line: &String| {
+                let ends = [".snapshot:", ".txnindex:", "leader-epoch-checkpoint:"];
+                ends.iter().any(|end| line.contains(end))
+            };
+            differences.retain(|line| !is_made_of_state(line));
+            assert_eq!(differences, [""; 0], "round {round}");
+        }
+    }
+    assert!(loaded > rounds / 3, "{loaded} of {rounds} were loaded");
+}
+
+/// A log dir of two partitions, one of them damaged in its middle, with checkpoints and a clean marker that lies.
+fn log_dir() -> tempfile::TempDir {
+    let work = log_cases::work_folder();
+    let base = log_cases::root().join("recover/_base/base/orders-0");
+    for partition in [
+        "orders-0",
+        "orders-1",
+        "gone-0.0123456789abcdef0123456789abcdef-delete",
+    ] {
+        log_cases::copy(&base, &work.path().join(partition));
+    }
+    fs::write(
+        work.path().join("recovery-point-offset-checkpoint"),
+        "0\n1\norders 0 27\n",
+    )
+    .unwrap();
+    let damaged = work.path().join("orders-1/00000000000000000024.log");
+    let mut data = fs::read(&damaged).unwrap();
+    data.truncate(300);
+    fs::write(damaged, data).unwrap();
+    work
+}
+
+#[test]
+fn a_log_dir_is_recovered_whole_or_not_at_all() {
+    let work = log_dir();
+    let mut options = RecoverOptions::at(NOW_MS);
+    let report = recover(work.path(), &options).unwrap();
+    let ends: Vec<_> = report
+        .partitions
+        .iter()
+        .map(|p| (p.recovered_from, p.log_end_offset))
+        .collect();
+    // The first by its checkpoint; the second, which has none, from the beginning.
+    assert_eq!(ends, [(27, 27), (0, 26)]);
+    assert_eq!(report.skipped.len(), 1);
+    assert_eq!(
+        (report.clean, report.partitions[1].bytes_cut()),
+        (false, 99)
+    );
+    assert!(!work.path().join(".lock").exists());
+
+    let work = log_dir();
+    fs::write(work.path().join(".kafka_cleanshutdown"), "").unwrap();
+    let before = log_cases::tree(work.path());
+    let lock = work.path().join("orders-1/00000000000000000017.txnindex");
+    fs::write(&lock, [1; 34]).unwrap();
+    let error = recover(work.path(), &options).unwrap_err().to_string();
+    assert!(
+        error.contains("00000000000000000017.txnindex") && error.contains("salvage"),
+        "{error}"
+    );
+    fs::write(
+        &lock,
+        fs::read(work.path().join("orders-0/00000000000000000017.txnindex")).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        log_cases::compare(&before, &log_cases::tree(work.path())),
+        [""; 0]
+    );
+
+    options.out = Some(work.path().join("orders-0/inside"));
+    assert!(matches!(
+        recover(work.path(), &options),
+        Err(Error::InvalidArgument(_))
+    ));
+    options.out = Some(work.path().to_path_buf());
+    assert!(matches!(
+        recover(work.path(), &options),
+        Err(Error::InvalidArgument(_))
+    ));
+}
+
+#[test]
+fn nobody_recovers_under_a_writer() {
+    let work = log_dir();
+    let lock = LogDirLock::acquire(work.path()).unwrap();
+    let claim = lock.claim("orders-1").unwrap();
+    let options = RecoverOptions::at(NOW_MS);
+    assert!(matches!(
+        recover(work.path(), &options),
+        Err(Error::LogLocked { .. })
+    ));
+    recover(&work.path().join("orders-0"), &options).unwrap();
+    drop(claim);
+    recover(work.path(), &options).unwrap();
+}
+
+/// Steps as they were taken.
+#[derive(Debug, Default)]
+struct Watch(Mutex<Vec<Step>>);
+
+impl Faults for Watch {
+    fn before(&self, step: Step, _path: &Path) -> Result<(), Failure> {
+        self.0.lock().unwrap().push(step);
+        Ok(())
+    }
+}
+
+#[test]
+fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
+    let cases = log_cases::cases("recover");
+    let case = cases
+        .iter()
+        .find(|case| case.name == "only-log-files-unclean")
+        .unwrap();
+    let work = log_cases::work_folder();
+    case.write_before(work.path());
+    let folder = work.path().join(case.partition_folder());
+    let out = work.path().join("out");
+    let mut options = RebuildOptions {
+        config: log_cases::recover::config(case),
+        dry_run: true,
+        ..RebuildOptions::at(case.now_ms())
+    };
+    let before = log_cases::tree(&folder);
+    let planned = rebuild_indexes(&folder, &options).unwrap();
+    options.dry_run = false;
+    options.out = Some(out.clone());
+    assert_eq!(rebuild_indexes(&folder, &options).unwrap(), planned);
+    assert_eq!(
+        log_cases::compare(&before, &log_cases::tree(&folder)),
+        [""; 0]
+    );
+    options.out = None;
+    assert_eq!(rebuild_indexes(&folder, &options).unwrap(), planned);
+    assert_eq!(
+        log_cases::compare(&log_cases::tree(&out), &log_cases::tree(&folder)),
+        [""; 0]
+    );
+    fs::remove_dir_all(&out).unwrap();
+    assert_eq!(case.compare_tree(work.path()), [""; 0]);
+
+    // A second time there is nothing to write.
+    let watch = Arc::new(Watch::default());
+    options.disk = Disk::with_faults(Arc::<Watch>::clone(&watch));
+    let again = rebuild_indexes(&folder, &options).unwrap();
+    assert!(again.is_unchanged(), "{:?}", again.files);
+    assert_eq!(*watch.0.lock().unwrap(), [Step::SyncFolder]);
+    options.disk = Disk::default();
+
+    let index = folder.join("00000000000000000017.index");
+    let entry = |n: usize| {
+        let bytes = fs::read(&index).unwrap();
+        let number = |at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        (number(8 * n), number(8 * n + 4))
+    };
+    let last = entry(0);
+    options.level = Level::parse("1.1").unwrap();
+    rebuild_indexes(&folder, &options).unwrap();
+    let data = fs::read(folder.join("00000000000000000017.log")).unwrap();
+    let at = usize::try_from(last.1).unwrap();
+    let first = i64::from_be_bytes(data[at..at + 8].try_into().unwrap());
+    assert_eq!(entry(0), (i32::try_from(first - 17).unwrap(), last.1));
+    assert!(entry(0) != last, "the batch has more than one record");
+    let has = |end: &str| !crate::common::files(&folder, end).is_empty();
+    assert!(has(".timeindex") && has(".snapshot"));
+    options.level = Level::parse("0.10.0").unwrap();
+    rebuild_indexes(&folder, &options).unwrap();
+    assert!(has(".index") && !has(".timeindex") && !has(".txnindex") && !has(".snapshot"));
+    for level in ["", "4", "x", "4.4", "9.0", "1.2.3.4", "-1.0"] {
+        assert_eq!(Level::parse(level).is_ok(), level == "4", "{level}");
+    }
+
+    // What recovery would cut is left alone.
+    let log = folder.join("00000000000000000017.log");
+    let mut data = fs::read(&log).unwrap();
+    data[700] ^= 1;
+    fs::write(&log, data).unwrap();
+    let before = log_cases::tree(&folder);
+    let error = rebuild_indexes(&folder, &options).unwrap_err();
+    assert!(matches!(error, Error::CorruptRecord(_)), "{error}");
+    assert_eq!(
+        log_cases::compare(&before, &log_cases::tree(&folder)),
+        [""; 0]
+    );
+}
