@@ -19,7 +19,7 @@
 //! | [`storage`] | log dirs opened for writing |
 //! | [`transactions`] | which were aborted, and up to where all are decided |
 //! | [`verbatim`] | the batches of a planned range, byte for byte |
-//! | [`write`] | a partition log open for writing |
+//! | [`mod@write`] | a partition log open for writing |
 //! | [`writer`] | one partition of a log dir, open for writing |
 
 pub mod bounds;

@@ -214,7 +214,7 @@ impl<'a, const W: usize> Snapshot<'a, W> {
         Some(unsafe { self.view.load(n) })
     }
 
-    /// What the writer left with [`IndexFile::set_hint`].
+    /// What the writer left with [`IndexFile::set_hint`](super::IndexFile::set_hint).
     #[inline]
     #[must_use]
     pub const fn hint(self) -> u64 {

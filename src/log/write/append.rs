@@ -75,7 +75,7 @@ impl WritableLog {
     /// written. From a client: one batch, its offsets from 0 on.
     ///
     /// # Errors
-    /// Before anything is written: those of [`check`](super::checks::check) and of
+    /// Before anything is written: those of [`check`] and of
     /// [`LeaderValidator`](crate::records::validate::LeaderValidator), `ProducerRefused`, `Refused`. A leader epoch or a
     /// new segment may have been noted by then, as in Kafka. `Io`, and then the log takes nothing more.
     pub fn append_as_leader(
@@ -135,7 +135,7 @@ impl WritableLog {
     /// above `leader_epoch` on are left out.
     ///
     /// # Errors
-    /// Before anything is written: those of [`check`](super::checks::check), `Refused` for an append that begins below
+    /// Before anything is written: those of [`check`], `Refused` for an append that begins below
     /// the log end or does not fit into a segment. `Io`, and then the log takes nothing more.
     pub fn append_as_follower(
         &mut self,
