@@ -2,7 +2,7 @@
 
 Two ways give the same rows: ``read`` here (Spark 3.5 and newer) is the faster one, ``format("kafkalog")`` (Spark 4.0
 and newer) works from SQL, as a stream and for writing too. Spark asks no source for fewer columns: name those you
-need, in ``columns`` or in the schema. ``count``, ``export`` and ``read`` with a ``transform`` send no record to the JVM.
+need, in ``columns`` or in the schema. ``count``, ``export`` and ``read`` with a ``transform`` send the JVM no record.
 
 What helps on a cluster:
 
