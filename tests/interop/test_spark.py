@@ -18,6 +18,8 @@ import pytest
 
 import kafkalog.spark
 from interop.broker import Broker, MissingToolError
+from interop.mount import STAMP, faults
+from interop.mount import consumed as consumed_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -317,3 +319,35 @@ def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker,
         assert len(wanted) > 800
         assert max(map(len, each.batches.values())) <= 400
     assert len(committed.rows) < len(everything.rows)
+
+
+def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+    """Keys go where Kafka's producer puts them, and the broker goes on behind."""
+    import pyarrow as pa
+
+    from kafkalog.spark.partitioner import partition_for_key
+    from kafkalog.spark.sink import Sink
+
+    broker.create("sunk", 3, segment_bytes=20_000)
+    broker.stop()
+    paths = tuple(str(log_dir) for log_dir in broker.log_dirs)
+    sink = Sink(paths=paths, topic="sunk", partitions=1, compression="zstd", stream=None)
+    keys = [b"key-%d" % (n % 50) for n in range(2000)]
+    columns: dict[str, list[Any]] = {"key": keys, "value": [b"value %d" % n for n in range(2000)]}
+    headers = [[{"key": "h", "value": b"%d" % n}] if n % 3 == 0 else None for n in range(2000)]
+    times = pa.array([STAMP + n for n in range(2000)], pa.timestamp("ms", "America/New_York"))
+    kinds = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table({**columns, "headers": pa.array(headers, kinds), "timestamp": times})
+    sink.commit([sink.write(iter(table.slice(start, 500).to_batches())) for start in range(0, 2000, 500)])
+    broker.start()
+    for partition in range(3):
+        wanted = [n for n in range(2000) if partition_for_key(keys[n], 3) == partition]
+        found = consumed_rows(broker, "sunk", partition)
+        assert [(row.key, row.value, row.timestamp) for row in found] == [
+            (keys[n], columns["value"][n], STAMP + n) for n in wanted
+        ]
+        assert [dict(row.headers) for row in found] == [{"h": b"%d" % n} if n % 3 == 0 else {} for n in wanted]
+    broker.driver.ask("write", topic="sunk", partitions=3, seed=1, batches=20, keyed=True)
+    broker.stop()
+    for partition in range(3):
+        assert faults(witness, broker.folder("sunk", partition), tmp_path / str(partition)) == []
