@@ -11,8 +11,13 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Fields};
 use kafkalog::arrow::encode::{EncodeOptions, Encoder};
 use kafkalog::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use kafkalog::error::Error;
 use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::record::{Header, HeaderIter};
+use kafkalog::log::config::LogConfig;
+use kafkalog::log::load::LoadRequest;
+use kafkalog::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 use kafkalog::records::block::Payload;
 use kafkalog::records::builder::{BatchBuilder, BatchOptions};
 use kafkalog::records::plain;
@@ -23,7 +28,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 
 use crate::checks;
-use crate::common::is_slow;
+use crate::common::{files, is_slow};
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -237,6 +242,120 @@ fn cut(rows: &[Row], limit: usize) -> Vec<Vec<u8>> {
         batches.push(built(&rows[begun..], BatchOptions::default()));
     }
     batches
+}
+
+/// What an encoder made goes into a log as the same records do that a producer sent, and only by the log's own rules.
+#[test]
+fn encoded_batches_are_appended_as_a_producers() {
+    let rows: Vec<_> = (0..500i64)
+        .map(|n| Row {
+            timestamp: NOW - n,
+            key: (n % 3 != 0).then(|| n.to_string().into_bytes()),
+            value: Some(vec![b'v'; usize::try_from(n % 200).unwrap()]),
+            headers: Vec::new(),
+        })
+        .collect();
+    let keys: Vec<_> = rows.iter().map(|row| row.key.as_deref()).collect();
+    let values: Vec<_> = rows.iter().map(|row| row.value.as_deref()).collect();
+    let times: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        rows.iter().map(|row| row.timestamp),
+    ));
+    let columns = [
+        ("key", binary(0, &keys)),
+        ("value", binary(0, &values)),
+        ("timestamp", times),
+    ];
+    let arrow =
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let open = |name: &str, config: &LogConfig| {
+        let request = LoadRequest {
+            clean: true,
+            recovery_point: 0,
+            log_start_offset: 0,
+            now_ms: NOW,
+            producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+        };
+        WritableLog::open(
+            &home.path().join(name),
+            WriteOptions::new(config.clone()),
+            request,
+        )
+        .unwrap()
+    };
+    let all: [&[(&str, &str)]; 3] = [
+        &[],
+        &[("message.timestamp.type", "LogAppendTime")],
+        &[
+            ("compression.type", "zstd"),
+            ("compression.zstd.level", "7"),
+        ],
+    ];
+    for (n, settings) in all.into_iter().enumerate() {
+        let config = LogConfig::from_pairs(settings.iter().copied()).unwrap();
+        let mut encoder = Encoder::new(EncodeOptions {
+            rules: config.leader_rules().unwrap(),
+            producer_codec: Codec::NONE,
+            batch_size: 4_000,
+            max_message_bytes: 1 << 20,
+            ignore_extra: false,
+            keeps_offsets: false,
+        });
+        let (mut ours, mut sent) = (
+            open(&format!("ours-{n}"), &config),
+            open(&format!("sent-{n}"), &config),
+        );
+        let mut encoded = encoder.rows(&arrow).unwrap();
+        let mut at = 0;
+        while let Some(mut batch) = encoded.next_batch(NOW).unwrap() {
+            let info = ours.append_encoded(&mut batch, 3, NOW).unwrap();
+            let next = usize::try_from(info.last_offset + 1).unwrap();
+            let mut records = built(&rows[at..next], BatchOptions::default());
+            let how = LeaderAppend {
+                leader_epoch: 3,
+                ..LeaderAppend::default()
+            };
+            assert_eq!(
+                sent.append_as_leader(&mut records, &how, NOW).unwrap(),
+                info
+            );
+            at = next;
+        }
+        assert_eq!(at, rows.len());
+        let folders = [ours.folder().to_path_buf(), sent.folder().to_path_buf()];
+        ours.close(NOW).unwrap();
+        sent.close(NOW).unwrap();
+        let [ours, sent] = folders.map(|folder| {
+            let files = files(&folder, "");
+            files
+                .iter()
+                .map(|path| {
+                    (
+                        path.file_name().unwrap().to_owned(),
+                        std::fs::read(path).unwrap(),
+                    )
+                })
+                .collect::<Vec<_>>()
+        });
+        assert!(ours == sent && ours.len() > 3, "{settings:?}");
+    }
+    // A topic that is compacted must not take what was encoded for one that is not.
+    let mut compacted = open(
+        "compacted-0",
+        &LogConfig::from_pairs([("cleanup.policy", "compact")]).unwrap(),
+    );
+    let mut encoder = Encoder::new(EncodeOptions {
+        rules: LogConfig::default().leader_rules().unwrap(),
+        producer_codec: Codec::NONE,
+        batch_size: 4_000,
+        max_message_bytes: 1 << 20,
+        ignore_extra: false,
+        keeps_offsets: false,
+    });
+    let mut encoded = encoder.rows(&arrow).unwrap();
+    let mut batch = encoded.next_batch(NOW).unwrap().unwrap();
+    let error = compacted.append_encoded(&mut batch, 0, NOW).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)) && compacted.log_end_offset() == 0);
 }
 
 proptest! {
