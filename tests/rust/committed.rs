@@ -399,3 +399,43 @@ fn sound_indexes_agree_with_the_log() {
     }
     assert!(saved * 5 > walked, "{saved} of {walked}");
 }
+
+/// An entry is believed only if the log has its marker and its first batch: any bit of it may be wrong.
+#[test]
+fn garbled_entries_are_not_believed() {
+    let mut chance = Chance(31);
+    let mut garbled = 0;
+    for case in cases() {
+        let Some(kafkas) = committed(&case).filter(|kafkas| kafkas.aborted > 0) else {
+            continue;
+        };
+        let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
+        let clipped = |range: &AbortedRange| (range.producer_id, range.first_offset.max(start));
+        let log = PartitionLog::open(&case.folder).unwrap();
+        let logs = Transactions::of(&log).unwrap().aborted(start, end).unwrap();
+        let copy = Copy::of(&case.folder, EARLY);
+        for path in copy.files(FileKind::TxnIndex) {
+            let sound = fs::read(&path).unwrap();
+            for _ in 0..8 {
+                if sound.is_empty() {
+                    break;
+                }
+                let mut bytes = sound.clone();
+                let at = chance.below(bytes.len());
+                bytes[at] ^= 1 << chance.below(8);
+                fs::write(&path, bytes).unwrap();
+                let log = PartitionLog::open(&copy.folder).unwrap();
+                let mut by_index = Transactions::of(&log).unwrap().preferring_indexes();
+                let ours = by_index.aborted(start, end).unwrap();
+                let place = path.display();
+                assert!(
+                    ours.iter().map(clipped).eq(logs.iter().map(clipped)),
+                    "{place} byte {at}: {ours:?} {logs:?}"
+                );
+                garbled += 1;
+            }
+            fs::write(&path, sound).unwrap();
+        }
+    }
+    assert!(garbled > 100, "{garbled}");
+}
