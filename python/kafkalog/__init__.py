@@ -13,6 +13,7 @@ from kafkalog.care import (
     RecoveryNote,
     RecoveryReport,
     TruncateReport,
+    rebuild_indexes,
     recover,
     truncate,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "__version__",
     "build_profile",
     "read_table",
+    "rebuild_indexes",
     "recover",
     "scan",
     "scan_batches",

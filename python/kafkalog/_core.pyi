@@ -287,3 +287,12 @@ def recover(
     settings: _Settings = ...,
     clock: Callable[[], int] | None = None,
 ) -> tuple[str, str | None, bool, bool, list[_Recovery], list[str]]: ...
+def rebuild_indexes(
+    path: str,
+    *,
+    level: str = "4.3",
+    out: str | None = None,
+    dry_run: bool = False,
+    settings: _Settings = ...,
+    clock: Callable[[], int] | None = None,
+) -> _Recovery: ...

@@ -27,6 +27,7 @@ __all__ = [
     "RecoveryNote",
     "RecoveryReport",
     "TruncateReport",
+    "rebuild_indexes",
     "recover",
     "truncate",
 ]
@@ -253,6 +254,59 @@ def _partition(plain: _core._Recovery) -> PartitionRecovery:
         bytes_cut=cut,
         notes=tuple(RecoveryNote(*note) for note in notes),
         files=tuple(FileChange(*file) for file in files),
+    )
+
+
+def rebuild_indexes(
+    partition_dir: StrPath,
+    *,
+    level: str = "4.3",
+    out: StrPath | None = None,
+    dry_run: bool = False,
+    config: LogConfig | None = None,
+) -> PartitionRecovery:
+    """Make the indexes of a partition anew, as a broker of some version would.
+
+    The ``.log`` files are not changed: a log that recovery would cut is refused, and is for :func:`recover`.
+
+    Parameters
+    ----------
+    partition_dir : path
+        A partition's folder.
+    level : str
+        The Kafka version whose indexes are wanted, for instance ``4.3`` or ``2.8``: they differ in which offsets they
+        name.
+    out : path, optional
+        A new folder for the whole partition; the source stays as it is. Default: in place.
+    dry_run : bool
+        Only report.
+    config : LogConfig, optional
+        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+
+    Returns
+    -------
+    PartitionRecovery
+        What became of the files.
+
+    Raises
+    ------
+    CorruptRecordError
+        When the log is damaged. Nothing is changed.
+    LogLockedError
+        When a broker or a writer has the log dir open.
+    ValueError
+        For a level that is no Kafka version, or an ``out`` that is not new.
+    """
+    if not isinstance(level, str):
+        raise TypeError(f"level is a Kafka version as text, for instance '4.3', not {level!r}")
+    return _partition(
+        _core.rebuild_indexes(
+            _arguments.path(partition_dir),
+            level=level,
+            out=None if out is None else _arguments.path(out),
+            dry_run=dry_run,
+            settings=pairs(LogConfig() if config is None else config),
+        )
     )
 
 

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use super::errors::{internal, into_py, of_panic};
 use super::writer::{Clock, Settings, config_of};
+use crate::care::rebuild::{self, Level, RebuildOptions};
 use crate::care::recover::report::{PartitionReport, RecoveryReport};
 use crate::care::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::error::Result;
@@ -139,4 +140,30 @@ pub(super) fn recover(
         ..RecoverOptions::at(Clock(clock).now_ms()?)
     };
     run(py, || recovering::recover(&path, &options)).map(|done| report(&done))
+}
+
+/// Makes the indexes of a partition folder anew, as a broker of a version would.
+#[pyfunction]
+#[pyo3(signature = (path, *, level="4.3", out=None, dry_run=false, settings=Vec::new(), clock=None))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn rebuild_indexes(
+    py: Python<'_>,
+    path: PathBuf,
+    level: &str,
+    out: Option<PathBuf>,
+    dry_run: bool,
+    settings: Settings,
+    clock: Option<Py<PyAny>>,
+) -> PyResult<PartitionTuple> {
+    let options = RebuildOptions {
+        level: Level::parse(level).map_err(into_py)?,
+        config: config_of(&settings).map_err(into_py)?,
+        dry_run,
+        out,
+        ..RebuildOptions::at(Clock(clock).now_ms()?)
+    };
+    run(py, || rebuild::rebuild_indexes(&path, &options)).map(|done| partition(&done))
 }

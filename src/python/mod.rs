@@ -17,7 +17,7 @@ mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::care::recover;
+    use super::care::{rebuild_indexes, recover};
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]

@@ -190,6 +190,52 @@ def test_a_log_dir_that_is_open_is_left_alone(tmp_path: Path) -> None:
         process.stdin.close()
 
 
+# Rebuilding
+
+
+@pytest.mark.parametrize("level", ["4.3", "2.8", "1.1"])
+@pytest.mark.parametrize("place", ["in place", "out"])
+def test_rebuild_indexes(tmp_path: Path, level: str, place: str) -> None:
+    """What a broker wrote is what we make of its log; other levels name other offsets."""
+    folder = tmp_path / "logs" / "orders-0"
+    with LogWriter(folder.parent, "orders", config=LogConfig(index_interval_bytes=100), batch_bytes=200) as log:
+        log.append([Record(b"v%d" % n * 10, b"k", NOW + n) for n in range(100)])
+    before = digests(folder)
+    names = {name for name in before if name.endswith(("index", ".log"))}
+    (folder / f"{0:020}.index").unlink()
+    (folder / f"{0:020}.timeindex").write_bytes(b"nothing of the kind")
+    hurt = digests(folder)
+    options: dict[str, Any] = {"level": level, "config": LogConfig(index_interval_bytes=100)}
+    dry = kafkalog.rebuild_indexes(folder, dry_run=True, **options)
+    assert digests(folder) == hurt
+    if place == "out":
+        options["out"] = tmp_path / "out" / "orders-0"
+    done = kafkalog.rebuild_indexes(folder, **options)
+    assert done.files == dry.files
+    made = options.get("out", folder)
+    after = digests(made)
+    assert {name for name in after if name.endswith(("index", ".log"))} == names
+    same = all(after[name] == before[name] for name in names)
+    assert same == (level != "1.1")
+    if place == "out":
+        assert digests(folder) == hurt
+    log_of = kafkalog.PartitionLog(made)
+    assert [log_of.lookup(n).offset for n in range(100)] == list(range(100))  # type: ignore[union-attr]
+
+
+def test_rebuild_refuses(tmp_path: Path) -> None:
+    folder = crashed(tmp_path / "logs")
+    before = digests(folder)
+    with pytest.raises(kafkalog.CorruptRecordError):
+        kafkalog.rebuild_indexes(folder)
+    assert digests(folder) == before
+    with pytest.raises(ValueError, match=r"5\.9"):
+        kafkalog.rebuild_indexes(folder, level="5.9")
+    done = kafkalog_("rebuild", folder)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert kafkalog_("rebuild", ORDERS, "--out", tmp_path / "new").stdout.startswith("orders-0: offsets 0 to 880")
+
+
 # Truncating
 
 

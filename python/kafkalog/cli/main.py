@@ -30,6 +30,7 @@ COMMANDS = {
     "stats": "counts, sizes, ranges, codecs and producers, from batch headers alone",
     "export": "whole directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
     "recover": "a log dir or a partition mended after a crash, as a broker's start-up does",
+    "rebuild": "the indexes of a partition made anew",
     "truncate": "a partition without its end, in a new log dir",
     "import": "Parquet, Arrow, JSON lines and other logs into a log dir that a broker mounts",
 }

@@ -1,0 +1,38 @@
+"""``kafkalog rebuild``: the indexes of a partition made anew."""
+
+from __future__ import annotations
+
+import argparse
+
+from kafkalog import care
+from kafkalog.cli import _common
+from kafkalog.cli.recover import fields_of, lines_of
+
+_EPILOG = """\
+The .log files are not changed: a log that recovery would cut is refused, with exit code 1.
+
+examples:
+  kafkalog rebuild /data/kafka-logs/orders-0 --dry-run
+  kafkalog rebuild /backup/kafka-logs/orders-0 --level 2.8 --out /mended/orders-0"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("path", metavar="PATH", help="a partition's folder")
+    parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
+    parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rebuild, and say what was done."""
+    report = care.rebuild_indexes(arguments.path, level=arguments.level, out=arguments.out, dry_run=arguments.dry_run)
+    if arguments.json:
+        _common.json_line(fields_of(report))
+        return 0
+    for line in lines_of(report):
+        print(line)
+    return 0
