@@ -1,6 +1,7 @@
 //! Random records into batches and back: the builder under every codec and level, the validator, and Arrow rows against
 //! the builder.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
@@ -244,6 +245,29 @@ fn cut(rows: &[Row], limit: usize) -> Vec<Vec<u8>> {
     batches
 }
 
+fn encoder(rules: LeaderRules, batch_size: usize) -> Encoder {
+    Encoder::new(EncodeOptions {
+        rules,
+        producer_codec: Codec::NONE,
+        batch_size,
+        max_message_bytes: 1 << 20,
+        ignore_extra: false,
+        keeps_offsets: false,
+    })
+}
+
+/// A new log.
+fn open(home: &Path, name: &str, config: &LogConfig) -> WritableLog {
+    let request = LoadRequest {
+        clean: true,
+        recovery_point: 0,
+        log_start_offset: 0,
+        now_ms: NOW,
+        producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
+    };
+    WritableLog::open(&home.join(name), WriteOptions::new(config.clone()), request).unwrap()
+}
+
 /// What an encoder made goes into a log as the same records do that a producer sent, and only by the log's own rules.
 #[test]
 fn encoded_batches_are_appended_as_a_producers() {
@@ -268,21 +292,6 @@ fn encoded_batches_are_appended_as_a_producers() {
     let arrow =
         RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let open = |name: &str, config: &LogConfig| {
-        let request = LoadRequest {
-            clean: true,
-            recovery_point: 0,
-            log_start_offset: 0,
-            now_ms: NOW,
-            producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
-        };
-        WritableLog::open(
-            &home.path().join(name),
-            WriteOptions::new(config.clone()),
-            request,
-        )
-        .unwrap()
-    };
     let all: [&[(&str, &str)]; 3] = [
         &[],
         &[("message.timestamp.type", "LogAppendTime")],
@@ -293,19 +302,12 @@ fn encoded_batches_are_appended_as_a_producers() {
     ];
     for (n, settings) in all.into_iter().enumerate() {
         let config = LogConfig::from_pairs(settings.iter().copied()).unwrap();
-        let mut encoder = Encoder::new(EncodeOptions {
-            rules: config.leader_rules().unwrap(),
-            producer_codec: Codec::NONE,
-            batch_size: 4_000,
-            max_message_bytes: 1 << 20,
-            ignore_extra: false,
-            keeps_offsets: false,
-        });
+        let mut maker = encoder(config.leader_rules().unwrap(), 4_000);
         let (mut ours, mut sent) = (
-            open(&format!("ours-{n}"), &config),
-            open(&format!("sent-{n}"), &config),
+            open(home.path(), &format!("ours-{n}"), &config),
+            open(home.path(), &format!("sent-{n}"), &config),
         );
-        let mut encoded = encoder.rows(&arrow).unwrap();
+        let mut encoded = maker.rows(&arrow).unwrap();
         let mut at = 0;
         while let Some(mut batch) = encoded.next_batch(NOW).unwrap() {
             let info = ours.append_encoded(&mut batch, 3, NOW).unwrap();
@@ -341,18 +343,12 @@ fn encoded_batches_are_appended_as_a_producers() {
     }
     // A topic that is compacted must not take what was encoded for one that is not.
     let mut compacted = open(
+        home.path(),
         "compacted-0",
         &LogConfig::from_pairs([("cleanup.policy", "compact")]).unwrap(),
     );
-    let mut encoder = Encoder::new(EncodeOptions {
-        rules: LogConfig::default().leader_rules().unwrap(),
-        producer_codec: Codec::NONE,
-        batch_size: 4_000,
-        max_message_bytes: 1 << 20,
-        ignore_extra: false,
-        keeps_offsets: false,
-    });
-    let mut encoded = encoder.rows(&arrow).unwrap();
+    let mut maker = encoder(LogConfig::default().leader_rules().unwrap(), 4_000);
+    let mut encoded = maker.rows(&arrow).unwrap();
     let mut batch = encoded.next_batch(NOW).unwrap().unwrap();
     let error = compacted.append_encoded(&mut batch, 0, NOW).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && compacted.log_end_offset() == 0);
@@ -418,15 +414,8 @@ proptest! {
         let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
         let skip = skip.min(rows.len());
         let batch = batch.slice(skip, rows.len() - skip);
-        let mut encoder = Encoder::new(EncodeOptions {
-            rules: rules(None),
-            producer_codec: Codec::NONE,
-            batch_size: limit,
-            max_message_bytes: 1 << 20,
-            ignore_extra: false,
-            keeps_offsets: false,
-        });
-        let mut encoded = encoder.rows(&batch).unwrap();
+        let mut maker = encoder(rules(None), limit);
+        let mut encoded = maker.rows(&batch).unwrap();
         let mut batches = Vec::new();
         while let Some(next) = encoded.next_batch(NOW).unwrap() {
             batches.push(next.bytes().to_vec());
