@@ -123,6 +123,9 @@ fn processor_time() -> u64 {
     first.unwrap_or_default()
 }
 
+/// A name, and one pass over the folder.
+type Leg = (&'static str, fn(&Path) -> u64);
+
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or_default()
@@ -135,7 +138,7 @@ fn main() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let folder = scratch.path().join("bench-0");
     generate(&folder);
-    let legs: [(&str, fn(&Path) -> u64); 2] = [("limit", limit), ("recover", recover)];
+    let legs: [Leg; 2] = [("limit", limit), ("recover", recover)];
     let mut times = [const { (Vec::new(), Vec::new()) }; 2];
     for round in 0..=ROUNDS {
         for ((_, leg), (wall, cpu)) in legs.iter().zip(&mut times) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use kafkalog::care::recover::report::PartitionReport;
 use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
@@ -255,7 +256,7 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
         let cut: u64 = again
             .partitions
             .iter()
-            .map(|partition| partition.bytes_cut())
+            .map(PartitionReport::bytes_cut)
             .sum();
         assert_eq!(cut, 0, "{}", case.name);
         assert_eq!(
