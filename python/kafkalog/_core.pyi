@@ -240,7 +240,7 @@ class LogWriter:
         leader_epoch: int | None = None,
         clock: Callable[[], int] | None = None,
         sync: Literal["config", "never", "append"] = "config",
-        batch_bytes: int = 16_384,
+        batch_bytes: int = ...,  # 16384
     ) -> LogWriter: ...
     @property
     def path(self) -> str: ...
