@@ -145,10 +145,6 @@ pub(super) fn recover(
 /// Makes the indexes of a partition folder anew, as a broker of a version would.
 #[pyfunction]
 #[pyo3(signature = (path, *, level="4.3", out=None, dry_run=false, settings=Vec::new(), clock=None))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "keyword arguments of a Python function"
-)]
 pub(super) fn rebuild_indexes(
     py: Python<'_>,
     path: PathBuf,
