@@ -410,7 +410,10 @@ fn garbled_entries_are_not_believed() {
             continue;
         };
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
-        let clipped = |range: &AbortedRange| (range.producer_id, range.first_offset.max(start));
+        let clipped = |range: &AbortedRange| AbortedRange {
+            first_offset: range.first_offset.max(start),
+            ..*range
+        };
         let log = PartitionLog::open(&case.folder).unwrap();
         let logs = Transactions::of(&log).unwrap().aborted(start, end).unwrap();
         let copy = Copy::of(&case.folder, EARLY);
