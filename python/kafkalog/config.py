@@ -73,7 +73,7 @@ class LogConfig:
     message_timestamp_before_max_ms, message_timestamp_after_max_ms : int
         ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``: how far a timestamp may lie behind
         the clock and ahead of it.
-    unclean_leader_election_enable, min_insync_replicas
+    unclean_leader_election_enable, min_insync_replicas : bool, int
         ``unclean.leader.election.enable`` and ``min.insync.replicas``: kept; they say nothing about files.
     leader_replication_throttled_replicas, follower_replication_throttled_replicas : str
         Kept; they say nothing about files.

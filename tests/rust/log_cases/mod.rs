@@ -2,7 +2,7 @@
 //!
 //! A corpus of these cases holds `<kind>/<case>/{config.json,input.jsonl,before/,after/,result.jsonl}` and states shared
 //! by several cases in `<kind>/_base/`. Its root is `KAFKALOG_LOG_CORPUS`, else the selection in `tests/golden/log`:
-//! `cargo test --release --test rust log_cases -- --nocapture`.
+//! `cargo test --release --test rust log_cases`.
 //!
 //! A kind's runner does what a case says in a folder that holds the state before, then says how the outcome differs from
 //! Kafka's; [`Case::compare_tree`] holds the whole folder against the SHA-256 lines of `result.jsonl`. A line is printed
@@ -18,6 +18,7 @@ mod truncate;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -26,6 +27,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::common;
+
+/// Prints a line that the test harness does not keep to itself.
+fn say(line: &str) {
+    writeln!(std::io::stderr(), "{line}").unwrap();
+}
 
 /// The clock at the start of a case that does not say.
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -242,13 +248,13 @@ pub fn run_all(kind: &str, listed: Listed, run: impl Fn(&Case, &Path) -> Vec<Str
         }
         if !differences.is_empty() {
             differ += 1;
-            eprintln!("{kind}/{}: {}", case.name, differences.join("; "));
+            say(&format!("{kind}/{}: {}", case.name, differences.join("; ")));
         }
     }
-    eprintln!(
+    say(&format!(
         "{kind}: {equal} of {} cases as Kafka, {differ} differ, {excused} listed",
         cases.len()
-    );
+    ));
     assert_eq!(
         differ,
         0,
