@@ -84,7 +84,8 @@ final class Writer implements AutoCloseable {
         producer.flush();
     }
 
-    private void step(String topic, int partitions, Random random, boolean keyed, boolean transactions, long n) {
+    /** One batch or one transaction. Nobody else writes meanwhile: a transactional producer is in one transaction at a time. */
+    private synchronized void step(String topic, int partitions, Random random, boolean keyed, boolean transactions, long n) {
         int partition = random.nextInt(partitions);
         if (!transactions || random.nextInt(4) != 0) {
             batch(producer(CODECS[random.nextInt(CODECS.length)]), topic, partition, random, keyed, n);
