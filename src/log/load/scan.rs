@@ -21,6 +21,8 @@ use crate::types::{Compression, Offset, Position};
 use super::folder::{Content, Places, Source};
 use super::segment::EntryOffset;
 
+/// A batch no larger is taken into memory for its checksum.
+const MAX_WHOLE: usize = 1 << 20;
 /// The longest control batch that is taken into memory; a marker has 78 bytes.
 const MAX_MARKER: usize = 1 << 20;
 
@@ -184,7 +186,7 @@ impl LogScan {
         Ok(Some((position, header)))
     }
 
-    /// Holds the checksum of the batch at `position` against its bytes, in pieces.
+    /// Holds the checksum of the batch at `position` against its bytes; a large one's in pieces.
     ///
     /// # Errors
     /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
@@ -194,6 +196,13 @@ impl LogScan {
             let found = header.size.saturating_sub(LOG_OVERHEAD);
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
             return Err(self.locate(position, error));
+        }
+        if header.size <= MAX_WHOLE {
+            let batch = self.bytes(position, header.size)?;
+            if batch.len() == header.size {
+                let checked = header.ensure_valid(batch);
+                return checked.map_err(|error| self.locate(position, error));
+            }
         }
         let mut crc = header.begin_crc();
         let mut from = position.saturating_add(header.checksummed_from() as u64);

@@ -119,12 +119,11 @@ impl Segment {
     }
 
     fn offset_index(&mut self, folder: &mut Folder) -> Result<&mut OffsetIndex> {
-        let name = self.name(FileKind::OffsetIndex);
         let index = match self.offset_index.take() {
             Some(index) => index,
             None => OffsetIndex::open(
                 folder,
-                &name,
+                &self.name(FileKind::OffsetIndex),
                 self.base_offset,
                 self.settings.max_index_size,
             )?,
@@ -133,12 +132,11 @@ impl Segment {
     }
 
     fn time_index(&mut self, folder: &mut Folder) -> Result<&mut TimeIndex> {
-        let name = self.name(FileKind::TimeIndex);
         let index = match self.time_index.take() {
             Some(index) => index,
             None => TimeIndex::open(
                 folder,
-                &name,
+                &self.name(FileKind::TimeIndex),
                 self.base_offset,
                 self.settings.max_index_size,
             )?,
