@@ -168,6 +168,8 @@ def release_build() -> None:
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(WHEELS)
     run(PYTHON, "-m", "maturin", "sdist", "--out", WHEELS)
+    # Files of an sdist all have one old time, by which cargo takes the last build for the present one.
+    run("cargo", "clean", "--release", "-p", "kafkalog")
     install(newest("*.tar.gz"))
 
 
