@@ -94,6 +94,7 @@ class _Entries(Generic[_Entry]):
 
     __slots__ = ("_core", "_path", "_writable")
 
+    _ENTRY: type[_Entry]
     _core: Any
     _path: str
     _writable: bool
@@ -143,7 +144,7 @@ class _Entries(Generic[_Entry]):
         IndexError
             When there is no such entry.
         """
-        raise NotImplementedError
+        return self._ENTRY(*self._core.entry(_entry(n, len(self))))
 
     def to_arrow(self) -> pa.RecordBatch:
         """Give all entries as columns, named as the fields of an entry."""
@@ -313,22 +314,13 @@ class OffsetIndex(_Index[OffsetPosition]):
 
     __slots__ = ()
 
+    _ENTRY = OffsetPosition
     _IS_TIME = False
 
     @property
     def last_offset(self) -> int:
         """The last entry's offset, or the base offset when there is none."""
         return self._core.last_entry[0]
-
-    def entry(self, n: int) -> OffsetPosition:
-        """Give the n-th entry.
-
-        Raises
-        ------
-        IndexError
-            When there is no such entry.
-        """
-        return OffsetPosition(*self._core.entry(_entry(n, len(self))))
 
     def lookup(self, target: int) -> OffsetPosition:
         """Give the last entry at or below an offset, or the base offset and 0 when there is none.
@@ -408,22 +400,13 @@ class TimeIndex(_Index[TimestampOffset]):
 
     __slots__ = ()
 
+    _ENTRY = TimestampOffset
     _IS_TIME = True
 
     @property
     def last_entry(self) -> TimestampOffset:
         """The last entry, or -1 and the base offset when there is none."""
         return TimestampOffset(*self._core.last_entry)
-
-    def entry(self, n: int) -> TimestampOffset:
-        """Give the n-th entry.
-
-        Raises
-        ------
-        IndexError
-            When there is no such entry.
-        """
-        return TimestampOffset(*self._core.entry(_entry(n, len(self))))
 
     def lookup(self, target: int) -> TimestampOffset:
         """Give the last entry at or before a time, or -1 and the base offset when there is none.
@@ -485,6 +468,7 @@ class TransactionIndex(_Entries[AbortedTransaction]):
     AbortedTransaction(version=0, producer_id=7, first_offset=10, last_offset=15, last_stable_offset=13)
     """
 
+    _ENTRY = AbortedTransaction
     __slots__ = ()
 
     _core: _core.TransactionIndex
@@ -498,16 +482,6 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         self._path = _arguments.path(path)
         self._writable = bool(writable)
         self._core = _core.TransactionIndex(self._path, _base_offset(base_offset), self._writable)
-
-    def entry(self, n: int) -> AbortedTransaction:
-        """Give the n-th entry.
-
-        Raises
-        ------
-        IndexError
-            When there is no such entry.
-        """
-        return AbortedTransaction(*self._core.entry(_entry(n, len(self))))
 
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
         """Add an entry behind the others.

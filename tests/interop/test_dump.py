@@ -25,7 +25,7 @@ API = "org.apache.kafka.tools.api."
 
 
 def files_of(root: Path) -> list[str]:
-    # The damaged ones have their answers in tests/golden/dump. What recovery is shown on (log) is damaged in most places,
+    # The damaged ones have their answers in tests/golden/dump. What recovery is shown on (log) is mostly damaged too,
     # and too many names for one argument.
     found = (path.relative_to(root) for path in root.rglob("*") if path.suffix in KINDS)
     return sorted(str(path) for path in found if path.parts[0] not in {"corrupt", "dump", "log"})
