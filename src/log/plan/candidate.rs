@@ -1,0 +1,99 @@
+//! The partition folders that paths lead to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::file_name::FolderState;
+use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
+use crate::log::partition::PartitionLog;
+use crate::types::TopicPartition;
+
+/// A partition folder that may be chosen, or some files of one.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) folder: PartitionFolder,
+    /// Files named by themselves; empty for the whole folder.
+    pub(super) files: Vec<PathBuf>,
+    /// Named by path, not found in a log dir.
+    pub(super) is_named: bool,
+    dir: Arc<DirState>,
+}
+
+impl Candidate {
+    pub(super) fn open(&self) -> Result<PartitionLog> {
+        let PartitionFolder { name, path } = &self.folder;
+        if self.files.is_empty() {
+            PartitionLog::open_in(path, name.clone(), &self.dir)
+        } else {
+            PartitionLog::of_files(path, name.clone(), &self.files, &self.dir)
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.folder.path.is_dir()
+    }
+
+    pub(super) const fn partition(&self) -> &TopicPartition {
+        &self.folder.name.topic_partition
+    }
+}
+
+pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Vec<Candidate>> {
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        let kind = PathKind::of(path)?;
+        // The same place twice is one place.
+        if !seen.insert(path.canonicalize().map_err(Error::io(path))?) {
+            continue;
+        }
+        match kind {
+            PathKind::LogDir => {
+                let dir = LogDir::open(path)?;
+                let state = Arc::new(dir.state());
+                let live =
+                    |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;
+                for folder in dir.folders().iter().filter(live) {
+                    if seen.insert(folder.path.canonicalize().unwrap_or_default()) {
+                        found.push(Candidate {
+                            folder: folder.clone(),
+                            files: Vec::new(),
+                            is_named: false,
+                            dir: Arc::clone(&state),
+                        });
+                    }
+                }
+            }
+            PathKind::Partition(name) => found.push(Candidate {
+                folder: PartitionFolder {
+                    name,
+                    path: path.clone(),
+                },
+                files: Vec::new(),
+                is_named: true,
+                dir: Arc::new(DirState::read(&dir_above(path))),
+            }),
+            PathKind::File => add_file(&mut found, path),
+        }
+    }
+    Ok(found)
+}
+
+/// Files of one folder are read together.
+fn add_file(found: &mut Vec<Candidate>, path: &Path) {
+    let folder = dir_above(path);
+    let together = |c: &&mut Candidate| !c.files.is_empty() && c.folder.path == folder;
+    if let Some(candidate) = found.iter_mut().find(together) {
+        candidate.files.push(path.to_path_buf());
+        return;
+    }
+    let name = PathKind::name_of(&folder);
+    found.push(Candidate {
+        dir: Arc::new(DirState::read(&dir_above(&folder))),
+        folder: PartitionFolder { name, path: folder },
+        files: vec![path.to_path_buf()],
+        is_named: true,
+    });
+}

@@ -1,0 +1,175 @@
+//! Which candidates the options choose, and whether what they name is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use regex::Regex;
+
+use super::candidate::Candidate;
+use super::options::{Ending, Partitions, PlanOptions, Starting, Timestamp};
+use crate::error::{Error, Result};
+use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
+use crate::types::TopicPartition;
+
+/// How many names an error lists.
+const NAMES_LISTED: usize = 20;
+
+/// Which candidates the options choose.
+pub(super) struct Chooser<'a> {
+    options: &'a PlanOptions,
+    pattern: Option<Regex>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(super) fn new(options: &'a PlanOptions) -> Result<Self> {
+        let compiled = options.topic_pattern.as_ref().map(|pattern| {
+            // The whole name must match, as with Java's `Matcher.matches`.
+            Regex::new(&format!("^(?:{pattern})$"))
+                .map_err(|e| Error::InvalidArgument(format!("topic pattern {pattern:?}: {e}")))
+        });
+        Ok(Self {
+            options,
+            pattern: compiled.transpose()?,
+        })
+    }
+
+    /// The topics that must be there.
+    fn named(&self) -> BTreeSet<&str> {
+        let listed = self.options.topics.iter().flatten().map(String::as_str);
+        let by_topic = match &self.options.partitions {
+            Partitions::ByTopic(map) => Some(map.keys().map(String::as_str)),
+            _ => None,
+        };
+        listed.chain(by_topic.into_iter().flatten()).collect()
+    }
+
+    pub(super) fn takes(&self, candidate: &Candidate) -> bool {
+        let TopicPartition { topic, partition } = candidate.partition();
+        let listed = self.options.topics.as_ref().map(|t| t.contains(topic));
+        let matched = self.pattern.as_ref().map(|p| p.is_match(topic));
+        let (by_topic, number) = match &self.options.partitions {
+            Partitions::All => (None, true),
+            Partitions::Numbers(numbers) => (None, numbers.contains(partition)),
+            Partitions::ByTopic(map) => (
+                Some(map.contains_key(topic)),
+                map.get(topic).is_some_and(|n| n.contains(partition)),
+            ),
+        };
+        let by_name = match (listed, matched) {
+            (None, None) => {
+                by_topic == Some(true)
+                    || candidate.is_named
+                    || !topic.starts_with(INTERNAL_TOPIC_PREFIX)
+            }
+            (listed, matched) => listed.unwrap_or(false) || matched.unwrap_or(false),
+        };
+        by_name && number
+    }
+
+    /// What was named must be there.
+    pub(super) fn miss_nothing(
+        &self,
+        candidates: &[Candidate],
+        chosen: &[&Candidate],
+    ) -> Result<()> {
+        let topics: BTreeSet<&str> = candidates
+            .iter()
+            .map(|c| c.partition().topic.as_str())
+            .collect();
+        if let Some(topic) = self.named().into_iter().find(|t| !topics.contains(t)) {
+            let there = listed(topics.iter().map(ToString::to_string));
+            let text = format!("topic {topic:?} is not there; there are: {there}");
+            return Err(Error::InvalidArgument(text));
+        }
+        let partitions_there: BTreeSet<&TopicPartition> =
+            chosen.iter().map(|c| c.partition()).collect();
+        let numbers_there: BTreeSet<i32> = partitions_there.iter().map(|p| p.partition).collect();
+        let missing = match &self.options.partitions {
+            Partitions::All => None,
+            Partitions::Numbers(numbers) => numbers
+                .iter()
+                .find(|n| !numbers_there.contains(n))
+                .map(ToString::to_string),
+            Partitions::ByTopic(map) => map
+                .iter()
+                .flat_map(|(topic, numbers)| {
+                    numbers.iter().map(move |&n| TopicPartition::new(topic, n))
+                })
+                .find(|wanted| !partitions_there.contains(wanted))
+                .map(|wanted| wanted.to_string()),
+        };
+        let Some(missing) = missing else {
+            return Ok(());
+        };
+        let named = self.named();
+        let there = candidates
+            .iter()
+            .filter(|c| named.is_empty() || named.contains(c.partition().topic.as_str()))
+            .map(|c| c.partition().to_string());
+        let text = format!(
+            "partition {missing} is not there; there are: {}",
+            listed(there)
+        );
+        Err(Error::InvalidArgument(text))
+    }
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let names: BTreeSet<String> = names.collect();
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    let more = names.len().saturating_sub(NAMES_LISTED);
+    let first: Vec<String> = names.into_iter().take(NAMES_LISTED).collect();
+    match more {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+pub(super) fn no_duplicates(chosen: &[&Candidate]) -> Result<()> {
+    let mut seen: BTreeMap<&TopicPartition, &Path> = BTreeMap::new();
+    for candidate in chosen {
+        if candidate.folder.name.state != FolderState::Live {
+            continue;
+        }
+        if let Some(first) = seen.insert(candidate.partition(), &candidate.folder.path) {
+            return Err(Error::DuplicatePartition {
+                partition: candidate.partition().to_string(),
+                first: first.to_path_buf(),
+                second: candidate.folder.path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A bound for a partition that is not read is a mistake.
+pub(super) fn name_only_chosen(options: &PlanOptions, chosen: &[&Candidate]) -> Result<()> {
+    let starting = match &options.starting_offsets {
+        Starting::Offsets(map) => Some(("starting offsets", map)),
+        _ => None,
+    };
+    let ending = match &options.ending_offsets {
+        Ending::Offsets(map) => Some(("ending offsets", map)),
+        _ => None,
+    };
+    let by_time = |what, bound: &'_ Option<Timestamp>| match bound {
+        Some(Timestamp::ByPartition(map)) => Some((what, map.clone())),
+        _ => None,
+    };
+    let times = [
+        by_time("starting timestamps", &options.starting_timestamp),
+        by_time("ending timestamps", &options.ending_timestamp),
+    ];
+    let times = times.iter().flatten().map(|(what, map)| (*what, map));
+    let there: BTreeSet<&TopicPartition> = chosen.iter().map(|c| c.partition()).collect();
+    for (what, map) in starting.into_iter().chain(ending).chain(times) {
+        if let Some(wrong) = map.keys().find(|named| !there.contains(named)) {
+            let there = listed(there.iter().map(ToString::to_string));
+            let text = format!("{what} name {wrong}, which is not read; there are: {there}");
+            return Err(Error::InvalidArgument(text));
+        }
+    }
+    Ok(())
+}

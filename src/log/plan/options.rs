@@ -1,0 +1,120 @@
+//! What is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::segment::filter::TimestampBounds;
+use crate::types::{Offset, TimestampMs, TopicPartition};
+
+/// Kafka's number for the log start (`ListOffsetsRequest.EARLIEST_TIMESTAMP`).
+pub const EARLIEST: Offset = -2;
+/// Kafka's number for the log end (`ListOffsetsRequest.LATEST_TIMESTAMP`).
+pub const LATEST: Offset = -1;
+
+/// Which partitions of the topics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Partitions {
+    /// All.
+    #[default]
+    All,
+    /// These, of every topic.
+    Numbers(BTreeSet<i32>),
+    /// These; a topic that is not named has none.
+    ByTopic(BTreeMap<String, BTreeSet<i32>>),
+}
+
+/// Offsets or timestamps by partition.
+pub type ByPartition = BTreeMap<TopicPartition, i64>;
+
+/// Where to begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Starting {
+    /// At the log start offset.
+    #[default]
+    Earliest,
+    /// At the first offset in the files.
+    Oldest,
+    /// At this offset, in every partition.
+    Offset(Offset),
+    /// At these offsets; partitions that are not named from the log start.
+    Offsets(ByPartition),
+}
+
+/// Where to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// With the last whole batch.
+    #[default]
+    Latest,
+    /// At the checkpointed high watermark.
+    HighWatermark,
+    /// Before this offset, in every partition.
+    Offset(Offset),
+    /// Before these offsets; partitions that are not named with the last whole batch.
+    Offsets(ByPartition),
+}
+
+/// A bound by time; it takes the place of the bound by offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timestamp {
+    /// For every partition.
+    At(TimestampMs),
+    /// For these; others keep their bound by offset.
+    ByPartition(ByPartition),
+}
+
+impl Timestamp {
+    pub(super) fn of(bound: Option<&Self>, partition: &TopicPartition) -> Option<TimestampMs> {
+        match bound? {
+            Self::At(timestamp) => Some(*timestamp),
+            Self::ByPartition(map) => map.get(partition).copied(),
+        }
+    }
+}
+
+/// Which records of transactions are read (`IsolationLevel`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IsolationLevel {
+    /// All, whatever became of their transactions.
+    #[default]
+    ReadUncommitted,
+    /// Those of committed ones, and of none.
+    ReadCommitted,
+}
+
+/// Bounds that every record has to be within, all of them inclusive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// Smallest offset.
+    pub min_offset: Option<Offset>,
+    /// Largest offset.
+    pub max_offset: Option<Offset>,
+    /// Smallest and largest timestamp.
+    pub timestamps: TimestampBounds,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// These topics, which must be there.
+    pub topics: Option<BTreeSet<String>>,
+    /// Topics whose whole name matches.
+    pub topic_pattern: Option<String>,
+    /// Which partitions of them.
+    pub partitions: Partitions,
+    /// Where to begin.
+    pub starting_offsets: Starting,
+    /// Where to end.
+    pub ending_offsets: Ending,
+    /// Where to begin, by time.
+    pub starting_timestamp: Option<Timestamp>,
+    /// Where to end, by time.
+    pub ending_timestamp: Option<Timestamp>,
+    /// Which records of transactions.
+    pub isolation_level: IsolationLevel,
+    /// Further bounds.
+    pub pruning: Pruning,
+    /// Also `-delete`, `-future` and `-stray` folders of a log dir.
+    pub include_inactive: bool,
+    /// Topics and partitions that are named and not there are passed over.
+    pub allow_missing: bool,
+}
