@@ -25,10 +25,10 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`options`] | what is asked for |
-//! | [`candidate`] | the partition folders that paths lead to |
-//! | [`chooser`] | which of them the options choose |
-//! | [`ends`] | where reading one begins and ends |
+//! | `options` | what is asked for |
+//! | `candidate` | the partition folders that paths lead to |
+//! | `chooser` | which of them the options choose |
+//! | `ends` | where reading one begins and ends |
 
 use std::path::PathBuf;
 
