@@ -170,7 +170,10 @@ def release_build() -> None:
     run(PYTHON, "-m", "maturin", "sdist", "--out", WHEELS)
     # Files of an sdist all have one old time, by which cargo takes the last build for the present one.
     run("cargo", "clean", "--release", "-p", "kafkalog")
-    install(newest("*.tar.gz"))
+    # Tests of a cluster ship the wheel.
+    pip = (PYTHON, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--no-deps", "--wheel-dir", WHEELS, newest("*.tar.gz"))
+    install(newest("*.whl"))
 
 
 def python_release() -> None:
@@ -190,31 +193,35 @@ def corpus() -> None:
 def spark() -> None:
     if shutil.which("java") is None:
         raise FailedError("java is missing: Spark cannot run")
-    pytest("tests/spark")
+    wheels = list(WHEELS.glob("*.whl"))
+    pytest("tests/spark", **({"KAFKALOG_WHEEL": str(newest("*.whl"))} if wheels else {}))
 
 
-# Beside the one that pip chooses above: the oldest for each of the two ways. pandas 3 is too new for both.
-OLDER_SPARKS = {"4.0.*": ("tests/spark",), "3.5.*": ("tests/spark",)}
+# Beside the one that pip chooses above: the oldest for each of the two ways, and in the slow profile the others.
+OLDER_SPARKS, OTHER_SPARKS = ("3.5", "4.0"), ("4.1", "4.2")
+# What is run on the older ones every time: each way in and out once; in the slow profile all is.
+SHORT = ("read", "before_the_pipe", "lazy", "retry", "stream", "sink")
 
 
 def spark_versions() -> None:
     """The Spark tests on older Sparks, each in an environment of its own; what they lack is skipped by its version."""
-    if not is_slow():
-        print("KAFKALOG_SLOW is not set: only the newest Spark is tested")
-        return
-    wheel = newest("*.whl") if list(WHEELS.glob("*.whl")) else newest("*.tar.gz")
-    for version, tests in OLDER_SPARKS.items():
-        home = TARGET / f"spark-{version[:-2]}-venv"
+    versions = (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else OLDER_SPARKS
+    tests = ("tests/spark",) if is_slow() else tuple(f"tests/spark/test_{name}.py" for name in SHORT)
+    wheel = newest("*.whl")
+    for version in versions:
+        home = TARGET / f"spark-{version}-venv"
         python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
         if not python.exists():
             run(sys.executable, "-m", "venv", home)
         pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        run(*pip, f"pyspark=={version}", "pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
+        # pandas 3 is too new for all of them.
+        named = ("pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
+        run(*pip, f"pyspark=={version}.*", *named)
         run(*pip, "--force-reinstall", "--no-deps", wheel)
         # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector, and 3.5 asks distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
-        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, *tests)
+        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, *tests, KAFKALOG_WHEEL=str(wheel))
 
 
 def is_slow() -> bool:

@@ -1,44 +1,68 @@
-"""Read a partition both ways on Spark while a worker of each job is killed; the offsets as JSON.
+"""Jobs whose workers are killed; as a script, both ways of reading on a local master, the offsets as JSON.
 
-A script of its own: classes and functions of ``__main__`` travel to the workers by value.
+Functions and classes of a function's own travel to the workers by value.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-
-def main(path: str) -> None:  # noqa: C901 - classes that cloudpickle takes by value
-    import signal
-    import tempfile
-
-    from pyspark import TaskContext
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSource, DataSourceReader
 
-    import kafkalog.spark
+OPTIONS = {"splitBytes": "20k", "batchRows": "10", "columns": "offset"}
 
-    marks = tempfile.mkdtemp()
 
-    def killing(name: str, batches: Iterator[Any]) -> Iterator[Any]:
-        """Die behind the second batch of the task in the middle, at its first attempt."""
+def killing(name: str, marks: Path, *, executor: bool = False) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Make a function that dies behind the second batch of the second task, at its first attempt.
+
+    It leaves a mark of the name behind. What dies is the Python worker, or the executor around it.
+    """
+
+    def victim() -> int:
+        """Give the process of the executor: the parent of the daemon that is the worker's parent."""
+        if not executor:
+            return os.getpid()
+        status = Path(f"/proc/{os.getppid()}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
+
+    def kill(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         assert context is not None
         for number, batch in enumerate(batches):
-            if number == 2 and context.partitionId() == 1 and context.attemptNumber() == 0:
-                (Path(marks) / name).write_text("killed")
-                os.kill(os.getpid(), signal.SIGKILL)
+            if number == 2 and context.partitionId() == 1 and not (marks / name).exists():
+                (marks / name).write_text("killed")
+                os.kill(victim(), signal.SIGKILL)
             yield batch
 
+    return kill
+
+
+def map_in_arrow(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
+    """Read offsets by ``mapInArrow``."""
+    import kafkalog.spark
+
     def read_splits(batches: Iterable[Any]) -> Iterator[Any]:
-        return killing("mapInArrow", kafkalog.spark.read_splits(batches))
+        return kill(kafkalog.spark.read_splits(batches))
+
+    splits = kafkalog.spark.plan(spark, path, **OPTIONS)
+    return [row[0] for row in splits.mapInArrow(read_splits, kafkalog.spark.schema(["offset"])).collect()]
+
+
+def data_source(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
+    """Read offsets by a data source around ours."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader
 
     class KillingReader(DataSourceReader):
         def __init__(self, inner: Any) -> None:
@@ -48,7 +72,7 @@ def main(path: str) -> None:  # noqa: C901 - classes that cloudpickle takes by v
             return self.inner.partitions()
 
         def read(self, partition: Any) -> Iterator[Any]:
-            return killing("dataSource", self.inner.read(partition))
+            return kill(self.inner.read(partition))
 
     class Killing(DataSource):
         @classmethod
@@ -65,6 +89,14 @@ def main(path: str) -> None:  # noqa: C901 - classes that cloudpickle takes by v
 
             return KillingReader(make_reader(self.options, schema))
 
+    spark.dataSource.register(Killing)
+    return [row[0] for row in spark.read.format("killing").options(**OPTIONS).load(path).collect()]
+
+
+def main(path: str) -> None:
+    """Read both ways, a worker of each killed."""
+    from pyspark.sql import SparkSession
+
     spark = (
         SparkSession.builder.master("local[2,3]")
         .config("spark.ui.enabled", "false")
@@ -74,18 +106,14 @@ def main(path: str) -> None:  # noqa: C901 - classes that cloudpickle takes by v
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    options = {"splitBytes": "20k", "batchRows": "10", "columns": "offset"}
-    splits = kafkalog.spark.plan(spark, path, **options)
-    mapped = splits.mapInArrow(read_splits, kafkalog.spark.schema(["offset"])).collect()
-    spark.dataSource.register(Killing)
-    sourced = spark.read.format("killing").options(**options).load(path).collect()
+    marks = Path(tempfile.mkdtemp())
+    mapped = map_in_arrow(spark, path, killing("mapInArrow", marks))
+    found: dict[str, Any] = {"mapInArrow": mapped}
+    # from Spark 4.0 on
+    if importlib.util.find_spec("pyspark.sql.datasource") is not None:
+        found["dataSource"] = data_source(spark, path, killing("dataSource", marks))
     spark.stop()
-    kills = {name: int((Path(marks) / name).exists()) for name in ("mapInArrow", "dataSource")}
-    print(
-        json.dumps(
-            {"mapInArrow": [row[0] for row in mapped], "dataSource": [row[0] for row in sourced], "kills": kills}
-        )
-    )
+    print(json.dumps({"found": found, "kills": sorted(mark.name for mark in marks.iterdir())}))
 
 
 if __name__ == "__main__":

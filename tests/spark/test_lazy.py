@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+from spark.ways import needs_data_sources
+
 
 def run(script: str) -> None:
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
@@ -24,6 +26,7 @@ def test_the_package_and_what_a_task_imports_are_light() -> None:
     """)
 
 
+@needs_data_sources
 def test_the_module_that_spark_discovers_needs_nothing_of_ours() -> None:
     run("""
         import sys

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shutil
+import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+import corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,15 +25,16 @@ import json, resource, sys, time
 from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
 given = json.loads(sys.argv[1])
-begun = time.process_time()
+begun, clock = time.process_time(), time.monotonic()
 splits = plan_splits(parse(given), 8)
-spent = time.process_time() - begun
+spent, wall = time.process_time() - begun, time.monotonic() - clock
 print(json.dumps({
     "splits": len(splits),
     "segments": sum(split.segments for split in splits),
     "largest": max(split.bytes for split in splits),
     "json": sum(len(split.to_json()) for split in splits[:100]) / sum(split.segments for split in splits[:100]),
     "cpu": spent,
+    "wall": wall,
     "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
 }))
 """
@@ -47,11 +53,65 @@ def fill(root: Path, partitions: int, segments: int) -> None:
         os.close(handle)
 
 
-def planned(**given: object) -> dict[str, float]:
+def planned(**given: object) -> dict[str, Any]:
     done = subprocess.run([sys.executable, "-c", PLAN, json.dumps(given)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+class Opened:
+    """The files that anybody opens in some folders, as Linux tells it."""
+
+    IN_OPEN, IN_ISDIR, HEAD = 0x20, 0x4000_0000, struct.Struct("iIII")
+
+    def __init__(self, folders: list[Path]) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._handle = libc.inotify_init1(os.O_NONBLOCK)
+        watches = [libc.inotify_add_watch(self._handle, os.fsencode(folder), self.IN_OPEN) for folder in folders]
+        assert min(self._handle, *watches) >= 0, os.strerror(ctypes.get_errno())
+        self._folders = dict(zip(watches, folders, strict=True))
+
+    def files(self) -> set[Path]:
+        """Give those since the last call."""
+        found = set()
+        while True:
+            try:
+                data = os.read(self._handle, 1 << 16)
+            except BlockingIOError:
+                return found
+            while data:
+                watch, mask, _, length = self.HEAD.unpack_from(data)
+                name = data[self.HEAD.size : self.HEAD.size + length].rstrip(b"\0")
+                data = data[self.HEAD.size + length :]
+                if not mask & self.IN_ISDIR:
+                    found.add(self._folders[watch] / os.fsdecode(name))
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_only_the_files_that_decide_are_opened(tmp_path: Path) -> None:
+    fill(tmp_path, 300, 100)
+    data = corpus.GOLDEN / "clean-restarts" / "data-1"
+    shutil.copytree(data / "orders-0", tmp_path / "orders-0")
+    opened = Opened([folder for folder in tmp_path.iterdir() if folder.is_dir()])
+    try:
+        # a million files differ from these in their number only
+        assert planned(path=str(tmp_path), subscribe="t")["segments"] == 30_000
+        by_name = {"t": dict.fromkeys(range(300), 0)}
+        assert planned(path=str(tmp_path), subscribe="t", startingOffsets=by_name)["segments"] == 30_000
+        assert opened.files() == set()
+        bases = sorted(int(file.stem) for file in (tmp_path / "orders-0").glob("*.log"))
+        assert len(bases) > 5
+        # an offset inside a segment: that one, and the last for the log's end
+        inside = {"startingOffsets": {"orders": {"0": bases[3] + 1}}, "subscribe": "orders", "splitBytes": "1g"}
+        assert planned(path=str(tmp_path), **inside)["segments"] == len(bases) - 3
+        logs = {file.name for file in opened.files() if file.suffix == ".log"}
+        assert logs <= {f"{bases[3]:020}.log", f"{bases[-1]:020}.log"}
+    finally:
+        opened.close()
 
 
 def test_a_plan_opens_no_file(tmp_path: Path) -> None:
@@ -78,5 +138,6 @@ def test_ten_thousand_partitions_of_a_hundred_segments(tmp_path: Path) -> None:
         assert found["segments"] == 1_000_000
         # Spark's driver keeps all splits
         assert found["splits"] <= 20_008
+        print(f"{found['wall']:.1f} s, {found['cpu']:.1f} s of CPU, {found['rss'] >> 20} MiB")
         assert found["rss"] < 1 << 30
         assert found["cpu"] < 10

@@ -132,6 +132,21 @@ def test_a_query_that_runs_while_the_log_grows(spark: SparkSession, orders: Grow
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
 
 
+def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
+    """Spark 4.0 and 4.1 ask for the end first, and where it starts only for the first batch."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    orders.grow(100)
+    schema = StructType([StructField("offset", LongType())])
+    reader = make_stream_reader({"path": str(orders.folder.parent)}, schema)
+    end = reader.latestOffset()
+    orders.grow(300)
+    assert reader.initialOffset() == end
+    assert reader.partitions(reader.initialOffset(), end) == []
+
+
 @pytest.mark.usefixtures("limits")
 def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(100)

@@ -1,0 +1,152 @@
+"""A standalone cluster on loopback from the pip package of pyspark, and what the README says to run on one.
+
+The package has no ``start-master.sh``; what the script would run is run here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import ExitStack
+from json import loads
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interop.broker import free_ports
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60
+WORKERS = 2
+
+
+def spark_home() -> Path:
+    """Give the folder of the installed pyspark: a whole Spark."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def wheel(into: Path) -> Path:
+    """Give the wheel of this tree: the one that tests/run.py made, or one built here."""
+    if named := os.environ.get("KAFKALOG_WHEEL"):
+        return Path(named)
+    build = [sys.executable, "-m", "maturin", "build", "--quiet", "--release", "--locked", "--out", str(into)]
+    subprocess.run([*build, "--interpreter", sys.executable], check=True, cwd=ROOT)
+    return next(into.glob("*.whl"))
+
+
+def readme_commands() -> str:
+    """Give the commands of the README's section on clusters."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (found,) = (block for block in blocks if "spark-submit" in block)
+    return str(found)
+
+
+class Cluster:
+    """A master and its workers, one core each; their folders are ``worker-0`` and so on below ``home``."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port, self.web = free_ports(2)
+        self._started = ExitStack()
+        # Nothing of the environment that runs the tests reaches the cluster.
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK"))}
+        self.environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
+        self.environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_CONF_DIR": str(home / "conf")}
+        (home / "conf").mkdir()
+        settings = ("driver.host 127.0.0.1", "driver.memory 600m", "executor.memory 600m", "ui.enabled false")
+        (home / "conf" / "spark-defaults.conf").write_text("".join(f"spark.{each}\n" for each in settings))
+
+    @property
+    def master(self) -> str:
+        """Its URL."""
+        return f"spark://127.0.0.1:{self.port}"
+
+    def _start(self, kind: str, name: str, *args: str) -> None:
+        folder = self.home / name
+        folder.mkdir(parents=True)
+        command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "--host", "127.0.0.1", *args],
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                start_new_session=True,
+            )
+        self._started.callback(self._end, process)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        """End it with all that it started."""
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def __enter__(self) -> Self:
+        """Start, and wait until all workers are known."""
+        try:
+            self._start("master.Master", "master", "--port", str(self.port), "--webui-port", str(self.web))
+            for number in range(WORKERS):
+                folder = self.home / f"worker-{number}"
+                size = ("--cores", "1", "--memory", "1g")
+                self._start(
+                    "worker.Worker", folder.name, *size, "--work-dir", str(folder), "--webui-port", "0", self.master
+                )
+            deadline = time.monotonic() + START_SECONDS
+            while self._alive() < WORKERS:
+                assert time.monotonic() < deadline, f"the cluster did not start\n{self.said}"
+                time.sleep(0.2)
+        except BaseException:
+            self._started.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave no process behind, and no unpacked archives."""
+        self._started.close()
+        for number in range(WORKERS):
+            shutil.rmtree(self.home / f"worker-{number}", ignore_errors=True)
+
+    def _alive(self) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/json/", timeout=2) as answer:
+                return int(loads(answer.read())["aliveworkers"])
+        except OSError:
+            return 0
+
+    @property
+    def said(self) -> str:
+        """The end of what master and workers said, for a failing test."""
+        return "\n".join(file.read_text(errors="replace")[-3000:] for file in sorted(self.home.glob("*/log")))
+
+    def run(self, commands: str) -> None:
+        """Run shell commands in ``home``, with Spark on the path."""
+        here = [str(spark_home() / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        done = subprocess.run(
+            ["bash", "-euxc", commands],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.home,
+            env={**self.environment, "PATH": os.pathsep.join(here)},
+            timeout=480,
+        )
+        assert done.returncode == 0, f"{done.stderr[-6000:]}\n{self.said}"

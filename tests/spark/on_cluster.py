@@ -1,0 +1,114 @@
+"""What runs on the cluster: every way to read, a stream, writes, and workers that are killed; the answers as JSON.
+
+Submitted with the shipped environment; takes the log dir to read and a folder to write below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# a script's folder is on the driver's path
+from growing import Growing  # type: ignore[import-not-found]
+from killing import data_source, killing, map_in_arrow  # type: ignore[import-not-found]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = "topic,partition,offset"
+
+
+def rows_of(frame: DataFrame) -> list[list[Any]]:
+    """Collect the places of records."""
+    return [list(row) for row in frame.select(*COLUMNS.split(",")).collect()]
+
+
+def places(spark: SparkSession, data: str) -> list[tuple[str, str]]:
+    """Tell where the tasks ran, and which kafkalog they had."""
+    import pyarrow as pa
+
+    import kafkalog.spark
+
+    def here(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        import kafkalog
+
+        for _ in kafkalog.spark.read_splits(batches):
+            pass
+        # long enough for the other executor to take its share
+        time.sleep(0.5)
+        row = {"cwd": [str(Path.cwd())], "module": [str(kafkalog.__file__)]}
+        yield pa.RecordBatch.from_pydict(row)
+
+    splits = kafkalog.spark.plan(spark, data, splitBytes="20k")
+    return [(row[0], row[1]) for row in splits.mapInArrow(here, "cwd string, module string").collect()]
+
+
+def stream(spark: SparkSession, data: str, out: Path) -> list[list[list[Any]]]:
+    """Read a log in two runs of one query, and write it to another log; the log rolls between them."""
+    orders = Growing(Path(data) / "orders-0", out / "grown" / "orders-0")
+    batches: list[list[list[Any]]] = []
+    reader = spark.readStream.format("kafkalog").option("startingOffsets", "earliest")
+    source = reader.option("maxOffsetsPerTrigger", "200").load(str(out / "grown"))
+    for end in (300, 10_000):
+        orders.grow(end)
+        keep = source.writeStream.foreachBatch(lambda batch, _: batches.append(rows_of(batch)))
+        copy = source.select("key", "value", "timestamp").writeStream.format("kafkalog")
+        copy = copy.option("topic", "copy").option("path", str(out / "copied"))
+        for name, writer in (("kept", keep), ("copy", copy)):
+            checkpoint = writer.option("checkpointLocation", str(out / f"checkpoint-{name}"))
+            checkpoint.trigger(availableNow=True).start().awaitTermination(120)
+    return batches
+
+
+def write(spark: SparkSession, data: str, out: Path) -> None:
+    """Write what is read to a log dir; a task dies on the way."""
+    import kafkalog.spark
+
+    options: dict[str, Any] = {"columns": "key,value,timestamp", "subscribe": "orders", "splitBytes": "20k"}
+    kill = killing("write", out / "marks")
+    # so that the task dies between batches
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "20")
+    frame = kafkalog.spark.read(spark, data, **options)
+    dying = frame.mapInArrow(kill, frame.schema)
+    dying.write.format("kafkalog").option("topic", "written").option("partitions", 2).mode("append").save(
+        str(out / "written")
+    )
+
+
+def main(data: str, folder: str) -> None:
+    """Do all of it in one application."""
+    from pyspark.sql import SparkSession
+
+    import kafkalog
+    import kafkalog.spark
+
+    out = Path(folder)
+    (out / "marks").mkdir(parents=True)
+    spark = SparkSession.builder.appName("kafkalog on a cluster").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    found: dict[str, Any] = {"driver": kafkalog.__file__, "places": places(spark, data)}
+    found["mapInArrow"] = rows_of(kafkalog.spark.read(spark, data, columns=COLUMNS, splitBytes="20k"))
+    found["dataSource"] = rows_of(spark.read.format("kafkalog").option("splitBytes", "20k").load(data))
+    found["count"] = kafkalog.spark.count(spark, data)
+    found["stream"] = stream(spark, data, out)
+    write(spark, data, out)
+    orders = os.fspath(Path(data) / "orders-0")
+    found["killed"] = {
+        "mapInArrow": map_in_arrow(spark, orders, killing("mapInArrow", out / "marks")),
+        "dataSource": data_source(spark, orders, killing("dataSource", out / "marks")),
+        "executor": map_in_arrow(spark, orders, killing("executor", out / "marks", executor=True)),
+    }
+    found["marks"] = sorted(mark.name for mark in (out / "marks").iterdir())
+    spark.stop()
+    (out / "answers.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

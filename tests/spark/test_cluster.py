@@ -1,0 +1,108 @@
+"""A standalone cluster whose executors have kafkalog from the shipped archive alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+from spark.cluster import WORKERS, Cluster, readme_commands, wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Place = tuple[str, int, int]
+
+HERE = Path(__file__).resolve().parent
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+pytest.importorskip("pyspark", minversion="4.2")
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def answers(home: Path) -> Iterator[dict[str, Any]]:
+    """Run the README's commands; only the names that stand for the user's own are filled in."""
+    own = {
+        "install . ": f"install {wheel(home)} ",
+        "job.py": f"{HERE / 'on_cluster.py'} {DATA} {home / 'out'}",
+    }
+    with Cluster(home) as cluster:
+        commands = readme_commands()
+        for name, value in {**own, "spark://host:7077": cluster.master}.items():
+            assert name in commands
+            commands = commands.replace(name, value)
+        cluster.run(commands)
+        yield json.loads((home / "out" / "answers.json").read_text())
+
+
+def wanted(topic: str | None = None) -> list[Place]:
+    """What Kafka's consumer gets, in order."""
+    found: list[Place] = []
+    for each in corpus.partitions():
+        if each.log_dir != DATA or each.topic.startswith("__") or topic not in {None, each.topic}:
+            continue
+        records = corpus.expected_records(each)
+        start = kafkalog.PartitionLog(each.folder).log_start_offset
+        rows = zip(records["offset"], records["isControl"], strict=True)
+        found += [(each.topic, each.partition, n) for n, is_control in rows if not is_control and n >= start]
+    return sorted(found)
+
+
+def test_executors_run_what_was_shipped(answers: dict[str, Any], home: Path) -> None:
+    folders = {Path(cwd).relative_to(home).parts[0] for cwd, _ in answers["places"]}
+    assert folders == {f"worker-{number}" for number in range(WORKERS)}
+    for cwd, module in answers["places"]:
+        assert Path(module).is_relative_to(Path(cwd) / "environment" / "lib")
+    assert Path(answers["driver"]).is_relative_to(home / "env")
+
+
+@pytest.mark.parametrize("way", ["mapInArrow", "dataSource"])
+def test_every_record_once_and_in_order(answers: dict[str, Any], way: str) -> None:
+    assert [tuple(row) for row in answers[way]] == wanted()
+    assert answers["count"] == len(wanted())
+
+
+def test_a_stream_in_two_runs(answers: dict[str, Any]) -> None:
+    assert [tuple(row) for batch in answers["stream"] for row in batch] == wanted("orders")
+    assert max(map(len, answers["stream"])) <= 200
+
+
+def values(*folders: Path) -> list[bytes | None]:
+    found: list[Any] = []
+    for folder in folders:
+        found += kafkalog.read_table(folder, columns=["value"])["value"].to_pylist()
+    return sorted(found, key=lambda value: (value is None, value or b""))
+
+
+def test_what_was_written_is_there_once(answers: dict[str, Any], home: Path) -> None:
+    source = values(DATA / "orders-0")
+    assert len(source) == len(wanted("orders"))
+    assert values(home / "out" / "written" / "written-0", home / "out" / "written" / "written-1") == source
+    assert values(home / "out" / "copied" / "copy-0") == source
+
+
+def test_what_dies_is_tried_again(answers: dict[str, Any]) -> None:
+    offsets = [offset for _, _, offset in wanted("orders")]
+    for name, found in answers["killed"].items():
+        assert found == offsets, name
+    # or the test shows nothing
+    assert answers["marks"] == ["dataSource", "executor", "mapInArrow", "write"]
+
+
+def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
+    """The cluster's own is used, so the archive stays small."""
+    listed = subprocess.run(
+        ["tar", "-tzf", str(home / "env.tar.gz")], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert any("/site-packages/kafkalog/_core" in name for name in listed)
+    assert not any("/site-packages/pyspark/" in name for name in listed)
