@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog._core import __version__, build_profile
 from kafkalog.care import (
+    CheckpointChange,
     FileChange,
     PartitionRecovery,
     RecoveryNote,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AbortedTransaction",
     "AppendInfo",
+    "CheckpointChange",
     "CorruptIndexError",
     "CorruptRecordError",
     "FileChange",

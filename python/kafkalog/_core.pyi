@@ -274,6 +274,8 @@ _Note: TypeAlias = tuple[str, str]
 _FileChange: TypeAlias = tuple[str, int | None, int | None, bool]
 # folder, topic, partition, recovered from, log start, log end, segments, bytes, bytes cut, notes, files
 _Recovery: TypeAlias = tuple[str, str, int, int, int, int, int, int, int, list[_Note], list[_FileChange]]
+# file, topic, partition, offset before and after
+_CheckpointChange: TypeAlias = tuple[str, str, int, int | None, int | None]
 
 def recover(
     path: str,
@@ -285,8 +287,9 @@ def recover(
     on_loss: Literal["refuse", "kafka", "salvage"] = "refuse",
     dry_run: bool = False,
     settings: _Settings = ...,
+    producer_id_expiration_ms: int = 86_400_000,
     clock: Callable[[], int] | None = None,
-) -> tuple[str, str | None, bool, bool, list[_Recovery], list[str]]: ...
+) -> tuple[str, str | None, bool, bool, list[_Recovery], list[_CheckpointChange], list[str]]: ...
 def rebuild_indexes(
     path: str,
     *,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kafkalog.typing import StrPath
 
 __all__ = [
+    "CheckpointChange",
     "FileChange",
     "PartitionRecovery",
     "RecoveryNote",
@@ -73,6 +74,33 @@ class FileChange:
     before: int | None
     after: int | None
     is_same: bool
+
+
+@dataclass(frozen=True)
+class CheckpointChange:
+    """What became of a partition's line in a checkpoint of the log dir.
+
+    Attributes
+    ----------
+    file : str
+        The checkpoint's name.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    before, after : int or None
+        The offset in the line; None where there was none, or is none any more.
+    """
+
+    file: str
+    topic: str
+    partition: int
+    before: int | None
+    after: int | None
+
+    def __str__(self) -> str:
+        before, after = ("none" if offset is None else offset for offset in (self.before, self.after))
+        return f"{self.file}: {self.topic}-{self.partition}: {before} to {after}"
 
 
 @dataclass(frozen=True)
@@ -137,6 +165,8 @@ class RecoveryReport:
         The log dir had been closed cleanly, so that nothing was checked.
     partitions : tuple of PartitionRecovery
         By topic and number.
+    checkpoints : tuple of CheckpointChange
+        Lines of the log dir's checkpoints that changed, by file and partition.
     skipped : tuple of str
         Folders that a broker does not load so: those on their way out, and the metadata log.
     """
@@ -146,6 +176,7 @@ class RecoveryReport:
     dry_run: bool
     clean: bool
     partitions: tuple[PartitionRecovery, ...]
+    checkpoints: tuple[CheckpointChange, ...]
     skipped: tuple[str, ...]
 
     @property
@@ -156,7 +187,7 @@ class RecoveryReport:
     @property
     def is_unchanged(self) -> bool:
         """Whether every file stays as it was."""
-        return all(partition.is_unchanged for partition in self.partitions)
+        return not self.checkpoints and all(partition.is_unchanged for partition in self.partitions)
 
 
 def recover(
@@ -169,12 +200,14 @@ def recover(
     salvage: bool = False,
     dry_run: bool = False,
     config: LogConfig | None = None,
+    producer_id_expiration_ms: int = 86_400_000,
     clock: Callable[[], int] | None = None,
 ) -> RecoveryReport:
     """Mend a log dir, or one partition, after a crash: with the outcome of a broker's own start-up.
 
     Interrupted swaps of compaction are completed or undone, missing and unsound indexes made anew, a torn tail is cut
-    at the last batch that is whole, producer snapshots and leader epochs are brought in line. Where Kafka would refuse
+    at the last batch that is whole, producer snapshots and leader epochs are brought in line, and so are the log dir's
+    checkpoints (of one partition, its own lines). The clean-shutdown marker of a log dir goes. Where Kafka would refuse
     to load the log, or would throw healthy batches away, this says so and changes nothing.
 
     Parameters
@@ -197,6 +230,8 @@ def recover(
         Only report.
     config : LogConfig, optional
         The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+    producer_id_expiration_ms : int
+        The broker's ``producer.id.expiration.ms``: producers that were silent for longer are forgotten.
     clock : callable, optional
         Gives milliseconds since the epoch, for producers that have expired. Default: the system's clock.
 
@@ -232,11 +267,18 @@ def recover(
         on_loss="salvage" if salvage else "refuse",
         dry_run=dry_run,
         settings=pairs(LogConfig() if config is None else config),
+        producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
         clock=clock,
     )
-    source, target, was_dry, was_clean, partitions, skipped = found
+    source, target, was_dry, was_clean, partitions, checkpoints, skipped = found
     return RecoveryReport(
-        source, target, was_dry, was_clean, tuple(_partition(plain) for plain in partitions), tuple(skipped)
+        source,
+        target,
+        was_dry,
+        was_clean,
+        tuple(_partition(plain) for plain in partitions),
+        tuple(CheckpointChange(*plain) for plain in checkpoints),
+        tuple(skipped),
     )
 
 

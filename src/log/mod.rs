@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`bounds`] | first and last offsets of partitions |
+//! | [`checkpoints`] | the offset checkpoints of a log dir, after its logs were loaded |
 //! | [`config`] | the settings of a topic, by Kafka's names
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`divide`] | a planned range in parts |
@@ -23,6 +24,7 @@
 //! | [`writer`] | one partition of a log dir, open for writing |
 
 pub mod bounds;
+pub mod checkpoints;
 pub mod config;
 pub mod dir;
 pub mod divide;

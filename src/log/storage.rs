@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::checkpoints::{Checkpoints, truncate_cleaner};
 use super::dir::{
     CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, META_PROPERTIES, Offsets, RECOVERY_POINT,
     REPLICATION, read_text,
@@ -211,6 +212,34 @@ impl Drop for DirHandle {
         // Whoever wants to know whether it went well closes it.
         let _ = self.close();
     }
+}
+
+/// Writes checkpoints into a locked log dir; what writers of this process know of it follows.
+///
+/// # Errors
+/// `Io`.
+pub fn write_checkpoints(
+    lock: &LogDirLock,
+    log_dir: &Path,
+    checkpoints: &Checkpoints,
+    disk: &Disk,
+) -> Result<()> {
+    let mut dirs = open_dirs();
+    checkpoints.write(disk, log_dir)?;
+    let mine = dirs.iter_mut().find(|dir| dir.lock.is_same(lock));
+    let Some(dir) = mine else {
+        return Ok(());
+    };
+    for (name, known) in [
+        (RECOVERY_POINT, &mut dir.recovery_points),
+        (LOG_START, &mut dir.log_starts),
+        (REPLICATION, &mut dir.high_watermarks),
+    ] {
+        if let Some(lines) = checkpoints.lines(name) {
+            known.clone_from(lines);
+        }
+    }
+    Ok(())
 }
 
 /// Log dirs opened for writing, one for each disk.
@@ -449,6 +478,16 @@ impl PartitionDir {
     /// `Io`.
     pub fn checkpoint(&self, progress: &Progress) -> Result<()> {
         self.dir.checkpoint(&self.partition, progress)
+    }
+
+    /// Brings the checkpoint of compaction in line with a log that was cut, and now ends in a segment with this base.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptIndex` for a checkpoint that cannot be read.
+    pub fn truncate_cleaner(&self, active_base_offset: Offset) -> Result<()> {
+        let (path, disk) = (&self.dir.path, &self.dir.disk);
+        self.dir
+            .with(|_| truncate_cleaner(disk, path, &self.partition, active_base_offset))
     }
 
     /// Says that the partition's files are complete and on the device. Where it is dropped without, or this fails, the

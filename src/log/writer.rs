@@ -7,7 +7,7 @@ use crate::format::uuid::Uuid;
 use crate::log::load::{self, LoadRequest, Note, Plan};
 use crate::log::storage::{Identity, LogDirs, PartitionDir, Progress};
 use crate::log::write::{WritableLog, WriteOptions};
-use crate::types::{TimestampMs, TopicPartition};
+use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// A partition and the right to write it.
 #[derive(Debug)]
@@ -100,6 +100,42 @@ impl PartitionWriter {
     /// `Io`.
     pub fn flush(&mut self, now_ms: TimestampMs) -> Result<()> {
         self.log.flush(false, now_ms)?;
+        self.dir.checkpoint(&self.progress())
+    }
+
+    /// Cuts the log as [`WritableLog::truncate_to`], and the log dir's checkpoints with it (`LogManager.truncateTo`): what
+    /// is written from there on is not known to be on the disk.
+    ///
+    /// # Errors
+    /// As there; `Io`.
+    pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<bool> {
+        let base_offset = self.log.segments().last().map(|s| s.base_offset);
+        let is_cut = self.log.truncate_to(offset, now_ms)?;
+        if is_cut {
+            self.checkpoint_cut(base_offset.is_some_and(|base| offset < base))?;
+        }
+        Ok(is_cut)
+    }
+
+    /// Empties the log as [`WritableLog::truncate_fully_and_start_at`], and brings the checkpoints in line
+    /// (`LogManager.truncateFullyAndStartAt`).
+    ///
+    /// # Errors
+    /// As there; `Io`.
+    pub fn truncate_fully_and_start_at(
+        &mut self,
+        offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        self.log.truncate_fully_and_start_at(offset, None, now_ms)?;
+        self.checkpoint_cut(true)
+    }
+
+    fn checkpoint_cut(&self, may_be_compacted: bool) -> Result<()> {
+        let active = self.log.segments().last().map(|s| s.base_offset);
+        if let (true, true, Some(base)) = (may_be_compacted, self.log.config().compact, active) {
+            self.dir.truncate_cleaner(base)?;
+        }
         self.dir.checkpoint(&self.progress())
     }
 

@@ -16,7 +16,10 @@ use crate::care::rebuild::{self, Level, RebuildOptions};
 use crate::care::recover::report::{PartitionReport, RecoveryReport};
 use crate::care::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::error::Result;
+use crate::log::checkpoints::CheckpointChange;
 use crate::log::load::Note;
+use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::types::TopicPartition;
 
 /// Kind and text.
 type NoteTuple = (&'static str, String);
@@ -36,13 +39,16 @@ type PartitionTuple = (
     Vec<NoteTuple>,
     Vec<FileTuple>,
 );
-/// Path, output, dry run, clean, partitions, skipped folders.
+/// File, topic, partition, offset before and after.
+type CheckpointTuple = (&'static str, String, i32, Option<i64>, Option<i64>);
+/// Path, output, dry run, clean, partitions, checkpoints, skipped folders.
 type ReportTuple = (
     String,
     Option<String>,
     bool,
     bool,
     Vec<PartitionTuple>,
+    Vec<CheckpointTuple>,
     Vec<String>,
 );
 
@@ -84,6 +90,11 @@ fn partition(report: &PartitionReport) -> PartitionTuple {
     )
 }
 
+fn checkpoint(change: &CheckpointChange) -> CheckpointTuple {
+    let TopicPartition { topic, partition } = change.partition.clone();
+    (change.file, topic, partition, change.before, change.after)
+}
+
 fn report(report: &RecoveryReport) -> ReportTuple {
     (
         text(&report.path),
@@ -91,6 +102,7 @@ fn report(report: &RecoveryReport) -> ReportTuple {
         report.dry_run,
         report.clean,
         report.partitions.iter().map(partition).collect(),
+        report.checkpoints.iter().map(checkpoint).collect(),
         report.skipped.iter().map(|path| text(path)).collect(),
     )
 }
@@ -107,7 +119,7 @@ fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyRe
 #[pyfunction]
 #[pyo3(signature = (
     path, *, clean=None, recovery_point=None, log_start_offset=None, out=None, on_loss="refuse", dry_run=false,
-    settings=Vec::new(), clock=None
+    settings=Vec::new(), producer_id_expiration_ms=DEFAULT_PRODUCER_ID_EXPIRATION_MS, clock=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -123,6 +135,7 @@ pub(super) fn recover(
     on_loss: &str,
     dry_run: bool,
     settings: Settings,
+    producer_id_expiration_ms: i64,
     clock: Option<Py<PyAny>>,
 ) -> PyResult<ReportTuple> {
     let options = RecoverOptions {
@@ -135,6 +148,7 @@ pub(super) fn recover(
             "kafka" => OnLoss::AsKafka,
             _ => OnLoss::Refuse,
         },
+        producer_id_expiration_ms,
         dry_run,
         out,
         ..RecoverOptions::at(Clock(clock).now_ms()?)

@@ -373,15 +373,14 @@ impl LogWriter {
     fn truncate(&self, py: Python<'_>, offset: i64) -> PyResult<bool> {
         self.run(py, |writer| {
             let now_ms = self.settled.clock.now_ms()?;
-            Ok(writer.log_mut().truncate_to(offset, now_ms)?)
+            Ok(writer.truncate_to(offset, now_ms)?)
         })
     }
 
     fn truncate_fully(&self, py: Python<'_>, offset: i64) -> PyResult<()> {
         self.run(py, |writer| {
             let now_ms = self.settled.clock.now_ms()?;
-            let log = writer.log_mut();
-            Ok(log.truncate_fully_and_start_at(offset, None, now_ms)?)
+            Ok(writer.truncate_fully_and_start_at(offset, now_ms)?)
         })
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import pickle
@@ -55,8 +56,6 @@ def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
     """The files that Kafka's loader and close leave; where it refuses, so do we, and nothing is changed."""
     case, root = CASES / name, tmp_path / "logs"
     config = states(case, root)
-    if "producer.id.expiration.ms" in config:
-        pytest.skip("a setting of the broker, which recovery from Python does not have")
     lines = [json.loads(line) for line in (case / "result.jsonl").read_text().splitlines()]
     before = digests(root)
     options: dict[str, Any] = {
@@ -64,6 +63,7 @@ def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
         "recovery_point": config["recovery_point"],
         "log_start_offset": config["log_start_offset"],
         "config": LogConfig.from_kafka(config.get("log", {})),
+        "producer_id_expiration_ms": config.get("producer.id.expiration.ms", 86_400_000),
         "clock": lambda: config.get("now_ms", NOW),
     }
     target = root if place == "in place" else tmp_path / "out"
@@ -120,6 +120,86 @@ def crashed(log_dir: Path) -> Path:
     with active.open("ab") as file:
         file.write(active.read_bytes()[:70])
     return folder
+
+
+def lines(log_dir: Path, name: str) -> dict[str, int]:
+    """Give a checkpoint of a log dir."""
+    found = kafkalog.LogDir(log_dir).checkpoints[name]
+    return {f"{line.topic}-{line.partition}": line.offset for line in found}
+
+
+def test_checkpoints_follow(tmp_path: Path) -> None:
+    """Those of the log dir say after a recovery what a broker would have written at its next clean stop."""
+    folder = crashed(tmp_path / "logs")
+    logs = folder.parent
+    with LogWriter(logs, "short") as other:
+        other.append([Record(b"one")])
+    active = max((logs / "orders-0").glob("*.log"))
+    active.write_bytes(active.read_bytes()[:-300])
+    recovery, replication = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"
+    cleaner = "cleaner-offset-checkpoint"
+    (logs / recovery).write_text("0\n3\ngone 0 7\norders 0 100\nshort 0 1\n")
+    (logs / replication).write_text("0\n2\norders 0 100\nshort 0 1\n")
+    (logs / cleaner).write_text("0\n2\norders 0 99\nshort 0 1\n")
+    before = digests(logs)
+    dry = kafkalog.recover(logs, dry_run=True)
+    assert digests(logs) == before
+    end = dry.partitions[0].log_end_offset
+    assert 0 < end < 99
+    changes = [(line.file, line.topic, line.before, line.after) for line in dry.checkpoints]
+    assert changes == [
+        (cleaner, "orders", 99, 0),
+        (recovery, "gone", 7, None),
+        (recovery, "orders", 100, end),
+        (replication, "orders", 100, end),
+    ]
+    said = kafkalog_("recover", logs, "-n", "-J").stdout.splitlines()
+    assert [len(json.loads(text)["checkpoints"]) for text in said] == [3, 0, 1]
+    assert str(dry.checkpoints[1]) == f"{recovery}: gone-0: 7 to none"
+    assert kafkalog_("recover", logs, "-n").stdout.endswith("".join(f"{line}\n" for line in dry.checkpoints))
+
+    alone = kafkalog.recover(folder, dry_run=True)
+    assert [(line.file, line.topic) for line in alone.checkpoints] == [
+        (name, "orders") for name in (cleaner, recovery, replication)
+    ]
+    out = kafkalog.recover(logs, out=tmp_path / "out")
+    assert digests(logs) == before
+    done = kafkalog.recover(logs)
+    assert done == dataclasses.replace(dry, dry_run=False)
+    assert out.checkpoints == done.checkpoints
+    for log_dir in (logs, tmp_path / "out"):
+        assert lines(log_dir, recovery) == {"orders-0": end, "short-0": 1}
+        assert lines(log_dir, replication) == {"orders-0": end, "short-0": 1}
+        assert lines(log_dir, cleaner) == {"orders-0": 0, "short-0": 1}
+    assert kafkalog.recover(logs).is_unchanged
+
+
+def test_checkpoints_of_others_stay(tmp_path: Path) -> None:
+    """A partition is recovered beside one that is open: both have their lines in the end."""
+    folder = crashed(tmp_path / "logs")
+    logs = folder.parent
+    (logs / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 500\n")
+    with LogWriter(logs, "open") as other:
+        other.append([Record(b"one")])
+        kafkalog.recover(folder)
+        assert lines(logs, "recovery-point-offset-checkpoint") == {"orders-0": 100}
+        other.flush()
+    assert lines(logs, "recovery-point-offset-checkpoint") == {"open-0": 1, "orders-0": 100}
+
+
+def test_checkpoints_follow_a_cut(tmp_path: Path) -> None:
+    """What is written behind a cut is not known to be on the disk, nor compacted (``LogManager.truncateTo``)."""
+    logs = tmp_path / "logs"
+    config = LogConfig(segment_bytes=500, cleanup_policy="compact")
+    with LogWriter(logs, "orders", config=config, batch_bytes=100) as log:
+        log.append([Record(b"v" * 50, key=b"k") for _ in range(40)])
+        log.flush()
+        (logs / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 30\n")
+        log.truncate(20)
+        assert lines(logs, "recovery-point-offset-checkpoint") == {"orders-0": 20}
+        active = kafkalog.PartitionLog(logs / "orders-0").segments[-1].base_offset
+        assert 0 < active <= 20
+        assert lines(logs, "cleaner-offset-checkpoint") == {"orders-0": active}
 
 
 @pytest.mark.parametrize("of", ["partition", "log dir"])

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 What a broker's own start-up does: interrupted swaps are completed, indexes made anew, a torn tail is cut at the last
 whole batch. Where Kafka would refuse the log, or throw healthy batches away, nothing is changed and the exit code is 1;
---salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to begin.
+--salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to begin; afterwards the
+marker is gone, and the checkpoints are in line with the logs.
 
 examples:
   kafkalog recover /data/kafka-logs --dry-run
@@ -47,13 +48,28 @@ def run(arguments: argparse.Namespace) -> int:
         salvage=arguments.salvage,
         dry_run=arguments.dry_run,
     )
+    if arguments.json:
+        print_json(report)
+        return 0
     for partition in report.partitions:
-        if arguments.json:
-            _common.json_line(fields_of(partition))
-            continue
         for line in lines_of(partition):
             print(line)
+    for change in report.checkpoints:
+        print(change)
     return 0
+
+
+def print_json(report: care.RecoveryReport) -> None:
+    """Print an object for each partition; also for those that are gone and leave the checkpoints."""
+    changes: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for change in report.checkpoints:
+        line = {"name": change.file, "before": change.before, "after": change.after}
+        changes.setdefault((change.topic, change.partition), []).append(line)
+    for recovered in report.partitions:
+        mine = changes.pop((recovered.topic, recovered.partition), [])
+        _common.json_line({**fields_of(recovered), "checkpoints": mine})
+    for (topic, partition), lines in changes.items():
+        _common.json_line({"path": None, "topic": topic, "partition": partition, "checkpoints": lines})
 
 
 def lines_of(partition: care.PartitionRecovery) -> Iterator[str]:

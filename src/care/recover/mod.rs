@@ -8,24 +8,28 @@
 //! run), carried out in place, or written into a new directory. As at a broker's start, the checkpoints of the log dir
 //! say where recovery begins, and its clean-shutdown marker that nothing needs to be checked; the marker goes, and what
 //! is unlinked `file.delete.delay.ms` later by a broker is unlinked at once. Afterwards the log is closed as at a clean
-//! shutdown: indexes trimmed, a producer snapshot at the log end.
+//! shutdown: everything flushed, indexes trimmed, a producer snapshot at the log end, the checkpoints in line with the logs
+//! ([`crate::log::checkpoints`]). Of one partition, only its own lines change in the checkpoints that are there.
 
 pub mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use self::report::{PartitionReport, RecoveryReport};
+use self::report::{PartitionReport, RecoveryReport, not_loaded};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::disk::Disk;
 use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
+use crate::log::checkpoints::{Checkpoints, LogEnds};
 use crate::log::config::LogConfig;
 use crate::log::dir::{
-    CLEAN_SHUTDOWN, DirState, LogDir, Offsets, PartitionFolder, PathKind, dir_above,
+    CLEAN_SHUTDOWN, DirState, LogDir, Offsets, PartitionFolder, PathKind, UNKNOWN_PARTITION,
+    dir_above,
 };
 use crate::log::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::log::storage::write_checkpoints;
 use crate::types::{Offset, TimestampMs};
 
 /// What to do where Kafka would not load the log, or would throw batches away that are whole.
@@ -93,6 +97,8 @@ struct Planned {
     /// Left out where plans would take too much memory; it is made again when its turn comes.
     plan: Option<Plan>,
     report: PartitionReport,
+    /// Where the log begins and ends then.
+    ends: LogEnds,
 }
 
 impl Planned {
@@ -106,6 +112,28 @@ impl Planned {
             Some(plan) => act(plan),
             None => act(&plan_partition(&self.partition, self.request, options)?),
         }
+    }
+}
+
+impl Planned {
+    /// What the checkpoints say of it; nothing of strays, nor of a folder with a name of the user's own.
+    fn checkpointed(&self) -> Option<LogEnds> {
+        let name = &self.partition.name;
+        let counts = matches!(name.state, FolderState::Live | FolderState::Future)
+            && name.topic_partition.partition != UNKNOWN_PARTITION;
+        counts.then(|| self.ends.clone())
+    }
+}
+
+fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
+    match &plan.outcome {
+        Ok(log) => Ok(LogEnds {
+            partition: partition.name.topic_partition.clone(),
+            first_base_offset: log.segments.first().map_or(0, |first| first.base_offset),
+            log_start_offset: log.log_start_offset,
+            log_end_offset: log.log_end_offset,
+        }),
+        Err(_) => Err(not_loaded(partition)),
     }
 }
 
@@ -141,7 +169,7 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         check_out(path, out)?;
     }
     let state = DirState::read(&log_dir);
-    let _lock = match (&options.out, options.dry_run) {
+    let lock = match (&options.out, options.dry_run) {
         (None, false) => Some(claim(&log_dir, &partitions)?),
         _ => None,
     };
@@ -151,19 +179,33 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         let request = request(&partition, &state, options);
         let plan = plan_partition(&partition, request, options)?;
         let report = PartitionReport::of(&partition, request, &plan)?;
+        let ends = ends_of(&partition, &plan)?;
         kept = kept.saturating_add(plan.kept_bytes());
         planned.push(Planned {
             partition,
             request,
             plan: (kept <= MAX_KEPT).then_some(plan),
             report,
+            ends,
         });
     }
-    if !options.dry_run {
-        match &options.out {
-            None => in_place(&log_dir, is_log_dir, &planned, options)?,
-            Some(out) => into(path, is_log_dir, out, &planned, options)?,
+    let checkpoints = if is_log_dir || options.out.is_none() {
+        let logs: Vec<_> = planned.iter().filter_map(Planned::checkpointed).collect();
+        Checkpoints::plan(&log_dir, &logs, is_log_dir)
+    } else {
+        // A partition folder alone says nothing of the folder above it.
+        Checkpoints::default()
+    };
+    match (&options.out, &lock) {
+        (None, Some((lock, _))) => {
+            in_place(&log_dir, is_log_dir, &planned, options)?;
+            write_checkpoints(lock, &log_dir, &checkpoints, &options.disk)?;
         }
+        (Some(out), _) if !options.dry_run => {
+            into(path, is_log_dir, out, &planned, options)?;
+            checkpoints.write(&options.disk, out)?;
+        }
+        _ => {}
     }
     Ok(RecoveryReport {
         path: path.to_path_buf(),
@@ -171,6 +213,7 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         dry_run: options.dry_run,
         clean: options.clean.unwrap_or(state.clean_shutdown),
         partitions: planned.into_iter().map(|planned| planned.report).collect(),
+        checkpoints: checkpoints.changes().to_vec(),
         skipped,
     })
 }
@@ -313,9 +356,12 @@ fn in_place(
         disk.remove(&log_dir.join(CLEAN_SHUTDOWN))?;
         disk.sync_folder(log_dir)?;
     }
-    planned
-        .iter()
-        .try_for_each(|planned| planned.with_plan(options, |plan| plan.apply(disk)))
+    planned.iter().try_for_each(|planned| {
+        planned.with_plan(options, |plan| {
+            plan.apply(disk)?;
+            plan.flush(disk, planned.request.recovery_point)
+        })
+    })
 }
 
 fn into(

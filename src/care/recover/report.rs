@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::log::checkpoints::CheckpointChange;
 use crate::log::dir::PartitionFolder;
 use crate::log::load::folder::FileChange;
 use crate::log::load::{LoadRequest, Note, Plan};
 use crate::types::{Offset, TopicPartition};
+
+/// The error of a plan without an outcome.
+pub(super) fn not_loaded(partition: &PartitionFolder) -> Error {
+    Error::InvalidArgument(format!("{}: not loaded", partition.path.display()))
+}
 
 /// What became of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +44,7 @@ impl PartitionReport {
         plan: &Plan,
     ) -> Result<Self> {
         let Ok(log) = &plan.outcome else {
-            let text = format!("{}: not loaded", partition.path.display());
-            return Err(Error::InvalidArgument(text));
+            return Err(not_loaded(partition));
         };
         Ok(Self {
             folder: partition.path.clone(),
@@ -92,6 +97,8 @@ pub struct RecoveryReport {
     pub clean: bool,
     /// The partitions, by topic and number.
     pub partitions: Vec<PartitionReport>,
+    /// Lines of the log dir's checkpoints that changed.
+    pub checkpoints: Vec<CheckpointChange>,
     /// Folders that a broker does not load so: on their way out, or the metadata log.
     pub skipped: Vec<PathBuf>,
 }

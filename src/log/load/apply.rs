@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use super::folder::{Action, Content, Folder, Places, Source};
-use super::{Plan, lock};
+use super::{Plan, floor, lock};
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::read_into;
+use crate::segment::files::sync_segment;
+use crate::types::Offset;
 
 /// How much of a file is copied at once.
 const CHUNK: usize = 1 << 20;
@@ -28,6 +30,19 @@ impl Plan {
         for action in folder.actions() {
             carry_out(disk, &mut places, action)?;
         }
+        disk.sync_folder(folder.path())
+    }
+
+    /// Brings what stayed as it was to the device, after the steps were taken: segments from the one with `from` on, which
+    /// is the first offset not known to be there.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&self, disk: &Disk, from: Offset) -> Result<()> {
+        let from = floor(&self.segments, from).unwrap_or(Offset::MIN);
+        let folder = lock(&self.folder);
+        let mut bases = self.segments.range(from..).map(|(base, _)| *base);
+        bases.try_for_each(|base| sync_segment(disk, folder.path(), base))?;
         disk.sync_folder(folder.path())
     }
 

@@ -6,7 +6,7 @@ use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::format::entry::ProducerState;
 use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::dir::CLEAN_SHUTDOWN;
+use kafkalog::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT};
 use kafkalog::log::load::{LoadRequest, LoadedLog, Plan, plan};
 use serde_json::{Value, json};
 
@@ -179,6 +179,31 @@ fn options(case: &Case) -> RecoverOptions {
     }
 }
 
+/// The checkpoints after, against the offsets that Kafka's log had when it was closed.
+fn compare_checkpoints(case: &Case, folder: &Path) -> Vec<String> {
+    let dir = LogDir::open(folder).unwrap();
+    let line = |name: &str| {
+        let mut lines = dir.checkpoint(name).unwrap().unwrap_or_default();
+        let mine = lines.pop_first().map(|(_, offset)| offset);
+        assert!(lines.is_empty(), "there is one partition");
+        mine
+    };
+    let loaded = case.event("loaded").unwrap();
+    let start = loaded["log_start_offset"].as_i64();
+    let first = loaded["segments"][0]["base"].as_i64();
+    let recovery_point = case.event("closed").unwrap()["recovery_point"].as_i64();
+    let expected = [
+        (RECOVERY_POINT, recovery_point),
+        (LOG_START, start.filter(|_| start > first)),
+    ];
+    let differing = expected
+        .into_iter()
+        .filter(|(name, offset)| line(name) != *offset);
+    differing
+        .map(|(name, offset)| format!("{name}: Kafka {offset:?}, here {:?}", line(name)))
+        .collect()
+}
+
 /// The verb over the log dir: in place as Kafka; refused, with nothing changed, where Kafka refuses.
 #[test]
 fn the_verb_does_as_kafka_or_refuses() {
@@ -231,7 +256,10 @@ fn the_verb_does_as_kafka_or_refuses() {
         std::fs::remove_dir_all(&out).unwrap();
         if unlinked {
             differences.extend(case.compare_tree(folder));
+            // The cases leave out what Kafka's shutdown writes of all partitions.
+            differences.retain(|line| !CHECKPOINTS.iter().any(|name| line.starts_with(name)));
         }
+        differences.extend(compare_checkpoints(case, folder));
         differences
     });
 }
