@@ -74,7 +74,7 @@ class Opened:
 
     def files(self) -> set[Path]:
         """Give those since the last call."""
-        found = set()
+        found: set[Path] = set()
         while True:
             try:
                 data = os.read(self._handle, 1 << 16)
