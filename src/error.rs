@@ -58,6 +58,8 @@ pub struct ProducerFault {
     pub producer_id: i64,
     /// Where the append would have stood.
     pub offset: Offset,
+    /// The partition folder, where one is known.
+    pub path: Option<PathBuf>,
     /// What is wrong ("sequence", "epoch").
     pub what: &'static str,
     /// What the state asks for.
@@ -123,6 +125,8 @@ pub enum Error {
         refusal: Refusal,
         /// Why, as a person does.
         message: String,
+        /// The partition folder, where one is known.
+        path: Option<PathBuf>,
         /// The offset of the record or batch, where one is known.
         offset: Option<Offset>,
     },
@@ -235,6 +239,7 @@ impl Error {
         Self::Refused {
             refusal,
             message: message.into(),
+            path: None,
             offset: None,
         }
     }
@@ -284,6 +289,10 @@ impl Error {
                 .location
                 .path
                 .get_or_insert_with(|| path.to_path_buf());
+        } else if let Self::Refused { path: known, .. } = &mut self {
+            known.get_or_insert_with(|| path.to_path_buf());
+        } else if let Self::ProducerRefused(fault) = &mut self {
+            fault.path.get_or_insert_with(|| path.to_path_buf());
         }
         self
     }
@@ -345,16 +354,22 @@ impl fmt::Display for Location {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.location != Location::default() {
+            write!(f, "{}: ", self.location)?;
+        }
         write!(
             f,
-            "{}: {}: expected {}, found {}",
-            self.location, self.what, self.expected, self.found
+            "{}: expected {}, found {}",
+            self.what, self.expected, self.found
         )
     }
 }
 
 impl fmt::Display for ProducerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
         write!(
             f,
             "producer {} at offset {}: {}: expected {}, found {} ({:?})",
@@ -384,8 +399,12 @@ impl fmt::Display for Error {
             Self::Refused {
                 refusal,
                 message,
+                path,
                 offset,
             } => {
+                if let Some(path) = path {
+                    write!(f, "{}: ", path.display())?;
+                }
                 write!(f, "{refusal:?}: {message}")?;
                 match offset {
                     Some(offset) => write!(f, " (offset {offset})"),

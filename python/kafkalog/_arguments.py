@@ -5,6 +5,7 @@ Every refusal names what would have been right.
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 from collections.abc import Iterable, Mapping
@@ -58,9 +59,13 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
 
 def path(given: StrPath) -> str:
     """Give one path as text."""
-    text = os.fspath(given)
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
         raise TypeError(f"a path is a str or os.PathLike[str], not {given!r}")
+    if not text:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
+    if "\0" in text:
+        raise ValueError(f"a path holds no null character: {text!r}")
     return text
 
 
@@ -113,6 +118,13 @@ def integer(option: str, given: Any, least: int = -_INT64_MAX - 1, most: int = _
     if not least <= number <= most:
         raise ValueError(f"{option} is {number}, not within {least} to {most}")
     return number
+
+
+def flag(option: str, given: Any) -> bool:
+    """Give a truth value; what merely counts as one is a slip."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{option} is True or False, not {given!r}")
+    return given
 
 
 def partitions(given: Partitions | None) -> list[int] | dict[str, list[int]] | None:

@@ -156,7 +156,8 @@ class LogConfig:
         for name, text in settings.items():
             known = name.replace(".", "_")
             if known not in types:
-                raise ValueError(f"unknown topic setting {name!r}{_arguments.did_you_mean(known, types)}")
+                dotted = [each.replace("_", ".") for each in types]
+                raise ValueError(f"unknown topic setting {name!r}{_arguments.did_you_mean(name, dotted)}")
             found[known] = _PARSERS[types[known]](name, _text(text))
         return cls(**found)
 

@@ -143,7 +143,7 @@ class PartitionFolder(NamedTuple):
 class LogDir:
     """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written there.
 
-    Iterating gives its live partitions; ``dirs["orders", 0]`` gives one.
+    Iterating gives its live partitions; ``dirs["orders", 0]`` gives one. Whatever takes its path takes it too.
 
     Parameters
     ----------
@@ -166,6 +166,9 @@ class LogDir:
     def __repr__(self) -> str:
         return f"kafkalog.LogDir({self._path!r})"
 
+    def __fspath__(self) -> str:
+        return self._path
+
     def __iter__(self) -> Iterator[PartitionLog]:
         return (PartitionLog(folder.path) for folder in self._live())
 
@@ -176,6 +179,8 @@ class LogDir:
         return any((folder.topic, folder.partition) == topic_partition for folder in self._live())
 
     def __getitem__(self, topic_partition: tuple[str, int]) -> PartitionLog:
+        if not isinstance(topic_partition, tuple) or len(topic_partition) != 2:  # noqa: PLR2004 - a pair
+            raise TypeError(f"a log dir is indexed by topic and partition, not by {topic_partition!r}")
         topic, partition = topic_partition
         for folder in self._live():
             if (folder.topic, folder.partition) == (topic, partition):
@@ -254,6 +259,9 @@ class PartitionLog:
 
     def __repr__(self) -> str:
         return f"kafkalog.PartitionLog({self._path!r})"
+
+    def __fspath__(self) -> str:
+        return self._path
 
     @property
     def path(self) -> str:

@@ -264,9 +264,9 @@ def scan(
         First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
     starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
         Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, or a datetime with
-        a time zone.
+        a time zone. Wins over ``starting_offsets``, as in Spark's Kafka source.
     ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
-        End before the first record whose timestamp is at or after it.
+        End before the first record whose timestamp is at or after it. Wins over ``ending_offsets``.
     min_offset, max_offset : int, optional
         Leave out records with offsets outside, whatever the bounds above; both are inclusive. A partition that has
         none within them is no error.
@@ -334,8 +334,8 @@ def scan(
     stream = _core.scan_ranges(
         ranges,
         columns=None if wanted is None else list(wanted),
-        include_control=include_control,
-        check_crcs=check_crcs,
+        include_control=_arguments.flag("include_control", include_control),
+        check_crcs=_arguments.flag("check_crcs", check_crcs),
         layout=layout,
         timestamp_unit=timestamp_unit,
         batch_rows=batch_rows,
@@ -448,7 +448,7 @@ def scan_batches(
         ending_timestamp=ending_timestamp,
         include_inactive=include_inactive,
     )
-    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=check_crcs))
+    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=_arguments.flag("check_crcs", check_crcs)))
 
 
 def plan_ranges(
@@ -485,5 +485,5 @@ def plan_ranges(
         min_timestamp=None if min_timestamp is None else _arguments.timestamp("min_timestamp", min_timestamp),
         max_timestamp=None if max_timestamp is None else _arguments.timestamp("max_timestamp", max_timestamp, up=False),
         isolation_level=_arguments.choose("isolation_level", isolation_level, ("read_uncommitted", "read_committed")),
-        include_inactive=include_inactive,
+        include_inactive=_arguments.flag("include_inactive", include_inactive),
     )

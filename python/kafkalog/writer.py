@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kafkalog import _arguments, _core
 from kafkalog.config import LogConfig, pairs
-from kafkalog.log import PartitionLog
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
 
@@ -35,6 +33,9 @@ _SYNC: tuple[Literal["config", "never", "append"], ...] = ("config", "never", "a
 _EXTRA = ("raise", "ignore")
 
 
+Headers: TypeAlias = Sequence[tuple[str, bytes | None] | Mapping[str, Any]] | Mapping[str, bytes | None]
+
+
 @dataclass(frozen=True)
 class Record:
     """One record to write.
@@ -46,9 +47,11 @@ class Record:
     key : bytes or None
         A compacted topic wants one.
     timestamp : int or datetime, optional
-        Milliseconds since the epoch, or a datetime with a time zone. Default: the writer's clock.
-    headers : sequence of (str, bytes or None) or mapping
-        Keys and values, in order; a key may stand there more than once.
+        Milliseconds since the epoch, or a datetime with a time zone, parts of a millisecond cut off. Default: the
+        writer's clock.
+    headers : sequence of (str, bytes or None), mapping or None
+        Keys and values, in order; a key may stand there more than once. Also as they are read: dicts of ``key`` and
+        ``value``, or None.
     offset : int, optional
         Only for ``append(..., keep_offsets=True)``.
     """
@@ -56,7 +59,7 @@ class Record:
     value: bytes | None = None
     key: bytes | None = None
     timestamp: int | datetime | None = None
-    headers: Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] = ()
+    headers: Headers | None = ()
     offset: int | None = None
 
 
@@ -297,9 +300,10 @@ class LogWriter:
 
         Parameters
         ----------
-        data : Arrow data or iterable of Record
+        data : Arrow data, or iterable of Arrow data and Record
             Anything that is an Arrow stream or array (``__arrow_c_stream__``, ``__arrow_c_array__``): a table, a record
-            batch, a reader, a polars or pandas frame, a DuckDB relation. Or :class:`Record` objects.
+            batch, a reader, a polars or pandas frame, a DuckDB relation. Or any number of these, or of :class:`Record`
+            objects, from a list or a generator.
         keep_offsets : bool
             Append as a follower: the column ``offset`` says each record's offset; they must rise, from the end of the
             log on.
@@ -327,7 +331,9 @@ class LogWriter:
         if isinstance(data, Record):
             raise TypeError("append takes an iterable of records: append([record])")
         if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
-            raise TypeError(f"append takes Arrow data or an iterable of kafkalog.Record, not {type(data).__name__}")
+            raise TypeError(f"{_TAKES}, not {type(data).__name__}")
+        if self.closed:
+            raise ValueError("the writer is closed")
         done = AppendInfo()
         for batch in _batches(data, keep_offsets=keep_offsets):
             done = done.followed_by(self._append_arrow(batch, keep_offsets=keep_offsets, extra=chosen))
@@ -342,7 +348,7 @@ class LogWriter:
                 raise cause from error
             raise
 
-    def append_batches(self, source: Paths | PartitionLog | RecordReader) -> AppendInfo:
+    def append_batches(self, source: Paths | RecordReader) -> AppendInfo:
         """Append another log's batches whole, as a follower does.
 
         Offsets, timestamps, leader epochs, producers, transactions, control records, headers and compression stay as
@@ -350,9 +356,9 @@ class LogWriter:
 
         Parameters
         ----------
-        source : path, PartitionLog or RecordReader
-            A partition's folder, an open log, or what ``scan_batches`` or ``PartitionLog.batches`` gave, which may be
-            bounded. Batches are never cut.
+        source : path, PartitionLog, LogDir or RecordReader
+            A partition's folder, an open log, a log dir of one partition, or what ``scan_batches`` or
+            ``PartitionLog.batches`` gave, which may be bounded. Batches are never cut.
 
         Returns
         -------
@@ -368,10 +374,7 @@ class LogWriter:
         ValueError
             When the source holds several partitions.
         """
-        if isinstance(source, RecordReader):
-            ranges = source.take_batch_ranges()
-        else:
-            ranges = plan_ranges(source.path if isinstance(source, PartitionLog) else source)
+        ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:
             named = ", ".join(f"{each[1]}-{each[2]}" for each in ranges[:3])
             raise ValueError(f"append_batches takes one partition's batches, not those of {len(ranges)} ({named}, ...)")
@@ -442,8 +445,11 @@ class LogWriter:
         self._writer.close()
 
 
-def _batches(records: Iterable[Any], *, keep_offsets: bool) -> Iterator[pa.RecordBatch]:
-    """Give records as Arrow, some thousand at a time."""
+_TAKES = "append takes Arrow data or an iterable of kafkalog.Record"
+
+
+def _batches(data: Iterable[Any], *, keep_offsets: bool) -> Iterator[Any]:
+    """Give Arrow data as it is, and records as Arrow, some thousand at a time."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -455,27 +461,31 @@ def _batches(records: Iterable[Any], *, keep_offsets: bool) -> Iterator[pa.Recor
             *([("offset", pa.int64())] if keep_offsets else []),
         ]
     )
-    rest = iter(records)
-    for first in rest:
-        rows: list[tuple[Any, ...]] = []
-        size = 0
-        for record in chain([first], rest):
-            if not isinstance(record, Record):
-                raise TypeError(f"append takes Arrow data or an iterable of kafkalog.Record, not of {record!r}")
-            rows.append(_row(record, keep_offsets=keep_offsets))
-            size += sum(len(data) for data in (record.key, record.value) if data is not None)
-            if len(rows) >= _ROWS or size >= _BYTES:
-                break
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(cells, kind) for cells, kind in zip(zip(*rows, strict=True), schema.types, strict=True)],
-            schema=schema,
-        )
+
+    def arrow(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+        return pa.RecordBatch.from_arrays([pa.array(cells, kind) for cells, kind in columns], schema=schema)
+
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    for each in data:
+        if isinstance(each, Record):
+            rows.append(_row(each, keep_offsets=keep_offsets))
+            size += sum(len(part) for part in (each.key, each.value) if part is not None)
+        elif not isinstance(each, (ArrowStreamExportable, ArrowArrayExportable)):
+            raise TypeError(f"{_TAKES}, not of {type(each).__name__}")
+        if rows and (len(rows) >= _ROWS or size >= _BYTES or not isinstance(each, Record)):
+            yield arrow(rows)
+            rows, size = [], 0
+        if not isinstance(each, Record):
+            yield each
+    if rows:
+        yield arrow(rows)
 
 
 def _row(record: Record, *, keep_offsets: bool) -> tuple[Any, ...]:
-    headers = record.headers.items() if isinstance(record.headers, Mapping) else record.headers
-    shaped = [{"key": key, "value": value} for key, value in headers]
-    moment = None if record.timestamp is None else _arguments.timestamp("timestamp", record.timestamp)
+    shaped = [] if record.headers is None else _headers(record.headers)
+    moment = None if record.timestamp is None else _arguments.timestamp("timestamp", record.timestamp, up=False)
     for name, data in (("key", record.key), ("value", record.value)):
         if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a record's {name} is bytes or None, not {data!r}")
@@ -486,3 +496,19 @@ def _row(record: Record, *, keep_offsets: bool) -> tuple[Any, ...]:
     if record.offset is None:
         raise ValueError("keep_offsets=True needs every record's offset")
     return record.key, record.value, shaped or None, moment, _arguments.integer("offset", record.offset, 0)
+
+
+def _headers(given: Any) -> list[dict[str, Any]]:
+    wrong = "a record's headers are pairs of str and bytes or None"
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"{wrong}, not {given!r}")
+    shaped = []
+    for header in given.items() if isinstance(given, Mapping) else given:
+        try:
+            key, value = (header["key"], header["value"]) if isinstance(header, Mapping) else header
+        except (KeyError, TypeError, ValueError):
+            raise TypeError(f"{wrong}; {header!r} is none") from None
+        if not isinstance(key, str) or not (value is None or isinstance(value, (bytes, bytearray, memoryview))):
+            raise TypeError(f"{wrong}; {header!r} is none")
+        shaped.append({"key": key, "value": value})
+    return shaped

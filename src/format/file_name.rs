@@ -14,7 +14,7 @@ use crate::types::{Offset, TopicPartition};
 /// Digits of a base offset in a file name (`LogFileUtils.filenamePrefixFromOffset`).
 pub const OFFSET_DIGITS: usize = 20;
 /// Longest topic name (`Topic.MAX_NAME_LENGTH`).
-const MAX_TOPIC_LEN: usize = 249;
+pub const MAX_TOPIC_LEN: usize = 249;
 /// The metadata log's topic (KIP-595).
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 /// What the names of Kafka's own topics begin with.

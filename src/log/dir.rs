@@ -242,10 +242,11 @@ pub(super) fn folder_name(path: &Path) -> String {
 
 /// The log dir above a partition folder.
 pub(crate) fn dir_above(path: &Path) -> PathBuf {
-    match path.parent() {
+    // `.` has an empty parent too, and no name.
+    match path.file_name().and_then(|_| path.parent()) {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) if path.file_name().is_some() => parent.to_path_buf(),
-        _ => path.join(".."),
+        Some(parent) => parent.to_path_buf(),
+        None => path.join(".."),
     }
 }
 

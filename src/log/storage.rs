@@ -26,7 +26,7 @@ use crate::format::checkpoint::{
     PARTITION_METADATA, parse_partition_metadata, write_clean_shutdown, write_offsets,
     write_partition_metadata,
 };
-use crate::format::file_name::{FileName, FolderState, is_topic_name};
+use crate::format::file_name::{FileName, FolderState, MAX_TOPIC_LEN, is_topic_name};
 use crate::format::properties::{parse_properties, write_properties};
 use crate::format::uuid::Uuid;
 use crate::io::atomic;
@@ -287,7 +287,8 @@ impl LogDirs {
     ) -> Result<PartitionDir> {
         if !is_topic_name(&partition.topic) || partition.partition < 0 {
             return Err(Error::InvalidArgument(format!(
-                "{partition} cannot be the name of a partition"
+                "topic {:?}: expected 1 to {MAX_TOPIC_LEN} ASCII letters, digits, '.', '_' and '-', but not '.' or '..'",
+                partition.topic
             )));
         }
         let name = partition.to_string();

@@ -97,7 +97,14 @@ fn refused(error: ArrowError) -> PyErr {
 /// What a stream's consumer sees of an error of its producer: the errno and a text, in one line.
 #[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 pub(super) fn raised(error: ArrowError) -> PyErr {
-    PyOSError::new_err(format!("the Arrow stream failed: {error}"))
+    let text = error.to_string();
+    let text = text.lines().next().unwrap_or_default();
+    // pyarrow puts a Python traceback behind this.
+    let text = text.split(" Detail: Python exception:").next();
+    PyOSError::new_err(format!(
+        "the Arrow stream failed: {}",
+        text.unwrap_or_default()
+    ))
 }
 
 fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader> {
@@ -107,7 +114,9 @@ fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
     // and that lives as long as the capsule; it is moved out, and a released one stays behind for the destructor.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    RecordBatchStreamReader::try_new(stream).map_err(refused)
+    RecordBatchStreamReader::try_new(stream).map_err(|error| {
+        PyValueError::new_err(format!("a stream of rows (structs) is wanted: {error}"))
+    })
 }
 
 fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {

@@ -5,6 +5,7 @@
     reason = "arguments of Python functions are owned"
 )]
 
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ type NoteTuple = (&'static str, String);
 type FileTuple = (String, Option<u64>, Option<u64>, bool);
 /// Folder, topic, partition, recovered from, log start, log end, segments, bytes, bytes cut, notes, files.
 type PartitionTuple = (
-    String,
+    OsString,
     String,
     i32,
     i64,
@@ -43,17 +44,17 @@ type PartitionTuple = (
 type CheckpointTuple = (&'static str, String, i32, Option<i64>, Option<i64>);
 /// Path, output, dry run, clean, partitions, checkpoints, skipped folders.
 type ReportTuple = (
-    String,
-    Option<String>,
+    OsString,
+    Option<OsString>,
     bool,
     bool,
     Vec<PartitionTuple>,
     Vec<CheckpointTuple>,
-    Vec<String>,
+    Vec<OsString>,
 );
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+fn text(path: &Path) -> OsString {
+    path.as_os_str().to_owned()
 }
 
 const fn kind(note: &Note) -> &'static str {

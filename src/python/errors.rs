@@ -2,6 +2,8 @@
 //!
 //! The classes live in `kafkalog.errors`, in Python, so that they pickle: Spark ships them from worker to driver.
 
+use std::path::Path;
+
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -29,41 +31,40 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         Error::ProducerRefused(fault) => new(
             py,
             "InvalidRecordError",
-            (text, None::<String>, None::<u64>, Some(fault.offset)),
+            (
+                text,
+                fault.path.as_deref().map(Path::as_os_str),
+                None::<u64>,
+                Some(fault.offset),
+            ),
         )?,
         Error::OffsetOutOfRange { path, offset, .. } => new(
             py,
             "OffsetOutOfRangeError",
-            (
-                text,
-                Some(path.to_string_lossy()),
-                None::<u64>,
-                Some(*offset),
-            ),
+            (text, Some(path.as_os_str()), None::<u64>, Some(*offset)),
         )?,
         Error::Refused {
-            refusal, offset, ..
+            refusal,
+            path,
+            offset,
+            ..
         } => {
             let class = match refusal {
                 Refusal::Failed | Refusal::SegmentExists => "KafkaLogError",
                 _ => "InvalidRecordError",
             };
-            new(py, class, (text, None::<String>, None::<u64>, *offset))?
+            let path = path.as_deref().map(Path::as_os_str);
+            new(py, class, (text, path, None::<u64>, *offset))?
         }
         Error::LogLocked { path } => new(
             py,
             "LogLockedError",
-            (text, Some(path.to_string_lossy()), None::<u64>, None::<i64>),
+            (text, Some(path.as_os_str()), None::<u64>, None::<i64>),
         )?,
         Error::DuplicatePartition { first, .. } => new(
             py,
             "KafkaLogError",
-            (
-                text,
-                Some(first.to_string_lossy()),
-                None::<u64>,
-                None::<i64>,
-            ),
+            (text, Some(first.as_os_str()), None::<u64>, None::<i64>),
         )?,
         Error::Io { path, source } => match source.raw_os_error() {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
@@ -72,7 +73,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
                 PyOSError::new_err((
                     errno,
                     reason.cast_into::<PyString>()?.unbind(),
-                    path.to_string_lossy().into_owned(),
+                    path.as_os_str().to_owned(),
                 ))
             }
             None => PyOSError::new_err(text),
@@ -83,10 +84,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 
 fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<PyErr> {
     let location = &fault.location;
-    let path = location
-        .path
-        .as_ref()
-        .map(|path| path.to_string_lossy().into_owned());
+    let path = location.path.as_deref().map(Path::as_os_str);
     new(py, class, (text, path, location.position, location.offset))
 }
 

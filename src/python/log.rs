@@ -6,6 +6,7 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -184,7 +185,7 @@ pub(super) fn plan(
     Ok(ranges.into_iter().map(range_to).collect())
 }
 
-type BoundsTuple = (String, String, i32, i64, i64);
+type BoundsTuple = (OsString, String, i32, i64, i64);
 
 /// Folder, topic, partition, first and last offset of what is there.
 #[pyfunction]
@@ -221,7 +222,7 @@ pub(super) fn bounds(
         .detach(|| ranging::bounds(&paths, &options))
         .map_err(into_py)?;
     let plain = |b: PartitionBounds| {
-        let folder = b.folder.to_string_lossy().into_owned();
+        let folder = b.folder.into_os_string();
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
     };
     Ok(found.into_iter().map(plain).collect())
@@ -271,8 +272,8 @@ impl LogDir {
     }
 
     #[getter]
-    fn path(&self) -> String {
-        self.dir.path().to_string_lossy().into_owned()
+    fn path(&self) -> &OsStr {
+        self.dir.path().as_os_str()
     }
 
     #[getter]
@@ -300,10 +301,10 @@ impl LogDir {
         py.detach(|| self.dir.clean_shutdown())
     }
 
-    fn folders(&self) -> Vec<(String, String, i32, &'static str)> {
+    fn folders(&self) -> Vec<(OsString, String, i32, &'static str)> {
         let plain = |f: &dir::PartitionFolder| {
             let TopicPartition { topic, partition } = f.name.topic_partition.clone();
-            let path = f.path.to_string_lossy().into_owned();
+            let path = f.path.clone().into_os_string();
             (path, topic, partition, f.name.state.name())
         };
         self.dir.folders().iter().map(plain).collect()
@@ -334,8 +335,8 @@ impl PartitionLog {
     }
 
     #[getter]
-    fn path(&self) -> String {
-        self.log.path().to_string_lossy().into_owned()
+    fn path(&self) -> &OsStr {
+        self.log.path().as_os_str()
     }
 
     #[getter]

@@ -1,5 +1,6 @@
 //! `RecordStream`: planned ranges as a one-shot Arrow C stream.
 
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,7 +35,7 @@ type SegmentTuple = (
 );
 /// A [`PartitionRange`] as Python holds and pickles it.
 pub(super) type RangeTuple = (
-    String,
+    OsString,
     String,
     i32,
     i64,
@@ -116,7 +117,7 @@ pub(super) fn range_to(range: PartitionRange) -> RangeTuple {
         )
     });
     (
-        range.folder.to_string_lossy().into_owned(),
+        range.folder.into_os_string(),
         range.topic,
         range.partition,
         range.start_offset,

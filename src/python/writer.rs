@@ -5,9 +5,12 @@
     reason = "arguments of Python functions are owned"
 )]
 
+use std::ffi::OsStr;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::RecordBatch;
@@ -77,15 +80,6 @@ impl From<PyErr> for Failed {
     }
 }
 
-impl From<Failed> for PyErr {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Ours(error) => to_py(&error),
-            Failed::Raised(error) => error,
-        }
-    }
-}
-
 /// What a writer needs besides the log.
 struct Settled {
     clock: Clock,
@@ -105,6 +99,34 @@ pub(super) struct LogWriter {
     settled: Settled,
     /// Boxed: Python's allocator knows nothing of the alignment that something in it asks for.
     state: Mutex<Option<Box<PartitionWriter>>>,
+    /// The thread that holds the state.
+    holder: Mutex<Option<ThreadId>>,
+}
+
+/// The state, while a call has it.
+struct Held<'a> {
+    state: MutexGuard<'a, Option<Box<PartitionWriter>>>,
+    holder: &'a Mutex<Option<ThreadId>>,
+}
+
+impl Deref for Held<'_> {
+    type Target = Option<Box<PartitionWriter>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.state
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.state
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 fn closed() -> PyErr {
@@ -112,8 +134,21 @@ fn closed() -> PyErr {
 }
 
 impl LogWriter {
-    fn held(&self) -> MutexGuard<'_, Option<Box<PartitionWriter>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for other threads; this one must not have it, or it would wait for itself.
+    fn held(&self) -> PyResult<Held<'_>> {
+        let holder = || self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        let this = Some(thread::current().id());
+        if *holder() == this {
+            return Err(PyValueError::new_err(
+                "the writer is in a call already: what it calls, the data's stream or the clock, cannot use it",
+            ));
+        }
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *holder() = this;
+        Ok(Held {
+            state,
+            holder: &self.holder,
+        })
     }
 
     /// Runs a step without the interpreter; a panic becomes an error, and the writer takes nothing more.
@@ -123,7 +158,7 @@ impl LogWriter {
         step: impl FnOnce(&mut PartitionWriter) -> std::result::Result<T, Failed> + Send,
     ) -> PyResult<T> {
         py.detach(|| {
-            let mut held = self.held();
+            let mut held = self.held()?;
             let writer = held.as_mut().ok_or_else(closed)?;
             if !writer.is_held() {
                 return Err(PyValueError::new_err(
@@ -131,7 +166,10 @@ impl LogWriter {
                 ));
             }
             match catch_unwind(AssertUnwindSafe(|| step(writer))) {
-                Ok(done) => done.map_err(PyErr::from),
+                Ok(done) => done.map_err(|failed| match failed {
+                    Failed::Ours(error) => to_py(&error.at(&self.path)),
+                    Failed::Raised(error) => error,
+                }),
                 Err(panic) => {
                     *held = None;
                     Err(internal(of_panic(panic.as_ref())))
@@ -148,8 +186,7 @@ impl LogWriter {
     where
         T: Send,
     {
-        py.detach(|| self.held().as_deref().map(look))
-            .ok_or_else(closed)
+        py.detach(|| self.held()?.as_deref().map(look).ok_or_else(closed))
     }
 
     fn epoch(&self, writer: &PartitionWriter) -> i32 {
@@ -257,12 +294,13 @@ impl LogWriter {
                 leader_epoch,
             },
             state: Mutex::new(Some(Box::new(writer))),
+            holder: Mutex::new(None),
         })
     }
 
     #[getter]
-    fn path(&self) -> String {
-        self.path.to_string_lossy().into_owned()
+    fn path(&self) -> &OsStr {
+        self.path.as_os_str()
     }
 
     #[getter]
@@ -281,8 +319,8 @@ impl LogWriter {
     }
 
     #[getter]
-    fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.held().is_none())
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| Ok(self.held()?.is_none()))
     }
 
     #[getter]
@@ -392,7 +430,7 @@ impl LogWriter {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let Some(writer) = self.held().take() else {
+            let Some(writer) = self.held()?.take() else {
                 return Ok(());
             };
             let now_ms = self.settled.clock.now_ms()?;

@@ -401,10 +401,15 @@ impl Columns {
             value: column("value", value)?,
             headers: find("headers")?.map_or(Ok(None), |array| Headers::new(array))?,
             timestamps: find("timestamp")?.map_or(Ok(None), |array| Timestamps::new(array))?,
-            offsets: if keeps_offsets {
-                find("offset")?.map(offsets).transpose()?
-            } else {
-                None
+            offsets: match find("offset")? {
+                Some(array) if keeps_offsets => Some(offsets(array)?),
+                None if keeps_offsets => {
+                    return Err(Error::InvalidArgument(format!(
+                        "columns: expected offset, to be kept, found {}",
+                        names().collect::<Vec<_>>().join(", ")
+                    )));
+                }
+                _ => None,
             },
         })
     }

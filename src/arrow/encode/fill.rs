@@ -352,10 +352,14 @@ fn place(offset: Offset, row: usize, filled: &Filled) -> Result<(Offset, Option<
             .saturating_add(i64::from(filled.last_offset_delta))
             .saturating_add(1)
     };
-    if offset < least {
+    // Behind the largest there would be no log end.
+    if offset < least || offset == Offset::MAX {
         return Err(Error::refused(
             Refusal::OffsetsOutOfOrder,
-            format!("offset: expected {least} or more, found {offset} in record {row}"),
+            format!(
+                "offset: expected {least} or more, below {}, found {offset} in record {row}",
+                Offset::MAX
+            ),
         ));
     }
     let base = if filled.rows == 0 {

@@ -24,8 +24,13 @@ impl<'a> Chooser<'a> {
     pub(super) fn new(options: &'a PlanOptions) -> Result<Self> {
         let compiled = options.topic_pattern.as_ref().map(|pattern| {
             // The whole name must match, as with Java's `Matcher.matches`.
-            Regex::new(&format!("^(?:{pattern})$"))
-                .map_err(|e| Error::InvalidArgument(format!("topic pattern {pattern:?}: {e}")))
+            Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+                // It draws the place over several lines; the last one says what is wrong.
+                let drawn = error.to_string();
+                let reason = drawn.lines().last().unwrap_or_default();
+                let reason = reason.trim_start_matches("error: ");
+                Error::InvalidArgument(format!("topic pattern {pattern:?}: {reason}"))
+            })
         });
         Ok(Self {
             options,
@@ -101,6 +106,13 @@ impl<'a> Chooser<'a> {
         let Some(missing) = missing else {
             return Ok(());
         };
+        if candidates
+            .iter()
+            .any(|c| c.partition().to_string() == missing)
+        {
+            let text = format!("partition {missing} is of a topic that is not asked for");
+            return Err(Error::InvalidArgument(text));
+        }
         let named = self.named();
         let there = candidates
             .iter()

@@ -245,6 +245,7 @@ impl ProducerAppend {
             rule,
             producer_id: self.producer_id(),
             offset,
+            path: None,
             what,
             expected: expected.to_string(),
             found: found.to_string(),
