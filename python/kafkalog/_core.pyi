@@ -287,7 +287,7 @@ def recover(
     on_loss: Literal["refuse", "kafka", "salvage"] = "refuse",
     dry_run: bool = False,
     settings: _Settings = ...,
-    producer_id_expiration_ms: int = 86_400_000,
+    producer_id_expiration_ms: int = ...,
     clock: Callable[[], int] | None = None,
 ) -> tuple[str, str | None, bool, bool, list[_Recovery], list[_CheckpointChange], list[str]]: ...
 def rebuild_indexes(
