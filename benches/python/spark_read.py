@@ -1,13 +1,18 @@
-"""Spark over Kafka's files against the ceiling of Spark's own pipe, in one session, turn by turn.
+"""Spark over Kafka's files, against the ceiling of Spark's own pipe and against what else reads the same rows on Spark.
 
-The ceiling legs send batches that exist beforehand: the topic's own first batches, again and again, in the same tasks
-and to the same number of rows. What is left to a reader is the ratio.
+    python spark_read.py LOG_DIR --scratch DIR --topic v100          # our two ways and their ceilings
+    python spark_read.py LOG_DIR --scratch DIR --topic v100 --legs peers --jars DIR --broker HOST:PORT --broker-pid PID
 
-    python spark_read.py LOG_DIR --topics v100,v1k            # a table; ratios are what counts on a shared machine
-    python spark_read.py LOG_DIR --serve map:v100:unix        # one leg; a pass for each line on standard input
+Needs a log dir (``generate.py`` makes one, or any broker), a release build, and for the Kafka legs a running broker
+that has the same topic, with the jars of spark-sql-kafka-0-10. Each session (a number of slots, a kind of socket) is a
+process that stays up. A pass is one Spark job; each round makes one pass of every leg in turn, the order reversed every
+other round. Jobs are long: our legs read a topic whose partitions are linked ``--times`` times under further numbers in
+``--scratch``, the Kafka source reads its own as often in one job. Processor time is that of the session's whole process
+tree, and the broker's.
 
-Legs: ``map`` and ``source`` read, ``map-ceiling`` and ``source-ceiling`` send what they have; ``map@1m`` reads
-in batches of another size, ``map@ahead`` and ``map@alone`` with and without decoding ahead.
+Groups of legs for ``--legs``: read peers before exports skew splits batches ahead micro. A leg of one's own is
+``NAME[:OPTION=VALUE...][@CORES-SOCKET]``, as ``map:splitBytes=64m:columns=value@2-unix``; names: see ``spark_legs.py``.
+Ratios are medians of those of the rounds; above 1 under ``wall`` and ``cpu`` is worse than the other leg.
 """
 
 from __future__ import annotations
@@ -16,167 +21,162 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import spark_read_source as source
+from processes import busy_seconds, tree_seconds
+from spark_data import SKEWED, make_long, make_skewed
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-LEGS = ("map-ceiling", "map", "source-ceiling", "source")
-CLOCK = os.sysconf("SC_CLK_TCK")
-
-
-def session(cores: int, socket: str) -> SparkSession:
-    """Start a session; workers must find the module beside this file."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    here = str(Path(__file__).resolve().parent)
-    os.environ["PYTHONPATH"] = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("kafkalog bench")
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "3g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.python.unix.domain.socket.enabled": str(socket == "unix").lower(),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark.dataSource.register(source.Bench)
-    return spark
+SESSIONS = ("1-tcp", "1-unix", "2-tcp", "2-unix")
+GROUPS = {
+    "read": [f"{leg}@{s}" for s in SESSIONS for leg in ("map-ceiling", "map", "source-ceiling", "source")],
+    "peers": ["kafka@2-tcp", "parquet@2-tcp", "map@2-tcp", "map@2-unix", "source@2-unix", "map-ceiling@2-unix"],
+    "before": [
+        *(f"{leg}@2-tcp" for leg in ("kafka-bytes", "kafka-sizes", "kafka-count")),
+        *(f"{leg}@2-unix" for leg in ("transform", "sizes", "count")),
+    ],
+    "exports": ["kafka-write@2-tcp", "export@2-tcp"],
+    "skew": ["even@2-unix", "skewed@2-unix"],
+    "splits": [f"map:splitBytes={size}m@2-unix" for size in (8, 16, 32, 64, 128, 256, 512)],
+    "batches": [f"map:batchBytes={size}k@2-unix" for size in (256, 512, 1024, 2048, 4096, 8192)],
+    "ahead": [f"{leg}@{s}" for s in SESSIONS for leg in ("map-ceiling", "map", "map:decodeAhead=false")],
+    "micro": ["micro@2-unix-fresh"],
+}
+# What a leg is held against.
+AGAINST = {
+    "map": ("map-ceiling", "kafka", "parquet"),
+    "source": ("source-ceiling", "kafka", "parquet"),
+    "transform": ("kafka-bytes",),
+    "sizes": ("kafka-sizes",),
+    "count": ("kafka-count",),
+    "export": ("kafka-write",),
+    "skewed": ("even",),
+}
 
 
-class Reads:
-    """The frames of one topic, each over the same tasks."""
+@dataclass
+class Leg:
+    """One column of the comparison."""
 
-    def __init__(self, spark: SparkSession, options: dict[str, Any], times: int) -> None:
-        from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import plan_splits, slots
+    text: str
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+    brokers: list[float] = field(default_factory=list)
+    rows: int = 0
 
-        asked = parse(options)
-        self.spark = spark
-        self.columns = asked.columns
-        planned = plan_splits(asked, slots(spark))
-        self.splits = [replace(split, ranges=split.ranges * times) for split in planned]
-        self.bytes = sum(split.bytes for split in self.splits)
+    def __post_init__(self) -> None:
+        what, _, self.session = self.text.partition("@")
+        self.session = self.session or "2-unix"
+        self.name, *options = what.split(":")
+        self.options = dict(option.split("=", 1) for option in options)
 
-    @cached_property
-    def counts(self) -> list[int]:
-        """Rows of each split."""
-        from kafkalog.spark.rows import rows
-
-        counted = [replace(split, scan=replace(split.scan, columns=("offset",))) for split in self.splits]
-        return [sum(batch.num_rows for batch in rows(split)) for split in counted]
-
-    def frame(self, leg: str) -> DataFrame:
-        """Make the frame of a leg."""
-        from kafkalog.spark.columns import ddl
-        from kafkalog.spark.map_in_arrow import read_splits
-        from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import frame_of
-
-        ceiling = leg.endswith("-ceiling")
-        leg, *changes = leg.split("@")
-        scan = self.splits[0].scan
-        for change in changes:
-            if change in {"ahead", "alone"}:
-                scan = replace(scan, decode_ahead=change == "ahead")
-            else:
-                scan = replace(scan, batch_bytes=parse({"path": "/", "batchBytes": change}).batch_bytes)
-        splits = [replace(split, scan=scan) for split in self.splits]
-        if leg.startswith("map"):
-            tasks = frame_of(self.spark, splits)
-            function = source.ceiling_function(self.counts) if ceiling else read_splits
-            return tasks.mapInArrow(function, ddl(self.columns))
-        given = [[split.to_json(), rows if ceiling else None] for split, rows in zip(splits, self.counts, strict=True)]
-        return self.spark.read.format("kafkalog-bench").schema(ddl(self.columns)).load(json.dumps(given))
+    def spent(self) -> list[float]:
+        """Processor seconds of every round, the broker's as well."""
+        return [a + b for a, b in zip(self.cpus, self.brokers, strict=True)]
 
 
-def spent() -> float:
-    """Processor seconds of this process and all below it, the JVM and its workers."""
-    parents: dict[int, int] = {}
-    seconds: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue
-            fields = text[text.rindex(")") + 2 :].split()
-            parents[int(entry.name)] = int(fields[1])
-            seconds[int(entry.name)] = sum(map(int, fields[11:15])) / CLOCK
-    total = 0.0
-    for process, own in seconds.items():
-        above = process
-        while above not in {0, os.getpid()}:
-            above = parents.get(above, 0)
-        total += own if above else 0.0
-    return total
+class Session:
+    """A process with a Spark session in it."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        cores, socket, *fresh = name.split("-")
+        settings = {**settings, "fresh": bool(fresh)}
+        here = str(Path(__file__).parent)
+        above = os.environ.get("PYTHONPATH")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *([above] if above else [])])}
+        command = [sys.executable, str(Path(__file__).with_name("spark_legs.py")), cores, socket, json.dumps(settings)]
+        with (Path(settings["scratch"]) / "errors.txt").open("ab") as errors:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            self.process = subprocess.Popen(command, **pipes, text=True, env=environment)
+
+    def answer(self) -> dict[str, Any]:
+        for line in self.process.stdout or ():
+            if line.startswith("{"):
+                found: dict[str, Any] = json.loads(line)
+                return found
+        sys.exit(f"a session ended with {self.process.wait()}; see errors.txt in the scratch folder")
+
+    def ask(self, leg: Leg) -> dict[str, Any]:
+        print(json.dumps({"leg": leg.name, "options": leg.options}), file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def stop(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.wait(60)
 
 
-def one_pass(frame: DataFrame) -> tuple[float, float]:
-    """Send all rows to nowhere; wall and processor seconds."""
-    busy, begun = spent(), time.perf_counter()
-    frame.write.format("noop").mode("overwrite").save()
-    wall = time.perf_counter() - begun
-    return wall, spent() - busy
+def one_pass(leg: Leg, session: Session, broker: int | None) -> dict[str, Any]:
+    """Run one job, and count what it took."""
+    before = tree_seconds(session.process.pid), tree_seconds(broker) if broker else 0.0
+    found = session.ask(leg)
+    leg.rows = found["rows"]
+    leg.walls.append(found["seconds"])
+    leg.cpus.append(tree_seconds(session.process.pid) - before[0])
+    used = tree_seconds(broker) - before[1] if broker and leg.name.startswith("kafka") else 0.0
+    leg.brokers.append(used)
+    return found
 
 
-def compare(args: argparse.Namespace, socket: str) -> None:
-    """Print a table of one kind of socket."""
-    spark = session(args.cores, socket)
-    for topic in args.topics.split(","):
-        options = {"path": args.logs, "subscribe": topic, "columns": args.columns, "splitBytes": args.split_bytes}
-        options |= {"batchBytes": args.batch_bytes, "batchRows": args.batch_rows, "decodeAhead": args.decode_ahead}
-        reads = Reads(spark, options, args.times)
-        legs = args.legs.split(",")
-        frames = {leg: reads.frame(leg) for leg in legs}
-        for leg in legs * 2:
-            one_pass(frames[leg])
-        walls: dict[str, list[float]] = {leg: [] for leg in legs}
-        busy: dict[str, list[float]] = {leg: [] for leg in legs}
-        for round_ in range(args.rounds):
-            for leg in legs if round_ % 2 == 0 else legs[::-1]:
-                wall, cpu = one_pass(frames[leg])
-                walls[leg].append(wall)
-                busy[leg].append(cpu)
-        rows = sum(reads.counts)
-        print(f"{topic}: {rows:,} rows, {reads.bytes / 1e6:,.0f} MB of log, {len(reads.splits)} tasks, ", end="")
-        print(f"local[{args.cores}], {socket}, medians of {args.rounds} rounds; ratios are medians of the rounds'")
+def run(legs: list[Leg], args: argparse.Namespace, settings: dict[str, Any]) -> None:
+    """Start the sessions, warm every leg, and go round."""
+    sessions = {name: Session(name, settings) for name in dict.fromkeys(leg.session for leg in legs)}
+    for session in sessions.values():
+        session.answer()
+    try:
+        micro = [leg for leg in legs if leg.name == "micro"]
+        for leg in micro:
+            print(json.dumps(sessions[leg.session].ask(leg)["figures"], indent=1))
+        legs = [leg for leg in legs if leg not in micro]
         for leg in legs:
-            base = "map-ceiling" if leg.startswith("map") else "source-ceiling"
-            line = f"  {leg:15} {rows / statistics.median(walls[leg]) / 1e6:6.2f} M rows/s"
-            line += f"  {statistics.median(busy[leg]) / rows * 1e9:6.0f} ns/row cpu"
-            if base in walls:
-                ratio = statistics.median(a / b for a, b in zip(walls[leg], walls[base], strict=True))
-                cpu = statistics.median(a / b for a, b in zip(busy[leg], busy[base], strict=True))
-                line += f"  {ratio:5.2f}x wall  {cpu:5.2f}x cpu of its ceiling"
-            print(line, flush=True)
-    spark.stop()
+            for _ in range(1 if leg.name.startswith(("kafka", "export")) else args.warm):
+                sessions[leg.session].ask(leg)
+        begun, busy, ours = time.perf_counter(), busy_seconds(), 0.0
+        for turn in range(args.rounds):
+            for leg in legs if turn % 2 == 0 else legs[::-1]:
+                one_pass(leg, sessions[leg.session], args.broker_pid)
+                ours += leg.cpus[-1] + leg.brokers[-1]
+        if legs and args.rounds:
+            others = max(busy_seconds() - busy - ours, 0.0) / (time.perf_counter() - begun)
+            print_table(legs, args, others)
+    finally:
+        for session in sessions.values():
+            session.stop()
 
 
-def serve(args: argparse.Namespace) -> None:
-    """Answer every line on standard input with one pass."""
-    leg, topic, socket = args.serve.split(":")
-    spark = session(args.cores, socket)
-    reads = Reads(spark, {"path": args.logs, "subscribe": topic, "columns": args.columns}, args.times)
-    frame, rows = reads.frame(leg), sum(reads.counts) // args.times
-    print('{"ready": true}', flush=True)
-    for _ in sys.stdin:
-        wall, _ = one_pass(frame)
-        found = {"records": rows, "value_bytes": None, "seconds": wall, "first_s": None, "times": args.times}
-        print(json.dumps(found), flush=True)
+def print_table(legs: list[Leg], args: argparse.Namespace, others: float) -> None:
+    """Print medians, and each leg's ratios to those it is held against."""
+    print(f"{args.topic}, medians of {args.rounds} rounds; other processes used {others:.2f} cores")
+    print(f"{'leg':34} {'rows':>9} {'M rows/s':>9} {'spread':>7} {'cpu ns':>7} {'broker':>6}  against")
+    by_name = {(leg.name, leg.session, not leg.options): leg for leg in legs}
+    for leg in legs:
+        wall = statistics.median(leg.walls)
+        spread = (max(leg.walls) - min(leg.walls)) / wall
+        each = 1e9 / leg.rows
+        line = f"{leg.text:34} {leg.rows:9} {leg.rows / wall / 1e6:9.2f} {spread:7.0%}"
+        line += f" {statistics.median(leg.cpus) * each:7.0f} {statistics.median(leg.brokers) * each:6.0f}"
+        for name in AGAINST.get(leg.name, ()):
+            # The peers need no socket, so they run in one session only.
+            same = by_name.get((name, leg.session, True))
+            other = same or next(
+                (each for each in legs if each.name == name and each.session[0] == leg.session[0]), None
+            )
+            if other is not None and (same is not None or not name.endswith("-ceiling")):
+                line += f"  {name} {compared(leg, other)}"
+        print(line, flush=True)
+
+
+def compared(leg: Leg, other: Leg) -> str:
+    """Give the ratios of time a row: below 1 the leg is the better one."""
+    scale = other.rows / leg.rows
+    wall = statistics.median(a / b * scale for a, b in zip(leg.walls, other.walls, strict=True))
+    cpu = statistics.median(a / b * scale for a, b in zip(leg.spent(), other.spent(), strict=True))
+    faster = f" ({1 / wall:.1f}x the rows/s)" if wall < 1 / 2 else ""
+    return f"{wall:.2f} wall{faster} {cpu:.2f} cpu"
 
 
 def main() -> None:
@@ -184,27 +184,40 @@ def main() -> None:
     from kafkalog import _core
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", help="log dir")
-    parser.add_argument("--topics", default="v100")
-    parser.add_argument("--legs", default=",".join(LEGS))
-    parser.add_argument("--sockets", default="tcp,unix")
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--times", type=int, default=3, help="read the topic so often in each task")
-    parser.add_argument("--columns")
-    parser.add_argument("--split-bytes")
-    parser.add_argument("--batch-bytes")
-    parser.add_argument("--batch-rows")
-    parser.add_argument("--decode-ahead")
-    parser.add_argument("--serve", metavar="LEG:TOPIC:SOCKET")
+    parser.add_argument("logs", type=Path, help="log dir; never written to")
+    parser.add_argument("--scratch", type=Path, required=True, help="folder for links, skewed logs and output; kept")
+    parser.add_argument("--topic", default="v100")
+    parser.add_argument("--legs", default="read", help="groups and legs, with commas between them")
+    parser.add_argument("--sessions", help="only the legs of these, as 1-tcp,2-unix")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2, help="passes before the rounds")
+    parser.add_argument("--times", type=int, default=6, help="how often a job reads the topic")
+    parser.add_argument("--kafka-times", type=int, default=3, help="the same for the Kafka source, which takes longer")
+    parser.add_argument("--jars", type=Path, help="folder of Spark's Kafka source, its client and commons-pool2")
+    parser.add_argument("--broker", metavar="HOST:PORT", help="has the topic as the log dir does")
+    parser.add_argument("--broker-pid", type=int, help="counts its processor time")
+    parser.add_argument("--heap", default="2g", help="of each JVM")
     args = parser.parse_args()
     if _core.build_profile != "release":
         sys.exit("this is a debug build: its numbers say nothing")
-    if args.serve:
-        serve(args)
-        return
-    for socket in args.sockets.split(","):
-        compare(args, socket)
+    legs = [Leg(text) for word in args.legs.split(",") for text in GROUPS.get(word, [word])]
+    legs = [leg for leg in legs if leg.session in args.sessions.split(",")] if args.sessions else legs
+    if any(leg.name.startswith("kafka") for leg in legs) and not (args.jars and args.broker):
+        sys.exit("the Kafka legs need --jars and --broker")
+    scratch = args.scratch.resolve()
+    make_long(args.logs.resolve(), scratch / "logs", args.topic, args.times)
+    if any(leg.name in SKEWED for leg in legs):
+        make_skewed(args.logs.resolve(), scratch, args.topic)
+    settings = {
+        "logs": str(args.logs.resolve()),
+        "scratch": str(scratch),
+        "topic": args.topic,
+        "kafka_times": args.kafka_times,
+        "jars": sorted(map(str, args.jars.resolve().glob("*.jar"))) if args.jars else [],
+        "broker": args.broker,
+        "heap": args.heap,
+    }
+    run(legs, args, settings)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""What the workers of ``spark_read.py`` import: rows that were made beforehand, and a source over given tasks."""
+"""What the workers of ``spark_legs.py`` import: rows made beforehand, as a function and as a source, and functions."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import time
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-
-from kafkalog.spark.rows import rows
-from kafkalog.spark.split import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +17,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TURNS = 16
+IMPORTED = "pyarrow double, kafkalog double, reading double"
 
 
 @cache
 def _made(task: str) -> list[pa.RecordBatch]:
     """Decode some batches once for each worker; several, so that the JVM does not read one cached buffer."""
+    from kafkalog.spark.rows import rows
+    from kafkalog.spark.split import Split
+
     return list(islice(rows(Split.from_json(task)), TURNS))
 
 
@@ -49,12 +52,42 @@ def ceiling_function(counts: list[int]) -> Callable[[Iterable[pa.RecordBatch]], 
     return function
 
 
+def value_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Count rows and sum the bytes of their values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lengths: Any = pc.binary_length(batch.column("value"))
+    size = pc.sum(lengths).as_py() or 0
+    return pa.RecordBatch.from_arrays(
+        [pa.array([batch.num_rows], pa.int64()), pa.array([size], pa.int64())], names=["rows", "bytes"]
+    )
+
+
+def import_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Import what a task of ours does, in a worker that has not yet."""
+    for _ in batches:
+        begun = time.perf_counter()
+        import pyarrow as pa
+
+        there = time.perf_counter()
+        importlib.import_module("kafkalog")
+        ours = time.perf_counter()
+        for module in ("columns", "map_in_arrow", "rows", "split"):
+            importlib.import_module(f"kafkalog.spark.{module}")
+
+        done = time.perf_counter()
+        spent = [there - begun, ours - there, done - begun]
+        arrays: list[pa.Array[Any]] = [pa.array([seconds * 1e3]) for seconds in spent]
+        yield pa.RecordBatch.from_arrays(arrays, names=["pyarrow", "kafkalog", "reading"])
+
+
 class Task(InputPartition):
-    """A split, and the rows it has when they are to come from nowhere."""
+    """A split, and the rows it has."""
 
 
 class Reader(DataSourceReader):
-    """Reads tasks, or sends what is there."""
+    """Sends what is there."""
 
     def __init__(self, tasks: list[Any]) -> None:
         self.tasks = tasks
@@ -63,16 +96,15 @@ class Reader(DataSourceReader):
         return [Task(task) for task in self.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        task, count = partition.value
-        return rows(Split.from_json(task)) if count is None else ceiling(task, count)
+        return ceiling(*partition.value)
 
 
-class Bench(DataSource):
+class Made(DataSource):
     """The tasks come as JSON where the path would be."""
 
     @classmethod
     def name(cls) -> str:
-        return "kafkalog-bench"
+        return "kafkalog-made"
 
     def reader(self, schema: Any) -> Reader:  # noqa: ARG002 - Spark names it
         return Reader(json.loads(self.options["path"]))
