@@ -1,10 +1,13 @@
 //! Recovery of a segment beside its limit and beside Kafka: `cargo bench --bench recover`.
 //!
-//! | leg | one pass over a 256 MB segment (100 B values, 16 KB batches), everything in the page cache |
+//! | leg | one pass over a 256 MB segment (100 B values, 16 KB batches) that has its indexes, all in the page cache |
 //! |---|---|
 //! | limit | the file read through a 256 KB window, CRC-32C of every batch |
 //! | recover | a plan of loading after an unclean stop with nothing flushed: checksums, indexes, producers, epochs |
 //! | kafka | `LogSegment.recover` of Kafka 4.3.1, warmed up, its own process: `benches/java/RecoverSegment.java` |
+//!
+//! Twice: with the page cache as appending leaves it, in single pages, and as reading in leaves it, in larger pieces, as
+//! after a machine's restart. `dd` has the file dropped from the cache in between.
 //!
 //! Kafka's leg runs where `KAFKA_CLASSPATH` names its jars (`.../kafka-jars/*`) and a JDK is on the path. The first
 //! figure is wall time, the second time on the processor; medians of the rounds.
@@ -26,8 +29,9 @@ use std::time::Instant;
 
 use kafkalog::compress::Compressor;
 use kafkalog::format::batch::BatchHeader;
+use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::{LoadRequest, plan};
+use kafkalog::log::load::{LoadRequest, Plan, plan};
 use kafkalog::records::builder::{BatchBuilder, BatchOptions};
 
 const SEGMENT: usize = 256 << 20;
@@ -75,6 +79,7 @@ fn generate(folder: &Path) {
         file.write_all(&batch).expect("it is written");
         written += batch.len();
     }
+    file.sync_all().expect("it is on the disk");
 }
 
 /// The file in windows, the checksum of every batch in it.
@@ -103,7 +108,7 @@ fn limit(folder: &Path) -> u64 {
     }
 }
 
-fn recover(folder: &Path) -> u64 {
+fn planned(folder: &Path) -> Plan {
     let request = LoadRequest {
         clean: false,
         recovery_point: 0,
@@ -111,8 +116,11 @@ fn recover(folder: &Path) -> u64 {
         now_ms: 1_700_000_000_000,
         producer_id_expiration_ms: 86_400_000,
     };
-    let plan = plan(folder, &LogConfig::default(), request).expect("it lists");
-    let log = plan.outcome.expect("it loads");
+    plan(folder, &LogConfig::default(), request).expect("it lists")
+}
+
+fn recover(folder: &Path) -> u64 {
+    let log = planned(folder).outcome.expect("it loads");
     log.log_end_offset.unsigned_abs()
 }
 
@@ -138,12 +146,30 @@ fn main() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let folder = scratch.path().join("bench-0");
     generate(&folder);
+    // Its indexes are there, as a broker leaves them: a segment without is recovered when it is found and once more.
+    let disk = Disk::default();
+    planned(&folder).apply(&disk).expect("it is carried out");
+    println!("as appended");
+    compare(&folder);
+    let file = format!("if={}", folder.join(LOG).display());
+    let dropped = Command::new("dd")
+        .args([&file, "iflag=nocache", "count=0", "status=none"])
+        .status();
+    assert!(
+        dropped.expect("dd runs").success(),
+        "dropped from the cache"
+    );
+    println!("as read in");
+    compare(&folder);
+}
+
+fn compare(folder: &Path) {
     let legs: [Leg; 2] = [("limit", limit), ("recover", recover)];
     let mut times = [const { (Vec::new(), Vec::new()) }; 2];
     for round in 0..=ROUNDS {
         for ((_, leg), (wall, cpu)) in legs.iter().zip(&mut times) {
             let (began, used) = (Instant::now(), processor_time());
-            black_box(leg(&folder));
+            black_box(leg(folder));
             // The first round warms up.
             if round > 0 {
                 wall.push(began.elapsed().as_secs_f64() * 1e3);
@@ -168,7 +194,7 @@ fn main() {
     let done = Command::new("java")
         .args(["-cp", &jars])
         .arg(program)
-        .arg(&folder)
+        .arg(folder)
         .arg(ROUNDS.to_string())
         .output()
         .expect("java runs");

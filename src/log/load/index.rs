@@ -28,8 +28,10 @@ struct Slots<const N: usize> {
     entries: usize,
     /// The file's length.
     length: u64,
-    /// The bytes since they were reset, the old ones behind those written; before, they are the file's.
+    /// The bytes written since they were reset; before, they are the file's.
     built: Option<Vec<u8>>,
+    /// What the file held when they were reset: it still lies behind the bytes written.
+    old: Content,
 }
 
 /// The largest multiple of `N` that is not larger.
@@ -71,6 +73,7 @@ impl<const N: usize> Slots<N> {
             entries: if is_new { 0 } else { found },
             length,
             built: None,
+            old: Content::empty(),
         };
         slots.load(folder)?;
         Ok(slots)
@@ -138,11 +141,13 @@ impl<const N: usize> Slots<N> {
             return Ok(());
         }
         let used = self.entries.saturating_mul(N) as u64;
-        self.store(folder)?;
-        folder.set_length(&self.name, length);
         self.length = length;
         if let Some(built) = &mut self.built {
             built.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+            self.old = self.old.resized(length);
+            self.store(folder)?;
+        } else {
+            folder.set_length(&self.name, length);
         }
         if used > length {
             let expected = format!("at most {length} bytes (segment.index.bytes {size})");
@@ -156,15 +161,12 @@ impl<const N: usize> Slots<N> {
     fn reset(&mut self, folder: &mut Folder) -> Result<()> {
         self.entries = 0;
         self.resize(folder, self.max_index_size)?;
-        let limit = usize::try_from(self.length).unwrap_or(usize::MAX);
-        let old = match (&self.built, folder.get(&self.name)) {
-            (None, Some(content)) => {
-                let kept = usize::try_from(content.kept()).unwrap_or(usize::MAX);
-                content.read(folder.places(), 0, kept.min(limit))?
-            }
-            _ => Vec::new(),
-        };
-        self.built.get_or_insert(old);
+        self.store(folder)?;
+        self.old = folder
+            .get(&self.name)
+            .cloned()
+            .unwrap_or_else(Content::empty);
+        self.built = Some(Vec::new());
         Ok(())
     }
 
@@ -205,7 +207,13 @@ impl<const N: usize> Slots<N> {
         let Some(built) = &self.built else {
             return Ok(());
         };
-        let mut content = Content::bytes(built.clone());
+        let mut bytes = built.clone();
+        let behind = self.old.kept().saturating_sub(bytes.len() as u64);
+        if let Ok(wanted @ 1..) = usize::try_from(behind) {
+            let old = self.old.read(folder.places(), bytes.len() as u64, wanted)?;
+            bytes.extend_from_slice(&old);
+        }
+        let mut content = Content::bytes(bytes);
         if content.length() != self.length {
             content = content.resized(self.length);
         }

@@ -76,6 +76,9 @@ pub(super) struct Segment {
     time_index: Option<TimeIndex>,
     /// Largest timestamp so far, once it was asked for.
     pub(super) max_timestamp: Option<TimestampOffset>,
+    /// Up to here batches were held against their checksums: a segment found without indexes is recovered at once, and
+    /// again with those that were not flushed.
+    checked: u64,
 }
 
 impl Segment {
@@ -94,6 +97,7 @@ impl Segment {
             offset_index: None,
             time_index: None,
             max_timestamp: None,
+            checked: 0,
         };
         let name = segment.name(FileKind::Log);
         if !folder.contains(&name) {
@@ -265,6 +269,7 @@ impl Segment {
             };
         let truncated = self.size.saturating_sub(pass.valid_bytes);
         self.truncate_log(folder, pass.valid_bytes);
+        self.checked = pass.valid_bytes;
         self.offset_index(folder)?.trim(folder)?;
         let max = self.max_timestamp_so_far(folder)?;
         self.time_index(folder)?
@@ -288,9 +293,16 @@ impl Segment {
         txns: &mut TxnLog,
         pass: &mut Pass,
     ) -> Result<(), Trouble> {
-        let mut scan = self.scan(folder, 0, Access::Records)?;
+        let access = if self.checked < self.size {
+            Access::Records
+        } else {
+            Access::Headers
+        };
+        let mut scan = self.scan(folder, 0, access)?;
         while let Some((position, header)) = scan.next_batch()? {
-            scan.ensure_valid(position, &header)?;
+            if scan.position() > self.checked {
+                scan.ensure_valid(position, &header)?;
+            }
             let last_offset = header.last_offset();
             self.ensure_offset_in_range(folder, position, last_offset)?;
             let entry = scan.entry_offset(position, &header, self.settings.entry)?;
