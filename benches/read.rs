@@ -1,7 +1,8 @@
 //! Reading records beside its limit, leg after leg in each round: medians, and ratios to the first leg.
 //!
-//! `cargo bench --bench read` makes its own segments (10 B, 100 B and 1 KB values with 8 B keys in batches of 16 KB, and
-//! 100 B values one a batch, and 10 B and 100 B in batches of 1 MB); `cargo bench --bench read -- FOLDER...` reads partition folders that a broker wrote.
+//! `cargo bench --bench read` makes its own segments (10 B, 100 B and 1 KB values with 8 B keys in batches of 16 KB,
+//! 100 B values one a batch, and 10 B and 100 B in batches of 1 MB); `cargo bench --bench read -- FOLDER...` reads
+//! partition folders that a broker wrote.
 //!
 //! | leg | one pass |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | view, binary | offset, timestamp, key and value in that layout, checksums compared |
 //! | all | the eight default columns, binary |
 //! | plain | `view` through the plain decoder: what the fast one buys |
-//! | view x2, binary x2 | two threads (wall time only) |
+//! | limit x2 | the limit by two threads, each with half of the bytes: the factor that the machine gives |
+//! | view x2, binary x2 | two threads (wall time only), and how many times as fast as one |
 //!
 //! `LEGS=limit,view` in the environment runs only these.
 //!
@@ -95,34 +97,88 @@ fn range(folder: &Path) -> PartitionRange {
     }
 }
 
+/// Bytes of one file, from one batch's beginning to another's.
+struct Part {
+    path: PathBuf,
+    size: u64,
+    bytes: std::ops::Range<usize>,
+}
+
+/// The files of all ranges.
+fn whole(ranges: &[PartitionRange]) -> Vec<Part> {
+    let segments = ranges
+        .iter()
+        .flat_map(|range| range.segments.iter().map(move |s| (&range.folder, s)));
+    segments
+        .map(|(folder, segment)| Part {
+            path: folder.join(&segment.file_name),
+            size: segment.size,
+            bytes: 0..segment.size as usize,
+        })
+        .collect()
+}
+
+/// The same in two halves.
+fn halves(ranges: &[PartitionRange]) -> [Vec<Part>; 2] {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    let parts = whole(ranges);
+    let mut room = parts.iter().map(|p| p.size as usize).sum::<usize>() / 2;
+    for part in parts {
+        let file = File::open(&part.path).expect("the file opens");
+        let mapping = Mapping::open(&file, &part.path, part.size).expect("the file maps");
+        let mut cut = 0;
+        while room > 0
+            && let Some(header) = BatchHeader::parse(&mapping.as_slice()[cut..]).expect("a header")
+        {
+            cut += header.size;
+            room = room.saturating_sub(header.size);
+        }
+        let (path, size) = (part.path.clone(), part.size);
+        second.push(Part {
+            path,
+            size,
+            bytes: cut..part.bytes.end,
+        });
+        first.push(Part {
+            bytes: 0..cut,
+            ..part
+        });
+    }
+    [first, second].map(|half| half.into_iter().filter(|p| !p.bytes.is_empty()).collect())
+}
+
 /// What nothing can be quicker than: the bytes, their checksum, the codec.
-fn limit(ranges: &[PartitionRange]) -> u64 {
+fn limit(parts: &[Part]) -> u64 {
     let mut records = 0;
     let mut decompressor = Decompressor::new();
     let mut block = Vec::new();
-    for range in ranges {
-        for segment in &range.segments {
-            let path = range.folder.join(&segment.file_name);
-            let file = File::open(&path).expect("the file opens");
-            let mapping = Mapping::open(&file, &path, segment.size).expect("the file maps");
-            let mut rest = mapping.as_slice();
-            while let Some(header) = BatchHeader::parse(rest).expect("a header") {
-                let batch = &rest[..header.size];
-                assert_eq!(crc32c::crc32c(&batch[ATTRIBUTES_AT..]), header.crc);
-                let codec = header.compression().expect("a codec");
-                if codec != kafkalog::types::Compression::None {
-                    block.clear();
-                    let records = &batch[RECORD_BATCH_OVERHEAD..];
-                    decompressor
-                        .decompress(codec, 2, records, &mut block, DecodeLimit::default())
-                        .expect("it decompresses");
-                }
-                records += u64::from(header.records_count.expect("magic 2").unsigned_abs());
-                rest = &rest[header.size..];
+    for Part { path, size, bytes } in parts {
+        let file = File::open(path).expect("the file opens");
+        let mapping = Mapping::open(&file, path, *size).expect("the file maps");
+        let mut rest = &mapping.as_slice()[bytes.clone()];
+        while let Some(header) = BatchHeader::parse(rest).expect("a header") {
+            let batch = &rest[..header.size];
+            assert_eq!(crc32c::crc32c(&batch[ATTRIBUTES_AT..]), header.crc);
+            let codec = header.compression().expect("a codec");
+            if codec != kafkalog::types::Compression::None {
+                block.clear();
+                let records = &batch[RECORD_BATCH_OVERHEAD..];
+                decompressor
+                    .decompress(codec, 2, records, &mut block, DecodeLimit::default())
+                    .expect("it decompresses");
             }
+            records += u64::from(header.records_count.expect("magic 2").unsigned_abs());
+            rest = &rest[header.size..];
         }
     }
     records
+}
+
+fn limit_in_two([first, second]: &[Vec<Part>; 2]) -> u64 {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| limit(second));
+        limit(first) + other.join().expect("the other half")
+    })
 }
 
 /// Slots of every record by the plain decoder.
@@ -214,8 +270,9 @@ fn chosen(leg: &str) -> bool {
 
 fn compare(name: &str, ranges: &[PartitionRange]) {
     type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
+    let (parts, halves) = (whole(ranges), halves(ranges));
     let legs: Vec<Leg<'_>> = vec![
-        ("limit", Box::new(|| limit(ranges))),
+        ("limit", Box::new(|| limit(&parts))),
         ("view", Box::new(|| read(ranges, Layout::View, &FOUR))),
         ("binary", Box::new(|| read(ranges, Layout::Binary, &FOUR))),
         (
@@ -223,6 +280,7 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
             Box::new(|| read(ranges, Layout::Binary, Column::defaults())),
         ),
         ("plain", Box::new(|| by_plain_decoder(ranges))),
+        ("limit x2", Box::new(|| limit_in_two(&halves))),
         ("view x2", Box::new(|| read_in_two(ranges, Layout::View))),
         (
             "binary x2",
@@ -246,25 +304,23 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
         }
     }
     println!("{name}: {records} records, ns a record");
-    let mut first = (0.0, 0.0);
+    let mut medians: Vec<(&str, f64, f64)> = Vec::new();
     for (i, (leg, _)) in legs.iter().enumerate() {
         let median = |pick: fn(&(f64, f64)) -> f64| {
             let mut values: Vec<f64> = times[i].iter().map(pick).collect();
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let (wall, cpu) = (median(|t| t.0), median(|t| t.1));
-        if i == 0 {
-            first = (wall, cpu);
-        }
-        if leg.ends_with("x2") {
-            println!("  {leg:<10} wall {wall:8.1} ({:.2})", wall / first.0);
-        } else {
-            println!(
-                "  {leg:<10} wall {wall:8.1} ({:.2})   cpu {cpu:8.1} ({:.2})",
-                wall / first.0,
-                cpu / first.1
-            );
+        medians.push((leg, median(|t| t.0), median(|t| t.1)));
+    }
+    let (_, first_wall, first_cpu) = medians[0];
+    for (leg, wall, cpu) in &medians {
+        print!("  {leg:<10} wall {wall:8.1} ({:.2})", wall / first_wall);
+        let alone = leg.strip_suffix(" x2");
+        match medians.iter().find(|(one, ..)| Some(*one) == alone) {
+            Some((_, one, _)) => println!("   {:.2} times as fast as one", one / wall),
+            None if alone.is_some() => println!(),
+            None => println!("   cpu {cpu:8.1} ({:.2})", cpu / first_cpu),
         }
     }
 }

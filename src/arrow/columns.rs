@@ -17,7 +17,7 @@ use bytemuck::Pod;
 
 use super::headers::{self, Headers};
 use super::payload::{Gathered, Kind, Part, Sources, Views};
-use super::pool::{Block, Pool};
+use super::pool::Block;
 use super::schema::{Column, Layout, TimestampUnit, record_schema};
 use super::text::Text;
 use crate::error::{Error, Result};
@@ -28,6 +28,17 @@ use crate::records::chunk::Run;
 
 /// The most a batch may be asked to hold: 32-bit offsets end at twice this.
 const MAX_BATCH_BYTES: usize = 1 << 30;
+
+/// What [`Columns::share`] of a full batch is.
+pub const FULL: u64 = 1024;
+
+/// `some` of `all`, in parts of [`FULL`].
+const fn part(some: usize, all: usize) -> u64 {
+    match (some as u64).saturating_mul(FULL).checked_div(all as u64) {
+        Some(part) => part,
+        None => FULL,
+    }
+}
 
 /// Which columns, how laid out, and where a batch is cut.
 #[derive(Clone, Debug)]
@@ -93,7 +104,6 @@ pub struct Rows<'a> {
 pub struct Columns {
     options: ColumnOptions,
     schema: SchemaRef,
-    pool: Pool,
     builders: Vec<(Column, Builder)>,
     rows: usize,
     bytes: usize,
@@ -126,12 +136,11 @@ impl Columns {
         options.batch_rows = options
             .batch_rows
             .min(i32::MAX.unsigned_abs() as usize / 16);
-        let pool = Pool::default();
         let layout = options.layout;
         let builders: Vec<_> = options
             .columns
             .iter()
-            .map(|&column| (column, builder(column, layout, &pool)))
+            .map(|&column| (column, builder(column, layout)))
             .collect();
         let has = |column| options.columns.contains(&column);
         let fixed_row_bytes = options
@@ -147,7 +156,6 @@ impl Columns {
         let schema = record_schema(&options.columns, layout, options.unit);
         Ok(Self {
             schema,
-            pool,
             builders,
             rows: 0,
             bytes: 0,
@@ -168,6 +176,14 @@ impl Columns {
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// How much of a full batch there is, in parts of [`FULL`].
+    #[must_use]
+    pub const fn share(&self) -> u64 {
+        let rows = part(self.rows, self.options.batch_rows);
+        let bytes = part(self.bytes, self.options.batch_bytes);
+        if rows > bytes { rows } else { bytes }
     }
 
     /// How many of these records fit, at least one into an empty batch, and the bytes they add.
@@ -271,7 +287,6 @@ impl Columns {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
         let sources = self.sources.take();
-        let pool = &self.pool;
         let arrays = self
             .builders
             .iter_mut()
@@ -281,9 +296,7 @@ impl Columns {
                 Builder::Headers(builder) => builder.finish(&sources),
                 Builder::Text(builder) => builder.finish(),
                 Builder::Bool(builder) => Arc::new(BooleanArray::new(builder.finish(), None)),
-                Builder::Fixed(builder) => {
-                    finish_fixed(*column, builder, rows, pool, self.options.unit)
-                }
+                Builder::Fixed(builder) => finish_fixed(*column, builder, rows, self.options.unit),
             });
         let arrays: Vec<ArrayRef> = arrays.collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -292,25 +305,25 @@ impl Columns {
     }
 }
 
-fn builder(column: Column, layout: Layout, pool: &Pool) -> Builder {
+fn builder(column: Column, layout: Layout) -> Builder {
     let payload = |part| match layout {
-        Layout::Binary => Builder::Gathered(Gathered::new(pool, 1024, 1024), part),
-        Layout::View => Builder::Views(Views::new(pool, 1024), part),
+        Layout::Binary => Builder::Gathered(Gathered::new(1024, 1024), part),
+        Layout::View => Builder::Views(Views::new(1024), part),
     };
     match column {
         Column::Key => payload(Part::Key),
         Column::Value => payload(Part::Value),
         Column::Topic | Column::Segment | Column::Compression | Column::ControlType => {
-            Builder::Text(Text::new(pool, layout))
+            Builder::Text(Text::new(layout))
         }
-        Column::Headers => Builder::Headers(Box::new(Headers::new(pool, layout, 1024))),
+        Column::Headers => Builder::Headers(Box::new(Headers::new(layout, 1024))),
         Column::IsTransactional | Column::IsControl => {
             Builder::Bool(BooleanBufferBuilder::new(1024))
         }
         _ => {
             let nulls = (column == Column::DeleteHorizonMs).then(|| NullBufferBuilder::new(0));
             Builder::Fixed(Fixed {
-                block: pool.block(8192),
+                block: Block::new(8192),
                 nulls,
             })
         }
@@ -494,16 +507,11 @@ fn builder_values<T: Pod>(builder: &mut Fixed, at: usize, rows: usize) -> &mut [
         .unwrap_or_default()
 }
 
-fn finish_fixed(
-    column: Column,
-    builder: &mut Fixed,
-    rows: usize,
-    pool: &Pool,
-    unit: TimestampUnit,
-) -> ArrayRef {
+fn finish_fixed(column: Column, builder: &mut Fixed, rows: usize, unit: TimestampUnit) -> ArrayRef {
     let width = fixed_width(column);
     let used = rows.saturating_mul(width);
-    let next = pool.block(used.saturating_add(used / 8).max(64));
+    builder.block.grow(1);
+    let next = builder.block.next(used);
     let buffer = std::mem::replace(&mut builder.block, next).freeze(used);
     let nulls = builder
         .nulls

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 
 use super::payload::{Gathered, Kind, Sources, Views};
-use super::pool::{Block, Pool};
+use super::pool::Block;
 use super::schema::{Layout, header_fields, header_item};
 use crate::error::{Error, Result};
 use crate::format::varint::get_varint;
@@ -26,10 +26,10 @@ enum Strings {
 }
 
 impl Strings {
-    fn new(pool: &Pool, layout: Layout) -> Self {
+    fn new(layout: Layout) -> Self {
         match layout {
-            Layout::Binary => Self::Gathered(Gathered::new(pool, 16, 256)),
-            Layout::View => Self::Views(Views::new(pool, 16)),
+            Layout::Binary => Self::Gathered(Gathered::new(16, 256)),
+            Layout::View => Self::Views(Views::new(16)),
         }
     }
 
@@ -58,7 +58,6 @@ impl Strings {
 /// The headers column in the making.
 #[derive(Debug)]
 pub struct Headers {
-    pool: Pool,
     layout: Layout,
     ends: Block,
     rows: usize,
@@ -71,20 +70,16 @@ pub struct Headers {
 impl Headers {
     /// An empty column.
     #[must_use]
-    pub fn new(pool: &Pool, layout: Layout, rows: usize) -> Self {
-        let mut ends = pool.block(rows.saturating_add(1).saturating_mul(4));
-        if let Some(first) = ends.values::<i32>().first_mut() {
-            *first = 0;
-        }
+    pub fn new(layout: Layout, rows: usize) -> Self {
+        let ends = Block::new(rows.saturating_add(1).saturating_mul(4));
         Self {
-            pool: pool.clone(),
             layout,
             ends,
             rows: 0,
             count: 0,
             nulls: NullBufferBuilder::new(rows),
-            keys: Strings::new(pool, layout),
-            values: Strings::new(pool, layout),
+            keys: Strings::new(layout),
+            values: Strings::new(layout),
         }
     }
 
@@ -99,12 +94,7 @@ impl Headers {
         buffer: u32,
         sources: &mut Sources,
     ) -> Result<()> {
-        self.ends.grow(
-            self.rows
-                .saturating_add(slots.len())
-                .saturating_add(1)
-                .saturating_mul(4),
-        );
+        self.reserve(slots.len());
         if slots.iter().all(|slot| slot.headers_count == 0) {
             let end = i32::try_from(self.count).unwrap_or(i32::MAX);
             let ends = self
@@ -126,6 +116,17 @@ impl Headers {
             }
         }
         Ok(())
+    }
+
+    /// Makes room for `rows` more rows.
+    fn reserve(&mut self, rows: usize) {
+        let places = self.rows.saturating_add(rows).saturating_add(1);
+        self.ends.grow(places.saturating_mul(4));
+        if self.rows == 0
+            && let Some(first) = self.ends.values::<i32>().first_mut()
+        {
+            *first = 0;
+        }
     }
 
     fn append_one(
@@ -165,9 +166,13 @@ impl Headers {
     /// The column so far; begins the next one.
     #[must_use]
     pub fn finish(&mut self, sources: &Arc<[Buffer]>) -> ArrayRef {
-        let next = Self::new(&self.pool, self.layout, self.rows.max(16));
+        self.reserve(0);
+        let len = self.rows.saturating_add(1);
+        let next = Self {
+            ends: self.ends.next(len.saturating_mul(4)),
+            ..Self::new(self.layout, 0)
+        };
         let mut done = std::mem::replace(self, next);
-        let len = done.rows.saturating_add(1);
         let ends = OffsetBuffer::new(ScalarBuffer::<i32>::new(
             done.ends.freeze(len.saturating_mul(4)),
             0,

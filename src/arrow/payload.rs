@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 
-use super::pool::{Block, Pool};
+use super::pool::Block;
 use super::trusted;
 use crate::error::{Error, Result};
 use crate::io::words::Words;
@@ -95,7 +95,6 @@ impl Sources {
 /// Offsets and gathered bytes.
 #[derive(Debug)]
 pub struct Gathered {
-    pool: Pool,
     offsets: Block,
     data: Block,
     rows: usize,
@@ -106,18 +105,18 @@ pub struct Gathered {
 impl Gathered {
     /// An empty column, in blocks of about these sizes to begin with.
     #[must_use]
-    pub fn new(pool: &Pool, rows: usize, bytes: usize) -> Self {
-        let mut offsets = pool.block(rows.saturating_add(1).saturating_mul(4));
-        if let Some(first) = offsets.values::<i32>().first_mut() {
-            *first = 0;
-        }
+    pub fn new(rows: usize, bytes: usize) -> Self {
+        let offsets = rows.saturating_add(1).saturating_mul(4);
+        Self::in_blocks(Block::new(offsets), Block::new(bytes.saturating_add(SLACK)))
+    }
+
+    fn in_blocks(offsets: Block, data: Block) -> Self {
         Self {
-            pool: pool.clone(),
             offsets,
-            data: pool.block(bytes.saturating_add(SLACK)),
+            data,
             rows: 0,
             used: 0,
-            nulls: NullBufferBuilder::new(rows),
+            nulls: NullBufferBuilder::new(0),
         }
     }
 
@@ -137,6 +136,11 @@ impl Gathered {
         );
         self.data
             .grow(self.used.saturating_add(bytes).saturating_add(SLACK));
+        if self.rows == 0
+            && let Some(first) = self.offsets.values::<i32>().first_mut()
+        {
+            *first = 0;
+        }
     }
 
     /// Appends one payload of each record.
@@ -233,18 +237,13 @@ impl Gathered {
     /// The column so far as an array; begins the next one in blocks of the size this one came to.
     #[must_use]
     pub fn finish(&mut self, kind: Kind) -> ArrayRef {
+        self.reserve(0, 0);
         let (rows, used) = (self.rows, self.used);
-        let hint = rows.saturating_add(rows / 8).max(16);
-        let done = std::mem::replace(
-            self,
-            Self::new(&self.pool.clone(), hint, used.saturating_add(used / 8)),
-        );
-        let offsets = ScalarBuffer::<i32>::new(
-            done.offsets
-                .freeze(rows.saturating_add(1).saturating_mul(4)),
-            0,
-            rows.saturating_add(1),
-        );
+        let offsets_used = rows.saturating_add(1).saturating_mul(4);
+        let next = Self::in_blocks(self.offsets.next(offsets_used), self.data.next(used));
+        let done = std::mem::replace(self, next);
+        let offsets =
+            ScalarBuffer::<i32>::new(done.offsets.freeze(offsets_used), 0, rows.saturating_add(1));
         let offsets = trusted::offsets(offsets);
         let data = done.data.freeze(used);
         let nulls = { done.nulls }.finish();
@@ -274,7 +273,6 @@ fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Opti
 /// Views into [`Sources`].
 #[derive(Debug)]
 pub struct Views {
-    pool: Pool,
     words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
@@ -282,15 +280,17 @@ pub struct Views {
 }
 
 impl Views {
-    /// An empty column with room for about `rows`.
+    /// An empty column, in a block for about so many rows to begin with.
     #[must_use]
-    pub fn new(pool: &Pool, rows: usize) -> Self {
-        let words = pool.block(rows.saturating_mul(16));
+    pub fn new(rows: usize) -> Self {
+        Self::in_block(Block::new(rows.saturating_mul(16)))
+    }
+
+    fn in_block(words: Block) -> Self {
         Self {
-            pool: pool.clone(),
             words,
             rows: 0,
-            nulls: NullBufferBuilder::new(rows),
+            nulls: NullBufferBuilder::new(0),
             points: false,
         }
     }
@@ -401,9 +401,11 @@ impl Views {
     #[must_use]
     pub fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
         let rows = self.rows;
-        let hint = rows.saturating_add(rows / 8).max(16);
-        let done = std::mem::replace(self, Self::new(&self.pool.clone(), hint));
-        let views = ScalarBuffer::<u128>::new(done.words.freeze(rows.saturating_mul(16)), 0, rows);
+        let used = rows.saturating_mul(16);
+        self.words.grow(1);
+        let next = Self::in_block(self.words.next(used));
+        let done = std::mem::replace(self, next);
+        let views = ScalarBuffer::<u128>::new(done.words.freeze(used), 0, rows);
         let nulls: Option<NullBuffer> = { done.nulls }.finish();
         trusted::view_array(views, Arc::clone(sources), nulls, kind == Kind::Text)
     }
@@ -489,7 +491,6 @@ mod tests {
     /// Every length around the inline and the copy limits, at the source's end too, nulls in between.
     #[test]
     fn gathered_and_views_say_the_same() {
-        let pool = Pool::default();
         let source: Vec<u8> = (0..3000u32)
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
@@ -505,8 +506,8 @@ mod tests {
             .iter()
             .map(|s| Part::Value.bytes(*s, &source).map(<[u8]>::to_vec))
             .collect();
-        let mut gathered = Gathered::new(&pool, 1, 1);
-        let mut views = Views::new(&pool, 1);
+        let mut gathered = Gathered::new(1, 1);
+        let mut views = Views::new(1);
         let mut sources = Sources::default();
         let buffer = sources.reserve();
         for piece in slots.chunks(5) {
@@ -534,15 +535,14 @@ mod tests {
 
     #[test]
     fn slots_outside_the_source_are_refused() {
-        let pool = Pool::default();
         for bad in [slot(0, 4), slot(9, 1), slot(u32::MAX, 20)] {
             assert!(
-                Gathered::new(&pool, 1, 1)
+                Gathered::new(1, 1)
                     .append(&[bad], &[1, 2, 3], Part::Value)
                     .is_err()
             );
             assert!(
-                Views::new(&pool, 1)
+                Views::new(1)
                     .append(&[bad], &[1, 2, 3], 0, Part::Value)
                     .is_err()
             );
@@ -551,8 +551,7 @@ mod tests {
 
     #[test]
     fn repeats() {
-        let pool = Pool::default();
-        let mut gathered = Gathered::new(&pool, 1, 1);
+        let mut gathered = Gathered::new(1, 1);
         gathered.repeat(Some(b"topic"), 3);
         gathered.repeat(None, 1);
         gathered.repeat(Some(b""), 1);

@@ -1,7 +1,5 @@
-//! 64-byte aligned memory that is used again once a consumer has dropped the arrays in it.
-//!
-//! Fresh memory costs more than decoding small records into it does (page faults), so a scan that hands out batches and
-//! sees them dropped should run in the same few blocks.
+//! 64-byte aligned memory that is used again once a consumer has dropped the arrays in it: a scan that hands out
+//! batches and sees them dropped runs in the same few blocks.
 
 #![expect(
     unsafe_code,
@@ -10,11 +8,12 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use bytemuck::{Pod, Zeroable};
 
+use crate::io::pool::Pool;
 use crate::io::region::Region;
 
 /// One cache line; its alignment is the block's.
@@ -23,76 +22,15 @@ use crate::io::region::Region;
 struct Line([u8; LINE]);
 
 const LINE: usize = 64;
-/// Memory kept for reuse is bounded by this.
-const MAX_KEPT: usize = 24 << 20;
+/// What a batch's columns were in.
+static SPARE: Pool<Line> = Pool::new(24 << 20);
 
-type Lines = Vec<Line>;
-
-/// Blocks that may be used again.
-#[derive(Clone, Default)]
-pub struct Pool(Arc<Mutex<Kept>>);
-
-#[derive(Default)]
-struct Kept {
-    blocks: Vec<Lines>,
-    bytes: usize,
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pool")
-    }
-}
-
-impl Pool {
-    /// A block of at least `bytes` bytes of arbitrary content.
-    #[must_use]
-    pub fn block(&self, bytes: usize) -> Block {
-        let wanted = bytes.div_ceil(LINE).max(1);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The smallest that fits, unless it is so large that a small array would pin much.
-        let found = kept
-            .blocks
-            .iter()
-            .enumerate()
-            .filter(|(_, lines)| lines.len() >= wanted && lines.len() / 4 <= wanted)
-            .min_by_key(|(_, lines)| lines.len())
-            .map(|(at, _)| at);
-        let lines = match found {
-            Some(at) => {
-                let lines = kept.blocks.swap_remove(at);
-                kept.bytes = kept.bytes.saturating_sub(lines.len().saturating_mul(LINE));
-                lines
-            }
-            None => Vec::new(),
-        };
-        drop(kept);
-        let lines = if lines.is_empty() {
-            vec![Line([0; LINE]); wanted]
-        } else {
-            lines
-        };
-        Block {
-            lines,
-            pool: self.clone(),
-        }
-    }
-
-    fn give_back(&self, lines: Lines) {
-        let bytes = lines.len().saturating_mul(LINE);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.bytes.saturating_add(bytes) <= MAX_KEPT && !lines.is_empty() {
-            kept.bytes = kept.bytes.saturating_add(bytes);
-            kept.blocks.push(lines);
-        }
-    }
-}
-
-/// Memory being written to.
+/// Memory being written to; none before it is asked for.
 #[derive(Debug)]
 pub struct Block {
-    lines: Lines,
-    pool: Pool,
+    lines: Vec<Line>,
+    /// Lines it will have at least when it has any.
+    first: usize,
 }
 
 impl fmt::Debug for Line {
@@ -102,6 +40,25 @@ impl fmt::Debug for Line {
 }
 
 impl Block {
+    /// Will have room for at least `bytes` bytes of arbitrary content at the first [`Block::grow`].
+    #[must_use]
+    pub const fn new(bytes: usize) -> Self {
+        Self {
+            lines: Vec::new(),
+            first: bytes.div_ceil(LINE),
+        }
+    }
+
+    /// For the next batch of a column whose last one, in this block, came to `used` bytes. Batches vary, and those at
+    /// the end of something are small: what was enough is given up slowly.
+    #[must_use]
+    pub fn next(&self, used: usize) -> Self {
+        Self::new(
+            used.saturating_add(used / 8)
+                .max((self.len() / 8).saturating_mul(7)),
+        )
+    }
+
     /// The whole block as values of a plain type.
     #[inline]
     #[must_use]
@@ -111,35 +68,45 @@ impl Block {
 
     /// Bytes there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.lines.len().saturating_mul(LINE)
     }
 
-    /// Never: a block has at least one line.
+    /// No room was asked for yet.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Moves to a block of at least `bytes` bytes, keeping the content.
+    /// Sees to it that there are at least `bytes` bytes, keeping the content.
+    #[inline]
     pub fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
-            let mut larger = self.pool.block(bytes.max(self.len().saturating_mul(2)));
-            for (to, from) in larger.lines.iter_mut().zip(&self.lines) {
-                *to = *from;
-            }
-            *self = larger;
+            self.move_to(bytes);
         }
+    }
+
+    #[cold]
+    fn move_to(&mut self, bytes: usize) {
+        let wanted = bytes
+            .div_ceil(LINE)
+            .max(self.lines.len().saturating_mul(2))
+            .max(self.first);
+        let mut larger = SPARE.take(wanted).unwrap_or_default();
+        if larger.len() < wanted {
+            larger = vec![Line([0; LINE]); wanted];
+        }
+        for (to, from) in larger.iter_mut().zip(&self.lines) {
+            *to = *from;
+        }
+        SPARE.give(std::mem::replace(&mut self.lines, larger));
     }
 
     /// The first `len` bytes as an Arrow buffer; the memory comes back to the pool when the last user drops it.
     #[must_use]
     pub fn freeze(mut self, len: usize) -> Buffer {
-        let owner = Arc::new(Owned {
-            lines: std::mem::take(&mut self.lines),
-            pool: self.pool.clone(),
-        });
-        let bytes: &[u8] = bytemuck::cast_slice(&owner.lines);
+        let owner = Arc::new(Owned(std::mem::take(&mut self.lines)));
+        let bytes: &[u8] = bytemuck::cast_slice(&owner.0);
         let len = len.min(bytes.len());
         let start = NonNull::from(bytes).cast::<u8>();
         // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nobody changes any
@@ -148,20 +115,17 @@ impl Block {
     }
 }
 
-struct Owned {
-    lines: Lines,
-    pool: Pool,
-}
+struct Owned(Vec<Line>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.pool.give_back(std::mem::take(&mut self.lines));
+        SPARE.give(std::mem::take(&mut self.0));
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.pool.give_back(std::mem::take(&mut self.lines));
+        SPARE.give(std::mem::take(&mut self.lines));
     }
 }
 
@@ -185,10 +149,14 @@ impl std::panic::RefUnwindSafe for Owned {}
 mod tests {
     use super::*;
 
+    /// Of a size no other test has, as the memory is everybody's.
     #[test]
     fn aligned_and_used_again() {
-        let pool = Pool::default();
-        let mut block = pool.block(1000);
+        const SIZE: usize = 5 << 20;
+        let mut block = Block::new(SIZE);
+        assert!(block.is_empty() && block.values::<i64>().is_empty());
+        block.grow(24);
+        assert_eq!(block.len(), SIZE);
         block.values::<i64>()[..3].copy_from_slice(&[1, 2, 3]);
         let buffer = block.freeze(24);
         assert_eq!(buffer.as_ptr().align_offset(64), 0);
@@ -196,28 +164,29 @@ mod tests {
         let address = buffer.as_ptr();
         let shared = buffer.clone();
         drop(buffer);
-        assert_ne!(pool.block(1000).freeze(8).as_ptr(), address);
+        let other = || {
+            let mut block = Block::new(SIZE);
+            block.grow(1);
+            block.freeze(8)
+        };
+        assert_ne!(other().as_ptr(), address);
         drop(shared);
-        let again: Vec<_> = (0..2).map(|_| pool.block(1000).freeze(8)).collect();
+        let again: Vec<_> = (0..2).map(|_| other()).collect();
         assert!(again.iter().any(|b| b.as_ptr() == address));
     }
 
     #[test]
     fn growing_keeps_the_content() {
-        let pool = Pool::default();
-        let mut block = pool.block(64);
-        block.values::<u8>().copy_from_slice(&[7; 64]);
+        let mut block = Block::new(1);
+        block.grow(64);
+        block.values::<u8>()[..64].copy_from_slice(&[7; 64]);
         block.grow(65);
         assert!(block.len() >= 128);
         assert_eq!(block.values::<u8>()[..64], [7; 64]);
-    }
-
-    #[test]
-    fn kept_memory_is_bounded() {
-        let pool = Pool::default();
-        let blocks: Vec<_> = (0..40).map(|_| pool.block(1 << 20)).collect();
-        drop(blocks);
-        assert!(pool.0.lock().unwrap().bytes <= MAX_KEPT);
+        assert_eq!(Block::new(64_000).next(0).first, 0);
+        block.grow(64_000);
+        assert_eq!(block.next(640).first, 64_000 / 8 * 7 / 64);
+        assert_eq!(block.next(64_000).first, 72_000 / 64);
     }
 
     #[test]

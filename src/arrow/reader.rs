@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::columns::{ColumnOptions, Columns, Rows};
+use super::columns::{ColumnOptions, Columns, FULL, Rows};
 use super::pool::region_buffer;
 use super::schema::Layout;
 use crate::error::{Error, Result};
@@ -21,12 +21,13 @@ use crate::segment::reader::{Metrics, ReadOptions};
 use crate::segment::source::Copying;
 
 /// Finished batches of a piece that wait for the consumer; a thread that has more of them waits itself.
-const QUEUE: usize = 4;
+const QUEUE: usize = 2;
 /// Pieces under way for each thread: one that it reads, and one that waits for it or for the consumer. What is read
 /// ahead of the consumer is bounded by this, however many pieces there are.
 const UNDER_WAY: usize = 2;
-/// About how much of a log a thread reads at a time: a batch's worth, within these bounds.
-const PIECE_BYTES: std::ops::RangeInclusive<u64> = 512 << 10..=8 << 20;
+/// About how much of a log a thread reads at a time: what makes a batch, going by what earlier pieces made, within
+/// these bounds. More of it would only wait for its turn, in memory that is cold by then.
+const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
 
 /// Reads ranges in order on the calling thread.
 #[derive(Debug)]
@@ -39,7 +40,17 @@ pub struct RecordReader {
     /// The place kept for the arena, if a chunk of this batch is in it.
     arena: Option<u32>,
     failed: Option<Error>,
+    done: Done,
+    ended: bool,
+}
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    metrics: Metrics,
     rows: u64,
+    /// What the batches came to, in parts of a full one ([`FULL`]).
+    share: u64,
 }
 
 impl RecordReader {
@@ -64,7 +75,8 @@ impl RecordReader {
             last_region: None,
             arena: None,
             failed: None,
-            rows: 0,
+            done: Done::default(),
+            ended: false,
         })
     }
 
@@ -78,13 +90,14 @@ impl RecordReader {
     fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.log.restart(ranges);
         self.failed = None;
-        self.rows = 0;
+        self.done = Done::default();
+        self.ended = false;
     }
 
     /// What was done so far.
     #[must_use]
     pub const fn metrics(&self) -> (Metrics, u64) {
-        (self.log.work.metrics, self.rows)
+        (self.log.work.metrics, self.done.rows)
     }
 
     /// The next batch; `None` at the end. Rows before a fault come first, then the fault, once.
@@ -102,8 +115,11 @@ impl RecordReader {
                 }
                 match self.log.fill() {
                     Ok(true) => {}
-                    Ok(false) if self.columns.rows() == 0 => return Ok(None),
-                    Ok(false) => return self.finish().map(Some),
+                    Ok(false) => {
+                        self.ended = true;
+                        let rows = self.columns.rows();
+                        return (rows > 0).then(|| self.finish()).transpose();
+                    }
                     Err(error) if self.columns.rows() == 0 => return Err(error),
                     Err(error) => {
                         self.failed = Some(error);
@@ -140,7 +156,7 @@ impl RecordReader {
             };
             self.columns.append(&rows, bytes)?;
         }
-        self.rows = self.rows.saturating_add(fits as u64);
+        self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);
         Ok(full)
     }
@@ -189,6 +205,7 @@ impl RecordReader {
                 Copying::Always
             };
         }
+        self.done.share = self.done.share.saturating_add(self.columns.share());
         self.columns.finish()
     }
 }
@@ -204,11 +221,17 @@ pub struct ParallelReader {
     /// Handed out, in order.
     under_way: VecDeque<Receiver<Step>>,
     threads: Vec<JoinHandle<()>>,
-    metrics: Arc<Mutex<(Metrics, u64)>>,
+    done: Done,
 }
 
-/// What a thread tells of a piece: a batch, `None` when it is done, or what was wrong with it.
-type Step = Result<Option<RecordBatch>>;
+/// What a thread tells of a piece.
+enum Step {
+    Batch(RecordBatch),
+    /// There is no more behind this batch, if there is one.
+    End(Option<RecordBatch>, Done),
+    Failed(Error),
+}
+
 type Task = (Vec<PartitionRange>, SyncSender<Step>);
 
 impl ParallelReader {
@@ -223,24 +246,23 @@ impl ParallelReader {
         columns: &ColumnOptions,
     ) -> Result<Self> {
         let schema = RecordReader::try_new(Vec::new(), options, columns.clone())?.schema();
-        let size = (columns.batch_bytes as u64).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        let size = columns.batch_bytes as u64 / 4;
+        let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
         let total = ranges
             .iter()
             .map(PartitionRange::bytes)
             .fold(0, u64::saturating_add);
         let most =
             usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
-        let metrics = Arc::new(Mutex::new((Metrics::default(), 0)));
         let (hand_out, tasks) = channel();
         let tasks = Arc::new(Mutex::new(tasks));
         let workers = threads.min(most.saturating_add(1));
         let mut handles = Vec::with_capacity(workers);
         for _ in 0..workers {
-            let (tasks, columns, metrics) =
-                (Arc::clone(&tasks), columns.clone(), Arc::clone(&metrics));
+            let (tasks, columns) = (Arc::clone(&tasks), columns.clone());
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
-                .spawn(move || work(&tasks, options, columns, &metrics))
+                .spawn(move || work(&tasks, options, columns))
                 .map_err(Error::io("thread"))?;
             handles.push(handle);
         }
@@ -250,7 +272,7 @@ impl ParallelReader {
             hand_out: Some(hand_out),
             under_way: VecDeque::new(),
             threads: handles,
-            metrics,
+            done: Done::default(),
         })
     }
 
@@ -262,8 +284,8 @@ impl ParallelReader {
 
     /// What was done so far, by pieces that ended.
     #[must_use]
-    pub fn metrics(&self) -> (Metrics, u64) {
-        *self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    pub const fn metrics(&self) -> (Metrics, u64) {
+        (self.done.metrics, self.done.rows)
     }
 
     /// The next batch; `None` at the end.
@@ -277,11 +299,16 @@ impl ParallelReader {
                 return Ok(None);
             };
             match piece.recv() {
-                Ok(Ok(Some(batch))) => return Ok(Some(batch)),
-                Ok(Ok(None)) => {
+                Ok(Step::Batch(batch)) => return Ok(Some(batch)),
+                Ok(Step::End(batch, done)) => {
                     self.under_way.pop_front();
+                    self.end(&done);
+                    if batch.is_some() {
+                        self.hand_out();
+                        return Ok(batch);
+                    }
                 }
-                Ok(Err(error)) => {
+                Ok(Step::Failed(error)) => {
                     self.stop();
                     return Err(error);
                 }
@@ -295,6 +322,16 @@ impl ParallelReader {
                 }
             }
         }
+    }
+
+    /// Counts a piece. Those to come are made to give a batch, not quite full, so that they do not give two.
+    fn end(&mut self, done: &Done) {
+        self.done.metrics.add(&done.metrics);
+        self.done.rows = self.done.rows.saturating_add(done.rows);
+        let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
+        let size = aim.checked_div(done.share).unwrap_or(*PIECE_BYTES.end());
+        self.pieces
+            .set_size(size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()));
     }
 
     /// Keeps the threads busy.
@@ -330,13 +367,8 @@ impl Drop for ParallelReader {
     }
 }
 
-fn work(
-    tasks: &Mutex<Receiver<Task>>,
-    options: ReadOptions,
-    columns: ColumnOptions,
-    metrics: &Mutex<(Metrics, u64)>,
-) {
-    // One reader for all pieces, as fresh memory costs as much as decoding does. Its options were tried before; should it
+fn work(tasks: &Mutex<Receiver<Task>>, options: ReadOptions, columns: ColumnOptions) {
+    // One reader for all pieces, for its contexts and what it knows of sizes. Its options were tried before; should it
     // fail all the same, the consumer finds nobody at the other end and says so.
     let Ok(mut reader) = RecordReader::try_new(Vec::new(), options, columns) else {
         return;
@@ -346,14 +378,19 @@ fn work(
         let Ok((ranges, sender)) = task else { return };
         reader.restart(ranges);
         loop {
-            let step = reader.next_batch();
-            let (failed, ended) = (step.is_err(), matches!(step, Ok(None)));
-            if ended {
-                let (done, rows) = reader.metrics();
-                let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-                metrics.0.add(&done);
-                metrics.1 = metrics.1.saturating_add(rows);
-            }
+            let step = match reader.next_batch() {
+                Ok(Some(batch)) if !reader.ended => Step::Batch(batch),
+                Ok(batch) => {
+                    let metrics = reader.log.work.metrics;
+                    let done = Done {
+                        metrics,
+                        ..reader.done
+                    };
+                    Step::End(batch, done)
+                }
+                Err(error) => Step::Failed(error),
+            };
+            let (failed, ended) = (matches!(step, Step::Failed(_)), reader.ended);
             if sender.send(step).is_err() || failed {
                 // The consumer is gone, or will not read on behind an error.
                 return;

@@ -4,7 +4,6 @@ use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 
 use super::payload::{Gathered, Kind, Sources, Views};
-use super::pool::Pool;
 use super::schema::Layout;
 use crate::error::Result;
 
@@ -20,10 +19,10 @@ pub enum Text {
 impl Text {
     /// An empty column.
     #[must_use]
-    pub fn new(pool: &Pool, layout: Layout) -> Self {
+    pub fn new(layout: Layout) -> Self {
         match layout {
-            Layout::Binary => Self::Gathered(Gathered::new(pool, 1024, 1024)),
-            Layout::View => Self::Views(Views::new(pool, 1024), Sources::default(), None),
+            Layout::Binary => Self::Gathered(Gathered::new(1024, 1024)),
+            Layout::View => Self::Views(Views::new(1024), Sources::default(), None),
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`index_file`] | index files under a writer and its readers |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
+//! | [`pool`] | memory that is used again |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
@@ -19,5 +20,6 @@ pub mod file;
 pub mod index_file;
 pub mod lock;
 pub mod mapping;
+pub mod pool;
 pub mod region;
 pub mod words;

@@ -5,12 +5,32 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::mapping::Mapping;
+use super::pool::Pool;
+
+/// Windows of files and decompressed blocks that nothing points into any more.
+static SPARE: Pool<u8> = Pool::new(12 << 20);
 
 /// What the bytes live in.
 #[derive(Clone)]
 enum Owner {
     Mapped(Arc<Mapping>),
     Heap(Arc<Vec<u8>>),
+    Spare(Arc<Spare>),
+}
+
+/// A block that is used again.
+struct Spare(Vec<u8>);
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        SPARE.give(std::mem::take(&mut self.0));
+    }
+}
+
+/// Memory that had room for `len` bytes, with what it held, or none: for [`Region::spare`].
+#[must_use]
+pub fn spare(len: usize) -> Vec<u8> {
+    SPARE.take(len).unwrap_or_default()
 }
 
 /// Cheaply cloned bytes.
@@ -30,6 +50,12 @@ impl Region {
         Self(Owner::Heap(Arc::new(bytes)))
     }
 
+    /// Bytes on the heap, whose memory is used again when nothing points into them any more.
+    #[must_use]
+    pub fn spare(bytes: Vec<u8>) -> Self {
+        Self(Owner::Spare(Arc::new(Spare(bytes))))
+    }
+
     /// The bytes.
     #[inline]
     #[must_use]
@@ -37,6 +63,7 @@ impl Region {
         match &self.0 {
             Owner::Mapped(mapping) => mapping.as_slice(),
             Owner::Heap(bytes) => bytes,
+            Owner::Spare(spare) => &spare.0,
         }
     }
 
@@ -50,21 +77,6 @@ impl Region {
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         std::ptr::eq(self.as_slice(), other.as_slice())
-    }
-
-    /// True for a heap block that nothing else points into.
-    #[must_use]
-    pub fn is_unique(&self) -> bool {
-        matches!(&self.0, Owner::Heap(bytes) if Arc::strong_count(bytes) == 1)
-    }
-
-    /// Gives the heap block back for reuse, if nothing else points into it.
-    #[must_use]
-    pub fn into_unique_vec(self) -> Option<Vec<u8>> {
-        match self.0 {
-            Owner::Heap(bytes) => Arc::try_unwrap(bytes).ok(),
-            Owner::Mapped(_) => None,
-        }
     }
 }
 

@@ -43,6 +43,11 @@ impl Pieces {
         }
     }
 
+    /// The pieces to come will be of about `size` bytes, at least one.
+    pub fn set_size(&mut self, size: u64) {
+        self.size = size.max(1);
+    }
+
     /// Where to cut a segment, at or behind `position`, if there is such a place before what is left is small.
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);

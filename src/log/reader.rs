@@ -19,7 +19,7 @@ use crate::log::range::{PartitionRange, SegmentRange};
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{RecordFilter, TimestampBounds};
 use crate::segment::reader::{Metrics, ReadOptions, SegmentReader, Workspace};
-use crate::segment::source::{Access, Copying, SegmentSource, Windows};
+use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
 
 /// Where the records of a chunk are from.
@@ -226,7 +226,7 @@ impl LogReader {
     }
 }
 
-/// Opens a file in the memory of the last one; the last one itself is given back where it is the same.
+/// Opens a file; the last one is given back where it is the same.
 fn open(
     folder: &Path,
     segment: &SegmentRange,
@@ -235,12 +235,12 @@ fn open(
 ) -> Result<SegmentSource> {
     let copied = segment.is_active || copying == Copying::Always;
     let path = folder.join(&segment.file_name);
-    let windows = match last.take() {
-        Some(same) if same.is_same(&path, segment.size, copied) => return Ok(same),
-        Some(other) => other.into_windows(),
-        None => Windows::default(),
-    };
-    SegmentSource::open_with(&path, segment.size, copied, Access::Records, windows)
+    if let Some(same) = last.take()
+        && same.is_same(&path, segment.size, copied)
+    {
+        return Ok(same);
+    }
+    SegmentSource::open(&path, segment.size, copied, Access::Records)
 }
 
 fn is_gone(error: &Error) -> bool {

@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
-use crate::io::region::Region;
+use crate::io::region::{Region, spare};
 use crate::records::RecordSlot;
 use crate::records::walk::Walk;
 use crate::types::{Offset, Position};
@@ -39,6 +39,8 @@ pub struct Arena {
 
 impl Arena {
     const FULL: usize = 128 << 10;
+    /// Up to full, and a batch of a producer's defaults behind that.
+    const ROOM: usize = 256 << 10;
 
     /// The bytes so far.
     #[must_use]
@@ -48,6 +50,11 @@ impl Arena {
 
     /// The block itself, to be appended to.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            self.bytes = spare(Self::ROOM);
+            self.bytes.clear();
+            self.bytes.reserve(Self::ROOM);
+        }
         &mut self.bytes
     }
 
@@ -66,7 +73,13 @@ impl Arena {
     /// Makes a region of it and begins a new one.
     #[must_use]
     pub fn freeze(&mut self) -> Region {
-        Region::heap(std::mem::take(&mut self.bytes))
+        Region::spare(std::mem::take(&mut self.bytes))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        drop(self.freeze());
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::io::file::read_into;
 use crate::io::mapping::Mapping;
-use crate::io::region::Region;
+use crate::io::region::{Region, spare};
 use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
@@ -36,12 +36,6 @@ pub enum Access {
     /// Only headers will be looked at: small windows.
     Headers,
 }
-
-/// Windows that are remembered because something still points into them.
-const RETIRED: usize = 2;
-
-/// A window that an unusually large batch made larger than this is not remembered.
-const MAX_RETIRED: usize = 2 << 20;
 
 impl Access {
     const fn window(self) -> usize {
@@ -67,7 +61,6 @@ pub struct SegmentSource {
     /// Windows do not reach behind this of their own accord.
     end: Position,
     origin: Origin,
-    windows: Windows,
 }
 
 #[derive(Debug)]
@@ -76,52 +69,12 @@ enum Origin {
     Copied { file: File, access: Access },
 }
 
-/// Memory of windows, which outlives a file: a fresh window costs as much as reading half of it does (page faults).
-#[derive(Debug, Default)]
-pub struct Windows {
-    /// Former windows; something may point into them, or nothing any more.
-    retired: Vec<Region>,
-}
-
-impl Windows {
-    /// A window that nothing points into, with what it held.
-    fn take(&mut self) -> Vec<u8> {
-        let free = self.retired.iter().position(Region::is_unique);
-        free.and_then(|at| self.retired.swap_remove(at).into_unique_vec())
-            .unwrap_or_default()
-    }
-
-    fn retire(&mut self, region: Region) {
-        if region.is_mapped() || region.len() > MAX_RETIRED {
-            return;
-        }
-        self.retired.push(region);
-        if self.retired.len() > RETIRED {
-            self.retired.remove(0);
-        }
-    }
-}
-
 impl SegmentSource {
     /// Opens `path` for its first `size` bytes, by copy or by map.
     ///
     /// # Errors
     /// `Io` where it cannot be opened or mapped; `CorruptRecord` for a file longer than Kafka's positions reach.
     pub fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<Self> {
-        Self::open_with(path, size, copied, access, Windows::default())
-    }
-
-    /// As [`SegmentSource::open`], in memory that served another file before.
-    ///
-    /// # Errors
-    /// As [`SegmentSource::open`].
-    pub fn open_with(
-        path: &Path,
-        size: u64,
-        copied: bool,
-        access: Access,
-        windows: Windows,
-    ) -> Result<Self> {
         if size > MAX_SEGMENT_SIZE {
             let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
@@ -140,7 +93,6 @@ impl SegmentSource {
                 ready: 0,
                 end: size,
                 origin,
-                windows,
             });
         }
         let map = Arc::new(Mapping::open(&file, &path, size)?);
@@ -159,7 +111,6 @@ impl SegmentSource {
             ready: len,
             end: len,
             origin: Origin::Mapped,
-            windows,
         })
     }
 
@@ -167,14 +118,6 @@ impl SegmentSource {
     #[must_use]
     pub fn is_same(&self, path: &Path, size: u64, copied: bool) -> bool {
         self.planned == size && self.is_copied() == copied && self.path == path
-    }
-
-    /// The memory, for the next file.
-    #[must_use]
-    pub fn into_windows(mut self) -> Windows {
-        let last = std::mem::replace(&mut self.region, Region::heap(Vec::new()));
-        self.windows.retire(last);
-        self.windows
     }
 
     /// Nothing behind `position` will be asked for, but perhaps the header of the batch that begins there.
@@ -254,18 +197,18 @@ impl SegmentSource {
         let Origin::Copied { file, access } = &self.origin else {
             return Ok(());
         };
-        let last = std::mem::replace(&mut self.region, Region::heap(Vec::new()));
-        self.windows.retire(last);
-        let mut buffer = self.windows.take();
+        // The last window's memory serves again, unless something points into it.
+        self.region = Region::heap(Vec::new());
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
+        let mut buffer = spare(len);
         read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {
             self.len = self.ready.min(self.len);
         }
-        self.region = Region::heap(buffer);
+        self.region = Region::spare(buffer);
         Ok(())
     }
 
