@@ -80,7 +80,7 @@ def test_kafkas_names_and_texts() -> None:
     assert (config.segment_bytes, config.preallocate, config.min_cleanable_dirty_ratio) == (2_097_152, True, 1.0)
     assert LogConfig.from_kafka(config.to_kafka()) == config
     assert LogConfig().to_kafka() == {}
-    with pytest.raises(ValueError, match="did you mean 'segment.bytes'"):
+    with pytest.raises(ValueError, match=r"did you mean 'segment\.bytes'"):
         LogConfig.from_kafka({"segment.byte": "1"})
     for name, text in (("segment.ms", "soon"), ("preallocate", "yes"), ("min.cleanable.dirty.ratio", "half")):
         with pytest.raises(ValueError, match=name):

@@ -69,7 +69,12 @@ fn step<E: Entry<W>, const W: usize>(
         Op::Append(..) => {}
         Op::TruncateTo(offset) => {
             index.truncate_to(BASE + offset).unwrap();
-            model.entries.retain(|e| e.offset() < BASE + offset);
+            // Of times that share the offset, Kafka's search cuts at whichever it meets first.
+            let count = |below: i64| model.entries.iter().filter(|e| e.offset() < below).count();
+            let (fewest, most) = (count(BASE + offset), count(BASE + offset + 1));
+            let kept = index.entries();
+            assert!(kept == fewest || (fewest..most).contains(&kept));
+            model.entries.truncate(kept);
         }
         Op::Resize(to) => {
             let slots = to / size;
