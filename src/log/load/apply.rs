@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use super::folder::{Action, Content, Folder, Places, Source};
+use super::content::{Content, Places, Source};
+use super::folder::{Action, Folder};
 use super::{Plan, floor, lock};
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;

@@ -3,250 +3,12 @@
 //! Nothing is written here. Every change becomes an [`Action`] and is seen by whatever reads the folder afterwards, so
 //! that a plan goes through the same states as the folder will when the actions are carried out in their order.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use super::content::{Content, Places, Source};
 use crate::error::{Error, Result};
-use crate::io::file::read_at;
-
-/// Where bytes come from.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// The file that had this name at the beginning, from this byte on.
-    Disk {
-        /// Its name then.
-        name: Arc<str>,
-        /// The first byte taken.
-        from: u64,
-    },
-    /// Parts of the file that had this name at the beginning: where each begins, and its length.
-    Parts {
-        /// Its name then.
-        name: Arc<str>,
-        /// The parts, in order.
-        parts: Arc<[(u64, u64)]>,
-    },
-    /// These.
-    Bytes(Arc<[u8]>),
-    /// An index made from a `.log`, too much to keep: it is made again when it is written.
-    Rebuilt(Arc<dyn Rebuild>),
-}
-
-/// Makes bytes again that were not kept.
-pub trait Rebuild: std::fmt::Debug + Send + Sync {
-    /// The bytes of the file.
-    ///
-    /// # Errors
-    /// `Io` where what they are made from cannot be read.
-    fn bytes(&self, places: &Places) -> Result<Vec<u8>>;
-}
-
-/// Where the files are that lay in the folder at the beginning.
-#[derive(Clone, Debug)]
-pub struct Places {
-    folder: PathBuf,
-    /// Names now, by the names then.
-    moved: HashMap<String, String>,
-}
-
-impl Places {
-    /// All under their names of the beginning.
-    #[must_use]
-    pub fn new(folder: &Path) -> Self {
-        Self {
-            folder: folder.to_path_buf(),
-            moved: HashMap::new(),
-        }
-    }
-
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Where the file is that had this name at the beginning.
-    #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
-        let now = self.moved.get(name).map_or(name, String::as_str);
-        self.folder.join(now)
-    }
-
-    /// The file now called `from` takes the name `to`.
-    pub fn rename(&mut self, from: &str, to: &str) {
-        let then = self.moved.iter().find(|(_, now)| *now == from);
-        let then = then.map_or_else(|| from.to_owned(), |(then, _)| then.clone());
-        self.moved.insert(then, to.to_owned());
-    }
-}
-
-/// The bytes of a file: some from a source, zeros behind.
-#[derive(Clone, Debug)]
-pub struct Content {
-    source: Source,
-    /// Bytes that the source gives.
-    kept: u64,
-    length: u64,
-}
-
-impl Content {
-    /// No bytes.
-    #[must_use]
-    pub fn empty() -> Self {
-        Self::bytes(Vec::new())
-    }
-
-    /// Bytes at hand.
-    #[must_use]
-    pub fn bytes(bytes: Vec<u8>) -> Self {
-        let length = bytes.len() as u64;
-        Self {
-            source: Source::Bytes(bytes.into()),
-            kept: length,
-            length,
-        }
-    }
-
-    /// Bytes that will be made again.
-    #[must_use]
-    pub fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
-        Self {
-            source: Source::Rebuilt(how),
-            kept: length,
-            length,
-        }
-    }
-
-    /// Parts of a file on the disk, one behind the other.
-    #[must_use]
-    pub fn parts(name: &Arc<str>, parts: Vec<(u64, u64)>) -> Self {
-        let length = parts
-            .iter()
-            .fold(0u64, |sum, (_, length)| sum.saturating_add(*length));
-        Self {
-            source: Source::Parts {
-                name: Arc::clone(name),
-                parts: parts.into(),
-            },
-            kept: length,
-            length,
-        }
-    }
-
-    /// A file as it is on the disk.
-    #[must_use]
-    pub fn disk(name: &str, length: u64) -> Self {
-        let source = Source::Disk {
-            name: name.into(),
-            from: 0,
-        };
-        Self {
-            source,
-            kept: length,
-            length,
-        }
-    }
-
-    /// Its length.
-    #[must_use]
-    pub const fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Bytes that the source gives; zeros follow up to the length.
-    #[must_use]
-    pub const fn kept(&self) -> u64 {
-        self.kept
-    }
-
-    /// Where its bytes come from.
-    #[must_use]
-    pub const fn source(&self) -> &Source {
-        &self.source
-    }
-
-    /// The same, cut or followed by zeros.
-    #[must_use]
-    pub fn resized(&self, length: u64) -> Self {
-        Self {
-            source: self.source.clone(),
-            kept: self.kept.min(length),
-            length,
-        }
-    }
-
-    /// A part of a file on the disk; `None` for bytes that are not there.
-    #[must_use]
-    pub fn part(&self, at: u64, length: u64) -> Option<Self> {
-        let Source::Disk { name, from } = &self.source else {
-            return None;
-        };
-        let source = Source::Disk {
-            name: Arc::clone(name),
-            from: from.saturating_add(at),
-        };
-        (at.saturating_add(length) <= self.kept).then_some(Self {
-            source,
-            kept: length,
-            length,
-        })
-    }
-
-    /// Up to `wanted` bytes from `at`.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn read(&self, places: &Places, at: u64, wanted: usize) -> Result<Vec<u8>> {
-        let room = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; wanted.min(room)];
-        let given = usize::try_from(self.kept.saturating_sub(at)).unwrap_or(usize::MAX);
-        let given = given.min(bytes.len());
-        let Some(target) = bytes.get_mut(..given) else {
-            return Ok(bytes);
-        };
-        let copy = |target: &mut [u8], all: &[u8]| {
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            for (to, byte) in target.iter_mut().zip(all.get(at..).unwrap_or_default()) {
-                *to = *byte;
-            }
-        };
-        match &self.source {
-            Source::Disk { name, from } if given > 0 => {
-                let path = places.path(name);
-                let file = File::open(&path).map_err(Error::io(&path))?;
-                read_at(&file, target, from.saturating_add(at)).map_err(Error::io(&path))?;
-            }
-            Source::Disk { .. } => {}
-            Source::Parts { name, parts } => {
-                let path = places.path(name);
-                let file = File::open(&path).map_err(Error::io(&path))?;
-                for (to, byte) in target.iter_mut().zip(at..) {
-                    let place = place_of(parts, byte);
-                    read_at(&file, std::slice::from_mut(to), place).map_err(Error::io(&path))?;
-                }
-            }
-            Source::Bytes(all) => copy(target, all),
-            Source::Rebuilt(how) => copy(target, &how.bytes(places)?),
-        }
-        Ok(bytes)
-    }
-}
-
-/// Where byte `at` of parts one behind the other lies in their file.
-#[must_use]
-pub fn place_of(parts: &[(u64, u64)], at: u64) -> u64 {
-    let mut before = 0u64;
-    for (from, length) in parts {
-        let end = before.saturating_add(*length);
-        if at < end {
-            return from.saturating_add(at.saturating_sub(before));
-        }
-        before = end;
-    }
-    u64::MAX
-}
 
 /// One step of a plan. Names are of files in the partition folder.
 #[derive(Clone, Debug)]
@@ -396,14 +158,14 @@ impl Folder {
         let Some(content) = self.files.get(name) else {
             return Ok(Vec::new());
         };
-        if content.length > limit {
+        if content.length() > limit {
             let expected = format!("at most {limit} bytes");
-            let found = content.length;
+            let found = content.length();
             return Err(
                 Error::corrupt_index("file length", 0, expected, found).at(&self.path_of(name))
             );
         }
-        let wanted = usize::try_from(content.length).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(content.length()).unwrap_or(usize::MAX);
         content.read(&self.places, 0, wanted)
     }
 
@@ -458,7 +220,7 @@ impl Folder {
         let Some(content) = self.files.get_mut(name) else {
             return;
         };
-        let mut from = content.length;
+        let mut from = content.length();
         if from == to {
             return;
         }
@@ -499,7 +261,7 @@ impl Folder {
     pub fn write(&mut self, name: &str, content: Content) -> Result<()> {
         if self.is_as_before(name, &content)? {
             self.actions.retain(|action| action.name() != name);
-            let disk = Content::disk(name, content.length);
+            let disk = Content::disk(name, content.length());
             self.files.insert(name.to_owned(), disk);
             return Ok(());
         }
@@ -514,21 +276,21 @@ impl Folder {
 
     /// Whether a file that stayed under its name, or went, would be there again with its old bytes.
     fn is_as_before(&self, name: &str, content: &Content) -> Result<bool> {
-        let Source::Bytes(new) = &content.source else {
+        let Source::Bytes(new) = content.source() else {
             return Ok(false);
         };
         let moves = |action: &Action| match action {
             Action::Rename { from, to } => from == name || to == name,
             _ => false,
         };
-        if self.before.get(name) != Some(&content.length)
-            || content.kept != content.length
+        if self.before.get(name) != Some(&content.length())
+            || content.kept() != content.length()
             || self.actions.iter().any(moves)
         {
             return Ok(false);
         }
-        let old = Content::disk(name, content.length);
-        let wanted = usize::try_from(content.length).unwrap_or(usize::MAX);
+        let old = Content::disk(name, content.length());
+        let wanted = usize::try_from(content.length()).unwrap_or(usize::MAX);
         let new = new.get(..wanted).unwrap_or(new);
         Ok(old.read(&self.places, 0, wanted)? == new)
     }
@@ -561,7 +323,7 @@ impl Folder {
     pub fn kept_bytes(&self) -> u64 {
         let files = self.files.values();
         files
-            .map(|content| match &content.source {
+            .map(|content| match content.source() {
                 Source::Bytes(bytes) => bytes.len() as u64,
                 _ => 0,
             })
@@ -577,11 +339,11 @@ impl Folder {
         let change = |name: &String| {
             let (before, content) = (self.before.get(name).copied(), self.files.get(name));
             let is_same = content.is_some_and(|content| {
-                let source = match &content.source {
+                let source = match content.source() {
                     Source::Disk { name: source, from } => **source == **name && *from == 0,
                     _ => false,
                 };
-                source && before == Some(content.length) && content.kept == content.length
+                source && before == Some(content.length()) && content.kept() == content.length()
             });
             FileChange {
                 name: name.clone(),

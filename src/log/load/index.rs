@@ -11,7 +11,8 @@ use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, T
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 use super::Trouble;
-use super::folder::{Content, Folder, Rebuild, Source};
+use super::content::{Content, Rebuild, Source};
+use super::folder::Folder;
 
 /// `AbstractIndex.warmEntries`: the bytes at the end that lookups are confined to if they can.
 const WARM_BYTES: u64 = 8192;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::folder::{Content, Folder};
+use super::content::Content;
+use super::folder::Folder;
 use super::note::Note;
 use super::producers::{PlannedSnapshots, rebuild_producer_state};
 use super::segment::{IndexSettings, Segment};

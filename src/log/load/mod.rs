@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`content`] | the bytes of a file, most of which stay on the disk |
 //! | [`folder`] | the folder under plan: the disk's files, and the actions over them |
 //! | [`scan`] | header to header, as Kafka walks a file |
 //! | `loader`, `recovery` | the steps, in Kafka's order |
@@ -15,6 +16,7 @@
 //! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that are to be written.
 
 mod apply;
+pub mod content;
 pub mod folder;
 mod index;
 mod loader;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use super::folder::{Content, Folder};
+use super::content::Content;
+use super::folder::Folder;
 use super::loader::{floor, values};
 use super::lock;
 use super::scan::LogScan;

@@ -1,6 +1,6 @@
 //! Rebuilt indexes that a plan did not keep, made again.
 
-use super::folder::{Content, Places, Rebuild};
+use super::content::{Content, Places, Rebuild};
 use super::scan::LogScan;
 use super::segment::IndexSettings;
 use crate::error::Result;

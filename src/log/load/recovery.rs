@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::folder::Content;
+use super::content::Content;
 use super::loader::{Loader, values};
 use super::note::Note;
 use super::producers::{PlannedSnapshots, rebuild_producer_state};

@@ -10,11 +10,11 @@
 
 use std::sync::Arc;
 
-use super::folder::Content;
+use super::content::{Content, Source};
 use super::loader::{Loader, MAX_TEXT, is_index, offset_of, txn_index_is_sound};
 use super::lock;
 use super::note::Note;
-use super::whole::{Batches, Piece, Source};
+use super::whole::{Batches, LogFile, Piece};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -35,29 +35,29 @@ impl Loader<'_> {
         self.remove_temporary_files()?;
         self.judge_swaps()?;
         self.complete_swaps()?;
-        let sources = self.sources()?;
+        let logs = self.log_files()?;
         let mut floor = 0;
         let mut kept = Vec::new();
         let mut first_lost = None;
-        for (at, source) in sources.iter().enumerate() {
-            let ceiling = ceiling(sources.get(at.saturating_add(1)..).unwrap_or_default());
+        for (at, log) in logs.iter().enumerate() {
+            let ceiling = ceiling(logs.get(at.saturating_add(1)..).unwrap_or_default());
             let batches = Batches {
                 places: &lock(&self.folder).places().clone(),
-                content: &source.content,
+                content: &log.content,
                 floor,
                 ceiling,
             };
-            let (pieces, count, end) = batches.keep(source, self.settings)?;
-            let length = source.content.length();
+            let (pieces, count, end) = batches.keep(log, self.settings)?;
+            let length = log.content.length();
             let taken: u64 = pieces
                 .iter()
                 .flat_map(|piece| &piece.parts)
                 .map(|part| part.1)
                 .sum();
             if taken < length {
-                first_lost.get_or_insert(floor.max(source.base_offset));
+                first_lost.get_or_insert(floor.max(log.base_offset));
                 self.notes.push(Note::Salvaged {
-                    base_offset: source.base_offset,
+                    base_offset: log.base_offset,
                     batches: count,
                     lost: length.saturating_sub(taken),
                 });
@@ -66,8 +66,8 @@ impl Loader<'_> {
             kept.push(pieces);
         }
         // From the last to the first: a name that a segment gives up is free by the time another one takes it.
-        for (source, pieces) in sources.iter().zip(kept).rev() {
-            self.replace(source, &pieces)?;
+        for (log, pieces) in logs.iter().zip(kept).rev() {
+            self.replace(log, &pieces)?;
         }
         if let Some(offset) = first_lost {
             self.remove_snapshots_behind(offset);
@@ -187,9 +187,9 @@ impl Loader<'_> {
     }
 
     /// The `.log` files, in the order of their batches.
-    fn sources(&self) -> Result<Vec<Source>> {
+    fn log_files(&self) -> Result<Vec<LogFile>> {
         let folder = lock(&self.folder);
-        let mut sources = Vec::new();
+        let mut logs = Vec::new();
         for name in folder.names() {
             let Some(content) = folder
                 .get(&name)
@@ -204,7 +204,7 @@ impl Loader<'_> {
                 ceiling: Offset::MAX,
             };
             let first = batches.first()?;
-            sources.push(Source {
+            logs.push(LogFile {
                 base_offset: offset_of(&name)
                     .filter(|&offset| offset >= 0)
                     .or(first.map(|batch| batch.base_offset))
@@ -215,20 +215,20 @@ impl Loader<'_> {
             });
         }
         // Of two that claim the same place, the one that Kafka reads comes first.
-        sources.sort_by_key(|source| {
-            let is_padded = FileName::parse(&source.name).is_some();
-            (source.base_offset, !is_padded)
+        logs.sort_by_key(|log| {
+            let is_padded = FileName::parse(&log.name).is_some();
+            (log.base_offset, !is_padded)
         });
-        Ok(sources)
+        Ok(logs)
     }
 
     /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
-    fn replace(&mut self, source: &Source, pieces: &[Piece]) -> Result<()> {
+    fn replace(&mut self, log: &LogFile, pieces: &[Piece]) -> Result<()> {
         let mut folder = lock(&self.folder);
         let live = |base| FileName::new(base, FileKind::Log).to_string();
-        let length = source.content.length();
+        let length = log.content.length();
         if let [piece] = pieces
-            && live(piece.base_offset) == source.name
+            && live(piece.base_offset) == log.name
         {
             let end = match piece.parts.as_slice() {
                 [] => Some(0),
@@ -237,7 +237,7 @@ impl Loader<'_> {
             };
             if let Some(end) = end {
                 if end < length {
-                    folder.set_length(&source.name, end);
+                    folder.set_length(&log.name, end);
                 }
                 return Ok(());
             }
@@ -250,16 +250,16 @@ impl Loader<'_> {
             };
             name.to_string()
         };
-        let origin: Arc<str> = match source.content.source() {
-            super::folder::Source::Disk { name, .. } => Arc::clone(name),
-            _ => source.name.as_str().into(),
+        let origin: Arc<str> = match log.content.source() {
+            Source::Disk { name, .. } => Arc::clone(name),
+            _ => log.name.as_str().into(),
         };
         for piece in pieces {
             let name = live(piece.base_offset);
-            if name != source.name && folder.contains(&name) {
+            if name != log.name && folder.contains(&name) {
                 let expected = "no other segment of the name its batches need";
                 let error = Error::corrupt_index("file name", 0, expected, &name);
-                return Err(error.at(&folder.path_of(&source.name)));
+                return Err(error.at(&folder.path_of(&log.name)));
             }
             let content = Content::parts(&origin, piece.parts.clone());
             folder.write(&state(piece.base_offset, FileState::Cleaned), content)?;
@@ -268,7 +268,7 @@ impl Loader<'_> {
             let from = state(piece.base_offset, FileState::Cleaned);
             folder.rename(&from, &state(piece.base_offset, FileState::Swap));
         }
-        folder.delete(&source.name);
+        folder.delete(&log.name);
         for piece in pieces {
             let from = state(piece.base_offset, FileState::Swap);
             folder.rename(&from, &live(piece.base_offset));
@@ -288,14 +288,12 @@ impl Loader<'_> {
 }
 
 /// Where the batches of what follows begin: none before may reach there.
-fn ceiling(behind: &[Source]) -> Offset {
+fn ceiling(behind: &[LogFile]) -> Offset {
     let Some((next, rest)) = behind.split_first() else {
         return Offset::MAX;
     };
     // A name may lie below its first batch, but not a batch behind the file that follows.
-    let beyond = rest
-        .first()
-        .map_or(Offset::MAX, |source| source.base_offset);
+    let beyond = rest.first().map_or(Offset::MAX, |log| log.base_offset);
     let first = next.first_offset.filter(|&first| first < beyond);
     next.base_offset.max(first.unwrap_or(next.base_offset))
 }

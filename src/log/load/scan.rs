@@ -18,7 +18,7 @@ use crate::records::legacy;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Compression, Offset, Position};
 
-use super::folder::{Content, Places, Source};
+use super::content::{Content, Places, Source};
 use super::segment::EntryOffset;
 
 /// A batch no larger is taken into memory for its checksum.

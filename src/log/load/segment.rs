@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Trouble;
-use super::folder::{Content, Folder};
+use super::content::{Content, Source};
+use super::folder::Folder;
 use super::index::{OffsetIndex, TimeIndex, can_append_offset};
 use super::rebuilt::RebuiltIndex;
 use super::scan::LogScan;
@@ -401,7 +402,7 @@ impl Segment {
             return;
         };
         // What salvage put together is gone from its old place when the indexes are written.
-        let is_whole_file = matches!(log.source(), super::folder::Source::Disk { .. });
+        let is_whole_file = matches!(log.source(), Source::Disk { .. });
         if folder.kept_bytes() <= MAX_KEPT_INDEXES || !is_whole_file {
             return;
         }

@@ -1,6 +1,7 @@
 //! Transaction indexes under plan.
 
-use super::folder::{Content, Folder};
+use super::content::Content;
+use super::folder::Folder;
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::log::producer_state::ProducerStateManager;

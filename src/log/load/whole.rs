@@ -1,6 +1,6 @@
 //! The whole batches of a `.log`, and those of them that are in order.
 
-use super::folder::{Content, Places};
+use super::content::{Content, Places};
 use super::scan::LogScan;
 use super::segment::IndexSettings;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ const SEARCH_WINDOW: usize = 64 << 10;
 pub(super) type Parts = Vec<(Position, u64)>;
 
 /// A `.log` and what can be kept of it.
-pub(super) struct Source {
+pub(super) struct LogFile {
     pub(super) name: String,
     pub(super) content: Content,
     /// From its name; of one without an offset, its first whole batch's.
@@ -126,7 +126,7 @@ impl Batches<'_> {
     /// What is kept, as segments; how many batches; and the offset behind the last.
     pub(super) fn keep(
         &self,
-        source: &Source,
+        log: &LogFile,
         settings: IndexSettings,
     ) -> Result<(Vec<Piece>, u64, Offset)> {
         let ((parts, count, end), is_disordered) = self.greedy()?;
@@ -144,24 +144,19 @@ impl Batches<'_> {
         };
         if parts.is_empty() {
             // An empty segment stays where it is: its name may be all that tells where the log ends.
-            let has_name = FileName::parse(&source.name).is_some();
-            let stays = has_name && (self.floor..=self.ceiling).contains(&source.base_offset);
-            let base_offset = source.base_offset;
+            let has_name = FileName::parse(&log.name).is_some();
+            let stays = has_name && (self.floor..=self.ceiling).contains(&log.base_offset);
+            let base_offset = log.base_offset;
             let empty = Piece { base_offset, parts };
             let end = if stays { base_offset } else { self.floor };
             return Ok((stays.then_some(empty).into_iter().collect(), 0, end));
         }
-        let pieces = self.divide(source, &parts, settings)?;
+        let pieces = self.divide(log, &parts, settings)?;
         Ok((pieces, count, end))
     }
 
     /// Cuts what is kept into segments in which every offset and every index entry has room.
-    fn divide(
-        &self,
-        source: &Source,
-        parts: &Parts,
-        settings: IndexSettings,
-    ) -> Result<Vec<Piece>> {
+    fn divide(&self, log: &LogFile, parts: &Parts, settings: IndexSettings) -> Result<Vec<Piece>> {
         let room = settings.room();
         let mut pieces: Vec<Piece> = Vec::new();
         let (mut since, mut entries, mut base) = (0i64, 0usize, None);
@@ -177,14 +172,10 @@ impl Batches<'_> {
                 });
                 if base.is_none() || reaches || (due && entries >= room) {
                     let first = header.base_offset;
-                    let own = (self.floor..=first).contains(&source.base_offset);
-                    let far = header.last_offset().saturating_sub(source.base_offset);
+                    let own = (self.floor..=first).contains(&log.base_offset);
+                    let far = header.last_offset().saturating_sub(log.base_offset);
                     let keeps_name = base.is_none() && own && far <= i64::from(i32::MAX);
-                    let base_offset = if keeps_name {
-                        source.base_offset
-                    } else {
-                        first
-                    };
+                    let base_offset = if keeps_name { log.base_offset } else { first };
                     base = Some(base_offset);
                     pieces.push(Piece {
                         base_offset,

@@ -1,13 +1,21 @@
 //! What is left in log dirs by writers that come, go and fail.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::identity::{CLUSTER_ID, DIRECTORY_ID, random_id};
 use super::*;
+use crate::error::Error;
+use crate::format::checkpoint::PARTITION_METADATA;
 use crate::io::disk::{Failure, Faults, Step};
 use crate::io::lock::LOCK_FILE;
+use crate::log::dir::{
+    CLEAN_SHUTDOWN, DirState, LOG_START, META_PROPERTIES, RECOVERY_POINT, REPLICATION,
+};
 
 const PROGRESS: Progress = Progress {
     recovery_point: 10,
