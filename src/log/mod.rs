@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`bounds`] | first and last offsets of partitions |
 //! | [`checkpoints`] | the offset checkpoints of a log dir, after its logs were loaded |
-//! | [`config`] | the settings of a topic, by Kafka's names
+//! | [`config`] | the settings of a topic, by Kafka's names |
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`divide`] | a planned range in parts |
 //! | [`epochs`] | which leader epoch wrote from which offset on |

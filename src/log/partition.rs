@@ -12,7 +12,6 @@ use std::sync::{Arc, OnceLock};
 
 use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_text};
 use super::listing;
-use super::transactions::Transactions;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -25,7 +24,6 @@ use crate::segment::lookup::SegmentLookup;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{Offset, Position, TimestampMs};
 
-/// The file with the leader epochs.
 /// What the names of KRaft snapshots end in (`Snapshots`).
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
 
@@ -63,7 +61,8 @@ pub struct PartitionLog {
     high_watermark: Option<Offset>,
     has_high_watermarks: bool,
     log_end_offset: OnceLock<Offset>,
-    last_stable_offset: OnceLock<Offset>,
+    /// Kept by [`super::transactions`].
+    pub(super) last_stable_offset: OnceLock<Offset>,
     /// Where only some files count, the log around them.
     around: Option<Arc<Self>>,
 }
@@ -232,19 +231,6 @@ impl PartitionLog {
         // A log that ends below its start is begun anew there.
         let end = end.max(self.log_start_offset);
         Ok(*self.log_end_offset.get_or_init(|| end))
-    }
-
-    /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
-    /// oldest open transaction begins, or the log's end.
-    ///
-    /// # Errors
-    /// `Io`, or what is wrong with a header or a marker that had to be read.
-    pub fn last_stable_offset(&self) -> Result<Offset> {
-        if let Some(&known) = self.last_stable_offset.get() {
-            return Ok(known);
-        }
-        let found = Transactions::of(self.whole())?.last_stable_offset(None)?;
-        Ok(*self.last_stable_offset.get_or_init(|| found))
     }
 
     /// The topic's id, where the folder has it.

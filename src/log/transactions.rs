@@ -69,6 +69,21 @@ pub struct Transactions<'a> {
     walked_for_entry: u64,
 }
 
+impl PartitionLog {
+    /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
+    /// oldest open transaction begins, or the log's end.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header or a marker that had to be read.
+    pub fn last_stable_offset(&self) -> Result<Offset> {
+        if let Some(&known) = self.last_stable_offset.get() {
+            return Ok(known);
+        }
+        let found = Transactions::of(self.whole())?.last_stable_offset(None)?;
+        Ok(*self.last_stable_offset.get_or_init(|| found))
+    }
+}
+
 impl<'a> Transactions<'a> {
     /// Lists the snapshots of the log's folder; nothing is read yet.
     ///

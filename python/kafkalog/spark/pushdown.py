@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.spark.batch import Reader
 from kafkalog.spark.columns import resolve
-from kafkalog.spark.datasource import Reader
 from kafkalog.spark.where import checked
 
 if TYPE_CHECKING:

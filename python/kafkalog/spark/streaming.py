@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from kafkalog.spark import progress
-from kafkalog.spark.datasource import Rows, SplitPartition, rows_of
+from kafkalog.spark.batch import Rows, SplitPartition, rows_of
 from kafkalog.spark.options import ReadOptions, parse
 from kafkalog.spark.planning import splits_of
 
