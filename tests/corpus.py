@@ -280,3 +280,20 @@ def header_base_timestamp(folder: Path, segment: str, position: int) -> int:
     with (folder / segment).open("rb") as file:
         file.seek(position + 27)
         return int(struct.unpack(">q", file.read(8))[0])
+
+
+def write_long(folder: Path, segment_bytes: int, segments: int) -> int:
+    """Write a real batch over and over, whose base offset is not under its checksum; the number of records."""
+    first = GOLDEN / "clean-restarts" / "data-1" / "orders-0" / f"{0:020}.log"
+    data = first.read_bytes()
+    size = struct.unpack_from(">i", data, 8)[0] + 12
+    batch = data[8:size]
+    count = struct.unpack_from(">i", data, 23)[0] + 1
+    folder.mkdir(parents=True)
+    offset = 0
+    for _ in range(segments):
+        with (folder / f"{offset:020}.log").open("wb") as log:
+            for _ in range(segment_bytes // size):
+                log.write(offset.to_bytes(8, "big") + batch)
+                offset += count
+    return offset

@@ -40,7 +40,7 @@ const MAX_COPIED: usize = 64 << 20;
 /// How an index is brought into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Mapped, unless a zero tail says that a broker may still trim it.
+    /// Mapped if that is possible, unless a zero tail says that a broker may still trim it.
     Closed,
     /// Always by copy.
     Active,
@@ -75,8 +75,11 @@ impl<const N: usize> Slots<N> {
         let Some(last) = slots.checked_sub(1) else {
             return Ok(Self::empty(path, length));
         };
-        if !unwritten(last)? && access == Access::Closed {
-            let map = Mapping::open(&file, path, length)?;
+        // What cannot be mapped, as under a limit of address space, is read.
+        if access == Access::Closed
+            && !unwritten(last)?
+            && let Ok(map) = Mapping::open(&file, path, length)
+        {
             map.advise_random();
             let entries = map.as_slice().as_chunks::<N>().0.len();
             let region = Region::mapped(Arc::new(map));

@@ -2,7 +2,8 @@
 //!
 //! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is read by
 //! copy in windows (`pread`), so nothing a broker does can fault us; where the file turns out shorter than pinned, what
-//! is there is all there is.
+//! is there is all there is. So is a closed one that cannot be mapped: address space may be limited (Spark's
+//! `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,8 @@ pub struct SegmentSource {
     ready: Position,
     /// Windows do not reach behind this of their own accord.
     end: Position,
+    /// It was to be read by copy.
+    wants_copy: bool,
     origin: Origin,
 }
 
@@ -70,54 +73,48 @@ enum Origin {
 }
 
 impl SegmentSource {
-    /// Opens `path` for its first `size` bytes, by copy or by map.
+    /// Opens `path` for its first `size` bytes, by copy or by map; by copy also where it cannot be mapped.
     ///
     /// # Errors
-    /// `Io` where it cannot be opened or mapped; `CorruptRecord` for a file longer than Kafka's positions reach.
+    /// `Io` where it cannot be opened; `CorruptRecord` for a file longer than Kafka's positions reach.
     pub fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<Self> {
         if size > MAX_SEGMENT_SIZE {
             let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
         }
         let file = File::open(path).map_err(Error::io(path))?;
-        let (path, planned) = (path.to_path_buf(), size);
-        if copied {
-            let origin = Origin::Copied { file, access };
-            let region = Region::heap(Vec::new());
-            return Ok(Self {
-                path,
-                planned,
-                len: size,
-                region,
-                start: 0,
-                ready: 0,
-                end: size,
-                origin,
-            });
-        }
-        let map = Arc::new(Mapping::open(&file, &path, size)?);
-        let region = Region::mapped(Arc::clone(&map));
-        let len = region.len() as u64;
-        match access {
-            Access::Records => map.advise_sequential(),
-            Access::Headers => map.advise_random(),
+        let map = if copied {
+            None
+        } else {
+            Mapping::open(&file, path, size).ok().map(Arc::new)
+        };
+        let region = map.as_ref().map_or_else(
+            || Region::heap(Vec::new()),
+            |map| Region::mapped(Arc::clone(map)),
+        );
+        let len = map.as_ref().map_or(size, |_| region.len() as u64);
+        match (&map, access) {
+            (Some(map), Access::Records) => map.advise_sequential(),
+            (Some(map), Access::Headers) => map.advise_random(),
+            (None, _) => {}
         }
         Ok(Self {
-            path,
-            planned,
+            path: path.to_path_buf(),
+            planned: size,
             len,
+            ready: region.len() as u64,
             region,
             start: 0,
-            ready: len,
             end: len,
-            origin: Origin::Mapped,
+            wants_copy: copied,
+            origin: map.map_or(Origin::Copied { file, access }, |_| Origin::Mapped),
         })
     }
 
     /// Whether this is `path`, opened for as much and in the same way.
     #[must_use]
     pub fn is_same(&self, path: &Path, size: u64, copied: bool) -> bool {
-        self.planned == size && self.is_copied() == copied && self.path == path
+        self.planned == size && self.wants_copy == copied && self.path == path
     }
 
     /// Nothing behind `position` will be asked for, but perhaps the header of the batch that begins there.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import struct
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+import corpus
 import kafkalog
-from corpus import GOLDEN
 
 SEGMENT = 100 << 20
 SEGMENTS = 10
@@ -25,20 +26,9 @@ def anonymous_mib() -> float:
 
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give 1 GB of a real batch over and over: the base offset is not under its checksum."""
-    source = GOLDEN / "clean-restarts" / "data-1" / "orders-0" / f"{0:020}.log"
-    bytes_of = source.read_bytes()
-    size = struct.unpack_from(">i", bytes_of, 8)[0] + 12
-    batch = bytes_of[:size]
-    count = struct.unpack_from(">i", batch, 23)[0] + 1
+    """Give 1 GB of records."""
     folder = tmp_path_factory.mktemp("long") / "orders-0"
-    folder.mkdir()
-    offset = 0
-    for _ in range(SEGMENTS):
-        with (folder / f"{offset:020}.log").open("wb") as log:
-            for _ in range(SEGMENT // size):
-                log.write(offset.to_bytes(8, "big") + batch[8:])
-                offset += count
+    corpus.write_long(folder, SEGMENT, SEGMENTS)
     return folder
 
 
@@ -55,3 +45,36 @@ def test_a_scan_takes_no_more_than_its_batches(long_log: Path, layout: Literal["
             peak = max(peak, anonymous_mib())
     assert reader.metrics["bytes"] > 0.95 * SEGMENTS * SEGMENT
     assert peak - before < LIMIT_MIB
+
+
+READ_WITH_LITTLE_ROOM = """
+import json, mmap, resource, sys
+from pathlib import Path
+import kafkalog
+folder, room, options = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+next(iter(kafkalog.scan(folder, **options)))
+taken = int(Path("/proc/self/status").read_text().split("VmSize:")[1].split()[0]) << 10
+resource.setrlimit(resource.RLIMIT_AS, (taken + room, resource.RLIM_INFINITY))
+with next(folder.glob("*.log")).open("rb") as log:
+    try:
+        mmap.mmap(log.fileno(), 0, prot=mmap.PROT_READ)
+    except OSError as error:
+        print(error.strerror)
+reader = kafkalog.scan(folder, **options)
+print(sum(batch.num_rows for batch in reader))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
+@pytest.mark.parametrize(
+    "options",
+    [{"layout": "binary"}, {"layout": "view"}, {"layout": "view", "columns": ["offset"]}],
+    ids=["binary", "view", "narrow"],
+)
+def test_segments_larger_than_the_address_space_left_are_read(long_log: Path, options: dict[str, object]) -> None:
+    room = SEGMENT // 2
+    command = [sys.executable, "-c", READ_WITH_LITTLE_ROOM, str(long_log), str(room), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    records = kafkalog.PartitionLog(long_log).log_end_offset
+    assert done.stdout.splitlines() == ["Cannot allocate memory", str(records)]
