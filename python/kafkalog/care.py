@@ -207,8 +207,8 @@ def recover(
 
     Interrupted swaps of compaction are completed or undone, missing and unsound indexes made anew, a torn tail is cut
     at the last batch that is whole, producer snapshots and leader epochs are brought in line, and so are the log dir's
-    checkpoints (of one partition, its own lines). The clean-shutdown marker of a log dir goes. Where Kafka would refuse
-    to load the log, or would throw healthy batches away, this says so and changes nothing.
+    checkpoints (of one partition, its own lines). The clean-shutdown marker of a log dir stays where nothing was cut.
+    Where Kafka would refuse to load the log, or would throw healthy batches away, this says so and changes nothing.
 
     Parameters
     ----------

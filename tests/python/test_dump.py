@@ -106,7 +106,10 @@ def test_what_is_not_supported_is_refused_in_one_line(flags: list[str], capfd: p
 )
 def test_wrong_usage(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", *words]) == 2
-    assert "--files" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert said.startswith(f"kafkalog: dump: {'argument' if words else 'the following arguments are required'}")
+    assert (words or ["--files"])[len(words) // 2] in said
+    assert said.count("\n") == 1
 
 
 def test_names_without_numbers_are_wrong_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

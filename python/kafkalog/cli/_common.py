@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
+    from kafkalog.config import LogConfig
+
 _NO_YEAR = 253_402_300_800_000  # from the year 10000 on there is no ISO form
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC throughout; the zone's name is put behind
 _FIRST_YEAR = -62_135_596_800_000
@@ -31,6 +33,29 @@ def add_isolation_level(parser: argparse.ArgumentParser) -> None:
         default="read_uncommitted",
         help="read_committed leaves out aborted transactions, and ends where the oldest open one begins",
     )
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add --config."""
+    parser.add_argument(
+        "--config", metavar="NAME=VALUE", type=_setting, action="append", help="a topic setting; may be repeated"
+    )
+
+
+def config(arguments: argparse.Namespace) -> LogConfig:
+    """Give the topic settings that --config names."""
+    from kafkalog.config import LogConfig
+
+    return LogConfig.from_kafka(dict(arguments.config or ()))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        import argparse
+
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for instance compression.type=zstd")
+    return name, value
 
 
 def folders(path: str) -> list[PartitionFolder]:

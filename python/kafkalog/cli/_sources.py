@@ -31,6 +31,7 @@ FORMATS = {
 WRITTEN = ("key", "value", "headers", "timestamp")
 _ROWS = 16_384
 _LINES = 4096
+_TOO_LARGE = 1 << 64
 # What an export says of records besides what is written.
 _TOLD = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
 
@@ -102,7 +103,8 @@ def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple
             if not line.strip():
                 continue
             try:
-                found.append(_record(json.loads(line), known, text=text, keep_offsets=keep_offsets))
+                fields = json.loads(_decoded(line), parse_float=_whole)
+                found.append(_record(fields, known, text=text, keep_offsets=keep_offsets))
             except (ValueError, TypeError) as error:
                 raise InvalidRecordError(f"{path}: line {number}: {error}", str(path)) from error
             if len(found) == _LINES:
@@ -112,9 +114,24 @@ def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple
         yield found, done
 
 
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected UTF-8, found byte 0x{line[error.start]:02x} at byte {error.start}") from None
+
+
+def _whole(number: str) -> Any:
+    """Give a number as it is written: a float of a large one would be another one."""
+    from decimal import Decimal
+
+    exact = Decimal(number)
+    return int(exact) if exact.is_finite() and abs(exact) < _TOO_LARGE and exact == int(exact) else exact
+
+
 def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> Record:
     if not isinstance(fields, dict):
-        raise TypeError(f"an object is wanted, not {fields!r}")
+        raise TypeError(f"expected an object, found {fields!r}")
     if unknown := fields.keys() - known:
         raise ValueError(f"unknown field {min(unknown)!r}; there are {', '.join(WRITTEN)}")
     if "key" not in fields and "value" not in fields:
@@ -126,14 +143,16 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
         if given is None:
             return None
         if not isinstance(given, str):
-            raise TypeError(f"{name} is text or null, not {given!r}")
+            raise TypeError(f"{name} is text or null, found {given!r}")
         try:
             return shape(given)
         except ValueError as error:
             hint = "" if text else "; --text takes it as it is"
             raise ValueError(f"{name} is no base64: {error}{hint}") from None
 
-    headers = fields.get("headers") or ()
+    headers = fields.get("headers") or []
+    if not isinstance(headers, (dict, list)):
+        raise TypeError(f"expected headers as an object or a list, found {headers!r}")
     pairs = headers.items() if isinstance(headers, dict) else [_pair(header) for header in headers]
     return Record(
         data("value", fields.get("value")),
@@ -153,7 +172,13 @@ def _pair(header: Any) -> tuple[str, Any]:
 def _moment(given: Any) -> int | None:
     if given is None:
         return None
+    if isinstance(given, str) and given.removeprefix("-").isdecimal():
+        # What an export writes of years without an ISO form.
+        given = int(given)
     if isinstance(given, str):
-        # Python 3.10 does not know Z.
-        return _arguments.timestamp("timestamp", datetime.fromisoformat(given.replace("Z", "+00:00")))
+        # Python 3.10 does not know Z. Whole milliseconds, the rest cut off, as of a column of a finer unit.
+        when = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        return _arguments.timestamp("timestamp", when, up=False)
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"expected a timestamp as ISO 8601 or whole milliseconds, found {given}")
     return _arguments.integer("timestamp", given)

@@ -63,7 +63,13 @@ class Files:
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         rows = 0
         try:
-            with contextlib.closing(self._open(beside, schema)) as writer:
+            try:
+                opened = self._open(beside, schema)
+            except OSError as error:
+                # Of the name that the user gave, and in the system's words.
+                number = error.errno or errno.EIO
+                raise OSError(number, os.strerror(number), str(target)) from error
+            with contextlib.closing(opened) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
                     rows += batch.num_rows

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
 from kafkalog.cli._format import ENVELOPE_COLUMNS, Format, envelope
-from kafkalog.reader import scan
+from kafkalog.log import PartitionLog
+from kafkalog.reader import scan, scan_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,11 +112,12 @@ def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
+    if Path(arguments.path).is_file():
+        return _last_of_file(arguments, number)
     starts: dict[str, dict[int, int]] = {}
-    path = Path(arguments.path)
     wanted = [
         folder
-        for folder in _common.folders(str(path.parent if path.is_file() else path))
+        for folder in _common.folders(arguments.path)
         if folder.state == "live"
         and arguments.topic in {None, folder.topic}
         and arguments.partition in {None, folder.partition}
@@ -125,6 +127,19 @@ def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int
         end = log.last_stable_offset if committed else log.log_end_offset
         start = max(log.log_start_offset, end - number)
         starts.setdefault(folder.topic, {})[folder.partition] = start
+    return starts
+
+
+def _last_of_file(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
+    """Give the same of one segment, whose end its batches know."""
+    most = None
+    if arguments.isolation_level == "read_committed":
+        most = PartitionLog(Path(arguments.path).parent).last_stable_offset
+    starts: dict[str, dict[int, int]] = {}
+    for batch in scan_batches(arguments.path, check_crcs=False):
+        for row in batch.select(["topic", "partition", "lastOffset"]).to_pylist():
+            end = row["lastOffset"] + 1 if most is None else min(row["lastOffset"] + 1, most)
+            starts[row["topic"]] = {row["partition"]: max(0, end - number)}
     return starts
 
 
@@ -145,7 +160,6 @@ def _offset(text: str) -> tuple[str, Any]:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of records, found {text!r}")
+    return int(text)

@@ -65,10 +65,9 @@ as they are.
 
 
 def _size(text: str) -> int:
-    size = int(text)
-    if not 0 <= size <= _MAX_SIZE:
-        raise argparse.ArgumentTypeError(f"expected 0 to {_MAX_SIZE}, found {size}")
-    return size
+    if not text.isdecimal() or int(text) > _MAX_SIZE:
+        raise argparse.ArgumentTypeError(f"expected 0 to {_MAX_SIZE}, found {text!r}")
+    return int(text)
 
 
 def _files(text: str) -> list[str]:
@@ -154,5 +153,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _refuse(reason: str) -> int:
-    print(f"kafkalog dump: {reason}", file=sys.stderr)
+    print(f"kafkalog: dump: {reason}", file=sys.stderr)
     return 2

@@ -7,12 +7,11 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog.cli import _common
 from kafkalog.cli._sources import FORMATS, batches
 from kafkalog.cli.export import Progress
-from kafkalog.config import LogConfig
 from kafkalog.log import PartitionLog
 from kafkalog.writer import AppendInfo, LogWriter
 
@@ -45,9 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", action="store_true", help="keys and values of JSON lines are text")
     parser.add_argument("--keep-offsets", action="store_true", help="the column offset says each record's offset")
     parser.add_argument("--ignore-extra", action="store_true", help="columns that are no record's are left out")
-    parser.add_argument(
-        "--config", metavar="NAME=VALUE", type=_setting, action="append", help="a topic setting; may be repeated"
-    )
+    _common.add_config(parser)
     parser.add_argument("--topic-id", metavar="ID", help="the topic's id, as the cluster knows it")
     parser.add_argument("--cluster-id", metavar="ID", help="for meta.properties of a new log dir")
     parser.add_argument("--node-id", metavar="N", type=int, help="the same")
@@ -77,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source in found:
         if source.path.resolve().parent == out:
             raise ValueError(f"{source.path} lies in {arguments.out}, which is to be written")
-    config = LogConfig.from_kafka(dict(arguments.config or ()))
+    config = _common.config(arguments)
     progress = Progress(sum(source.size for source in found))
     done, before = AppendInfo(), 0
     targets: dict[tuple[str, int], list[_Source]] = {}
@@ -146,10 +143,10 @@ def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
 
 
 def _file(path: Path, arguments: argparse.Namespace) -> _Source:
+    size = path.stat().st_size
     form = arguments.format or FORMATS.get(path.suffix)
     if form is None:
         raise ValueError(f"{path}: no format by this name; say which with --format")
-    size = path.stat().st_size
     if arguments.topic:
         return _Source(path, form, arguments.topic, arguments.partition or 0, size)
     match = _NAME.fullmatch(path.stem)
@@ -161,10 +158,3 @@ def _file(path: Path, arguments: argparse.Namespace) -> _Source:
 
 def _log_size(log: PartitionLog) -> int:
     return sum(segment.size for segment in log.segments)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for instance compression.type=zstd")
-    return name, value

@@ -55,9 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        # Names of files that are no UTF-8 are shown, not refused.
-        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    _open_streams()
     try:
         parsed = _parse(words)
     except SystemExit as leaving:
@@ -73,8 +71,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if parsed.debug:
             raise
-        return _report(error)
+        code = _report(error)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _forget(sys.stdout)
     return code
+
+
+def _open_streams() -> None:
+    """Make both streams ready; one that the caller has closed takes nothing, and no file gets its number."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY), number)
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - it stays open
+        # Names of files that are no UTF-8 are shown, not refused.
+        getattr(getattr(sys, name), "reconfigure", lambda **_: None)(errors="backslashreplace")
 
 
 def _module(command: str) -> Any:
@@ -82,22 +94,38 @@ def _module(command: str) -> Any:
     return importlib.import_module(f"kafkalog.cli.{command}{'_' * keyword.iskeyword(command)}")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says on one line what is wrong with the words."""
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.partition(" ")[2]
+        text = " ".join(f"{command}: {message}".split() if command else message.split())
+        self.exit(USAGE, f"kafkalog: {text} ({self.prog} --help shows the usage)\n")
+
+
 def _parse(words: list[str]) -> argparse.Namespace:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser = argparse.ArgumentParser(
+    common = _Parser(add_help=False)
+    # Given before the command, it is not to be undone behind it.
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    )
+    parser = _Parser(
         prog="kafkalog",
         description="Apache Kafka's on-disk logs, without a broker. Nothing is written where logs are read.",
         epilog="Exit codes: 0 fine, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     called = next((word for word in words if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=_sentence(summary), parents=[common])
         if name == called:
             _module(name).configure(command)
-    return parser.parse_args(words)
+    parsed, rest = parser.parse_known_args(words)
+    if rest:
+        commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(rest)}")
+    return parsed
 
 
 class _Version(argparse.Action):
@@ -118,6 +146,9 @@ def _report(error: Exception) -> int:
         text, code = str(error), DAMAGED
     elif isinstance(error, OSError):
         names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+        if not names and error.errno is not None and error.strerror == os.strerror(error.errno):
+            # A stream has no name, and the only one that is written to is this.
+            names = ["standard output"]
         text = ": ".join([*names, error.strerror]) if names and error.strerror else str(error)
         code = FAILED
     elif isinstance(error, KeyError):
@@ -134,5 +165,5 @@ def _report(error: Exception) -> int:
 
 
 def _forget(stream: TextIO) -> None:
-    """Let the flush at exit go nowhere: whoever was reading has left."""
+    """Let the flush at exit go nowhere: there is nobody to read it, or no room for it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

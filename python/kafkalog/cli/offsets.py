@@ -79,7 +79,12 @@ def _time(text: str) -> int:
 
 
 def _numbers(text: str) -> set[int]:
-    return {int(number) for number in text.split(",")}
+    try:
+        return {int(number) for number in text.split(",")}
+    except ValueError:
+        import argparse
+
+        raise argparse.ArgumentTypeError(f"expected numbers with commas between them, found {text!r}") from None
 
 
 def _pattern(text: str) -> re.Pattern[str]:

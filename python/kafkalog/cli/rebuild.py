@@ -24,12 +24,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
     parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
     parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
+    _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done."""
-    report = care.rebuild_indexes(arguments.path, level=arguments.level, out=arguments.out, dry_run=arguments.dry_run)
+    report = care.rebuild_indexes(
+        arguments.path,
+        level=arguments.level,
+        out=arguments.out,
+        config=_common.config(arguments),
+        dry_run=arguments.dry_run,
+    )
     if arguments.json:
         _common.json_line(fields_of(report))
         return 0

@@ -15,7 +15,9 @@ _EPILOG = """\
 What a broker's own start-up does: interrupted swaps are completed, indexes made anew, a torn tail is cut at the last
 whole batch. Where Kafka would refuse the log, or throw healthy batches away, nothing is changed and the exit code is 1;
 --salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to begin; afterwards the
-marker is gone, and the checkpoints are in line with the logs.
+checkpoints are in line with the logs, and a marker that was there stays unless something had to be cut. Of a topic's
+settings, segment.index.bytes and index.interval.bytes say what the indexes become; name them where they are not
+Kafka's defaults.
 
 examples:
   kafkalog recover /data/kafka-logs --dry-run
@@ -35,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
     state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
     parser.add_argument("--recovery-point", metavar="OFFSET", type=int, help="what lies below is not checked")
+    _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition")
 
 
@@ -44,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.path,
         clean=arguments.clean,
         recovery_point=arguments.recovery_point,
+        config=_common.config(arguments),
         out=arguments.out,
         salvage=arguments.salvage,
         dry_run=arguments.dry_run,

@@ -145,7 +145,7 @@ impl<'w> Text<'w> {
         self.buffer.shrink_to(SPILL.saturating_mul(2));
         written.map_err(|e| {
             self.closed |= e.kind() == io::ErrorKind::BrokenPipe;
-            Error::io("output")(e)
+            Error::io("standard output")(e)
         })
     }
 

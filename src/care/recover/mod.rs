@@ -6,10 +6,14 @@
 //!
 //! Every partition is planned before the first byte is written ([`crate::log::load`]); the plan is then only reported (dry
 //! run), carried out in place, or written into a new directory. As at a broker's start, the checkpoints of the log dir
-//! say where recovery begins, and its clean-shutdown marker that nothing needs to be checked; the marker goes, and what
-//! is unlinked `file.delete.delay.ms` later by a broker is unlinked at once. Afterwards the log is closed as at a clean
-//! shutdown: everything flushed, indexes trimmed, a producer snapshot at the log end, the checkpoints in line with the logs
+//! say where recovery begins, and its clean-shutdown marker that nothing needs to be checked; what is unlinked
+//! `file.delete.delay.ms` later by a broker is unlinked at once. Afterwards the log is closed as at a clean shutdown:
+//! everything flushed, indexes trimmed, a producer snapshot at the log end, the checkpoints in line with the logs
 //! ([`crate::log::checkpoints`]). Of one partition, only its own lines change in the checkpoints that are there.
+//!
+//! The marker goes before the first change, as at a start, and comes back in the end as it was, as at a stop. But it tells
+//! the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is left where
+//! the caller said that it lies, or where bytes of a log were cut.
 
 pub mod report;
 
@@ -19,6 +23,7 @@ use std::path::{Path, PathBuf};
 use self::report::{PartitionReport, RecoveryReport, not_loaded};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
+use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
 use crate::log::checkpoints::{Checkpoints, LogEnds};
@@ -198,12 +203,16 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
     };
     match (&options.out, &lock) {
         (None, Some((lock, _))) => {
+            let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
             in_place(&log_dir, is_log_dir, &planned, options)?;
             write_checkpoints(lock, &log_dir, &checkpoints, &options.disk)?;
+            write_marker(marker, &log_dir, options)?;
         }
         (Some(out), _) if !options.dry_run => {
+            let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
             into(path, is_log_dir, out, &planned, options)?;
             checkpoints.write(&options.disk, out)?;
+            write_marker(marker, out, options)?;
         }
         _ => {}
     }
@@ -342,6 +351,31 @@ pub(super) fn check_out(path: &Path, out: &Path) -> Result<()> {
         return Err(Error::InvalidArgument(text));
     }
     Ok(())
+}
+
+/// The bytes of the log dir's marker, where they will still be true.
+fn marker_to_keep(
+    log_dir: &Path,
+    is_log_dir: bool,
+    planned: &[Planned],
+    options: &RecoverOptions,
+) -> Result<Option<Vec<u8>>> {
+    let is_whole = planned.iter().all(|each| each.report.bytes_cut() == 0);
+    if !is_log_dir || !is_whole || options.clean == Some(false) {
+        return Ok(None);
+    }
+    let path = log_dir.join(CLEAN_SHUTDOWN);
+    match fs::read(&path) {
+        Ok(marker) => Ok(Some(marker)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(&path)(e)),
+    }
+}
+
+fn write_marker(marker: Option<Vec<u8>>, log_dir: &Path, options: &RecoverOptions) -> Result<()> {
+    marker.map_or(Ok(()), |marker| {
+        atomic::replace(&options.disk, &log_dir.join(CLEAN_SHUTDOWN), &marker)
+    })
 }
 
 fn in_place(

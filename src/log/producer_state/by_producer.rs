@@ -1,42 +1,126 @@
 //! A map by producer id that gives its entries in the order a `java.util.HashMap<Long, _>` would.
 //!
 //! Kafka writes snapshots in that order, so ours are byte-equal only in the same one. The order is that of the bins, and
-//! within a bin that of insertion; the number of bins doubles when the map outgrows it, or while it is small when one bin
-//! does, and never shrinks. So the bins need not exist: their number and a serial number per entry give the order. (Nine
-//! and more ids in one of 64 bins become a tree in Java, whose order is not followed; ids are handed out in a row, which
-//! spreads them evenly.)
+//! within a bin that of insertion, or in a crowded bin that of a [`Tree`]. The number of bins doubles when the map outgrows
+//! it, or while it is small when one bin does, and never shrinks. Bins do get crowded: brokers are given ids by the
+//! thousand, and multiples of a thousand share every eighth bin.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use self::tree::Tree;
+
+mod tree;
 
 /// `HashMap.DEFAULT_INITIAL_CAPACITY`
-const FIRST_CAPACITY: usize = 16;
-/// `HashMap.MIN_TREEIFY_CAPACITY`: below it a full bin doubles the map.
-const MIN_TREEIFY_CAPACITY: usize = 64;
-/// `HashMap.TREEIFY_THRESHOLD`: entries a bin had before the one that overfills it.
+const FIRST_CAPACITY: u32 = 16;
+/// `HashMap.MAXIMUM_CAPACITY`
+const MAX_CAPACITY: u32 = 1 << 30;
+/// `HashMap.MIN_TREEIFY_CAPACITY`: below it a crowded bin doubles the map.
+const MIN_TREEIFY_CAPACITY: u32 = 64;
+/// `HashMap.TREEIFY_THRESHOLD`: entries a bin had before the one that crowds it.
 const TREEIFY_THRESHOLD: usize = 8;
+/// `HashMap.UNTREEIFY_THRESHOLD`: what a doubling leaves of a tree is a list up to this size.
+const UNTREEIFY_THRESHOLD: usize = 6;
 
+/// `Long.hashCode`, spread as `HashMap.hash` does.
+const fn hash(producer_id: i64) -> u32 {
+    let id = producer_id.cast_unsigned();
+    let [.., a, b, c, d] = (id ^ (id >> 32)).to_be_bytes();
+    let hash = u32::from_be_bytes([a, b, c, d]);
+    hash ^ (hash >> 16)
+}
+
+/// The ids whose hashes end in the same bits.
 #[derive(Clone, Debug)]
-struct Slot<V> {
-    serial: i64,
-    value: V,
+enum Bin {
+    List(Vec<i64>),
+    Tree(Box<Tree>),
+}
+
+impl Default for Bin {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+impl Bin {
+    fn ids(&self) -> Vec<i64> {
+        match self {
+            Self::List(ids) => ids.clone(),
+            Self::Tree(tree) => tree.ids().collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::List(ids) => ids.is_empty(),
+            Self::Tree(tree) => tree.is_empty(),
+        }
+    }
+
+    fn remove(&mut self, id: i64) {
+        match self {
+            Self::List(ids) => ids.retain(|&each| each != id),
+            Self::Tree(tree) => tree.remove(id),
+        }
+    }
+
+    /// Adds an id, to a list at either end; tells whether it crowds that list, which had `most` entries or more.
+    fn add(&mut self, id: i64, at_end: bool, most: usize) -> bool {
+        match self {
+            Self::List(ids) => {
+                let was_full = ids.len() >= most;
+                ids.insert(if at_end { ids.len() } else { 0 }, id);
+                was_full
+            }
+            Self::Tree(tree) => {
+                tree.insert(id);
+                false
+            }
+        }
+    }
+
+    /// Parts the ids by one more bit of their hashes: those without it, and those with it.
+    fn split(self, bit: u32) -> (Self, Self) {
+        let (high, low): (Vec<_>, Vec<_>) =
+            self.ids().into_iter().partition(|&id| hash(id) & bit != 0);
+        match self {
+            Self::Tree(tree) if low.is_empty() && high.len() > UNTREEIFY_THRESHOLD => {
+                (Self::default(), Self::Tree(tree))
+            }
+            Self::Tree(tree) if high.is_empty() && low.len() > UNTREEIFY_THRESHOLD => {
+                (Self::Tree(tree), Self::default())
+            }
+            Self::Tree(_) => (Self::part_of_tree(low), Self::part_of_tree(high)),
+            Self::List(_) => (Self::List(low), Self::List(high)),
+        }
+    }
+
+    fn part_of_tree(ids: Vec<i64>) -> Self {
+        if ids.len() <= UNTREEIFY_THRESHOLD {
+            Self::List(ids)
+        } else {
+            Self::Tree(Box::new(Tree::of(&ids)))
+        }
+    }
 }
 
 /// Values by producer id.
 #[derive(Clone, Debug)]
 pub struct ByProducer<V> {
-    slots: HashMap<i64, Slot<V>>,
-    /// Bins; 0 before the first entry.
-    capacity: usize,
-    /// Serial number of the next entry at the end of its bin; those at the beginning count down.
-    serial: i64,
+    values: HashMap<i64, V>,
+    /// Those that are not empty.
+    bins: BTreeMap<u32, Bin>,
+    /// How many bins there are; 0 before the first entry.
+    capacity: u32,
 }
 
 impl<V> Default for ByProducer<V> {
     fn default() -> Self {
         Self {
-            slots: HashMap::new(),
+            values: HashMap::new(),
+            bins: BTreeMap::new(),
             capacity: 0,
-            serial: 0,
         }
     }
 }
@@ -45,118 +129,123 @@ impl<V> ByProducer<V> {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.values.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.values.is_empty()
     }
 
     /// The value of a producer.
     #[must_use]
     pub fn get(&self, producer_id: i64) -> Option<&V> {
-        self.slots.get(&producer_id).map(|slot| &slot.value)
+        self.values.get(&producer_id)
     }
 
     /// The value of a producer, to be changed.
     pub fn get_mut(&mut self, producer_id: i64) -> Option<&mut V> {
-        self.slots.get_mut(&producer_id).map(|slot| &mut slot.value)
+        self.values.get_mut(&producer_id)
     }
 
     /// Sets the value of a producer; one that is known keeps its place (`HashMap.put`).
     pub fn insert(&mut self, producer_id: i64, value: V) {
-        if let Some(known) = self.get_mut(producer_id) {
-            *known = value;
+        if self.values.insert(producer_id, value).is_some() {
             return;
         }
         self.capacity = self.capacity.max(FIRST_CAPACITY);
-        self.grow_for_bin(producer_id, TREEIFY_THRESHOLD);
-        let serial = self.next_serial();
-        self.slots.insert(producer_id, Slot { serial, value });
-        if self.len() > self.threshold() {
+        self.add(producer_id, true, TREEIFY_THRESHOLD);
+        if self.outgrows_bins() {
             self.double();
         }
     }
 
     /// The value of a producer, made if there is none (`HashMap.computeIfAbsent`, which unlike `put` grows beforehand,
-    /// puts the new entry at the beginning of its bin, and takes a bin for full by one entry less).
+    /// puts the new entry at the beginning of its bin, and takes a bin for crowded by one entry less).
     pub fn get_or_insert_with(&mut self, producer_id: i64, make: impl FnOnce() -> V) -> &mut V {
-        if !self.slots.contains_key(&producer_id) {
+        if !self.values.contains_key(&producer_id) {
             if self.capacity == 0 {
                 self.capacity = FIRST_CAPACITY;
-            } else if self.len() > self.threshold() {
+            } else if self.outgrows_bins() {
                 self.double();
             }
-            self.grow_for_bin(producer_id, TREEIFY_THRESHOLD - 1);
+            self.add(producer_id, false, TREEIFY_THRESHOLD - 1);
         }
-        let serial = self.next_serial().wrapping_neg();
-        let value = || Slot {
-            serial,
-            value: make(),
-        };
-        &mut self.slots.entry(producer_id).or_insert_with(value).value
+        self.values.entry(producer_id).or_insert_with(make)
     }
 
-    /// Keeps those that `keep` says; the bins stay.
+    /// Keeps those that `keep` says (`Collection.removeIf`); the bins stay.
     pub fn retain(&mut self, mut keep: impl FnMut(i64, &V) -> bool) {
-        self.slots.retain(|&id, slot| keep(id, &slot.value));
+        let before = self.len();
+        self.values.retain(|&id, value| keep(id, value));
+        if self.len() == before {
+            return;
+        }
+        let (values, bins) = (&self.values, &mut self.bins);
+        bins.retain(|_, bin| {
+            let ids = bin.ids();
+            let going = ids.into_iter().filter(|id| !values.contains_key(id));
+            going.for_each(|id| bin.remove(id));
+            !bin.is_empty()
+        });
     }
 
-    /// Forgets all; the bins stay.
+    /// Forgets all; the number of bins stays.
     pub fn clear(&mut self) {
-        self.slots.clear();
+        self.values.clear();
+        self.bins.clear();
     }
 
     /// All in Java's order.
     #[must_use]
     pub fn in_order(&self) -> Vec<(i64, &V)> {
-        let mut all: Vec<_> = self.slots.iter().collect();
-        all.sort_unstable_by_key(|&(&id, slot)| (self.bin(id), slot.serial));
-        all.into_iter()
-            .map(|(&id, slot)| (id, &slot.value))
+        let ids = self.bins.values().flat_map(Bin::ids);
+        ids.filter_map(|id| Some((id, self.values.get(&id)?)))
             .collect()
     }
 
     /// All in Java's order, given away.
     #[must_use]
     pub fn into_in_order(mut self) -> Vec<(i64, V)> {
-        let mut all: Vec<_> = std::mem::take(&mut self.slots).into_iter().collect();
-        all.sort_unstable_by_key(|(id, slot)| (self.bin(*id), slot.serial));
-        all.into_iter().map(|(id, slot)| (id, slot.value)).collect()
+        let ids = self.bins.values().flat_map(Bin::ids);
+        ids.filter_map(|id| Some((id, self.values.remove(&id)?)))
+            .collect()
     }
 
-    fn next_serial(&mut self) -> i64 {
-        self.serial = self.serial.wrapping_add(1);
-        self.serial
+    fn add(&mut self, id: i64, at_end: bool, most: usize) {
+        let bin = self.bins.entry(hash(id) & mask(self.capacity)).or_default();
+        if !bin.add(id, at_end, most) {
+            return;
+        }
+        if self.capacity < MIN_TREEIFY_CAPACITY {
+            self.double();
+        } else {
+            *bin = Bin::Tree(Box::new(Tree::of(&bin.ids())));
+        }
     }
 
-    /// Entries beyond which the bins double.
-    const fn threshold(&self) -> usize {
-        (self.capacity / 4).saturating_mul(3)
+    fn outgrows_bins(&self) -> bool {
+        self.len() > (self.capacity as usize / 4).saturating_mul(3)
     }
 
     fn double(&mut self) {
-        self.capacity = self.capacity.saturating_mul(2);
-    }
-
-    /// `Long.hashCode`, spread as `HashMap.hash` does, cut to the bins.
-    fn bin(&self, producer_id: i64) -> u64 {
-        let id = producer_id.cast_unsigned();
-        let hash = (id ^ (id >> 32)) & u64::from(u32::MAX);
-        (hash ^ (hash >> 16)) & (self.capacity as u64).saturating_sub(1)
-    }
-
-    /// A small map doubles when a bin with `full` entries gets another; its entries are so few that they are counted.
-    fn grow_for_bin(&mut self, newcomer: i64, full: usize) {
-        if self.capacity < MIN_TREEIFY_CAPACITY {
-            let bin = self.bin(newcomer);
-            if self.slots.keys().filter(|&&id| self.bin(id) == bin).count() >= full {
-                self.double();
-            }
+        let bit = self.capacity;
+        if bit >= MAX_CAPACITY {
+            return;
+        }
+        self.capacity = bit << 1;
+        for (number, bin) in std::mem::take(&mut self.bins) {
+            let (low, high) = bin.split(bit);
+            let halves = [(number, low), (number | bit, high)];
+            self.bins
+                .extend(halves.into_iter().filter(|(_, bin)| !bin.is_empty()));
         }
     }
+}
+
+const fn mask(capacity: u32) -> u32 {
+    capacity.saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -1,0 +1,193 @@
+"""What the command line says of wrong words, wrong paths and wrong data: one line, and the exit code for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import corpus
+import kafkalog
+import naive
+from command import call, fails
+from kafkalog.cli.main import COMMANDS
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+ORDERS = DATA / "orders-0"
+SEGMENT = ORDERS / f"{0:020}.log"
+NEEDED = {"truncate": ["--offset", "1"], "dump": []}
+
+
+# Words
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_unknown_flag(command: str) -> None:
+    paths = {"dump": ["--files", "x"], "export": ["a", "b"], "import": ["a", "b"], "truncate": ["a", "b"]}
+    said = fails(2, command, *paths.get(command, ["a"]), *NEEDED.get(command, []), "--nope")
+    assert said == f"kafkalog: {command}: unrecognized arguments: --nope (kafkalog {command} --help shows the usage)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: COMMAND (kafkalog --help shows the usage)"),
+        (["nope"], "invalid choice: 'nope'"),
+        (["--nope", "ls", DATA], "unrecognized arguments: --nope"),
+        (["ls"], "ls: the following arguments are required: PATH (kafkalog ls --help shows the usage)"),
+        (["cat", DATA, "-c", "some"], "argument -c/--count: expected a number of records, found 'some'"),
+        (["cat", DATA, "-c", "-1"], "argument -c/--count: expected a number of records, found '-1'"),
+        (["cat", DATA, "-o", "soon"], "expected beginning, end, an offset, -N, s@MS or e@MS, found 'soon'"),
+        (["cat", DATA, "-p", "x"], "argument -p/--partition: invalid int value: 'x'"),
+        (["offsets", DATA, "--partitions", "1,x"], "expected numbers with commas between them, found '1,x'"),
+        (["offsets", DATA, "--time", "soon"], "milliseconds, found 'soon'"),
+        (["export", DATA, "out", "--columns", "offzet"], "did you mean 'offset'?"),
+        (["recover", DATA, "--clean", "--unclean"], "not allowed with argument"),
+        (["dump", "--files", SEGMENT, "--key-decoder-class", "x"], "--key-decoder-class: expected one of"),
+    ],
+)
+def test_wrong_words(words: list[str | Path], said: str) -> None:
+    assert said in fails(2, *words)
+
+
+def test_debug_before_and_behind_the_command(tmp_path: Path) -> None:
+    for words in (("--debug", "ls", tmp_path / "no"), ("ls", "--debug", tmp_path / "no")):
+        done = call(*words)
+        assert done.returncode == 3 or "Traceback" in done.stderr
+        assert "Traceback" in done.stderr
+    assert call("--debug", "ls", DATA).returncode == 0
+
+
+# Streams
+
+
+def closed(words: str, streams: str) -> subprocess.CompletedProcess[str]:
+    command = f"'{sys.executable}' -m kafkalog {words} {streams}"
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "words", [f"ls {DATA}", f"cat {DATA} -t orders", f"cat {ORDERS} -J", f"offsets {DATA}", f"dump --files {SEGMENT}"]
+)
+def test_a_closed_output(words: str) -> None:
+    done = closed(words, ">&-")
+    assert (done.returncode, done.stderr) == (3, "kafkalog: standard output: Bad file descriptor\n")
+
+
+def test_a_closed_output_that_nothing_is_said_on(tmp_path: Path) -> None:
+    assert closed(f"export {ORDERS} {tmp_path}/o.parquet", ">&-").returncode == 0
+    assert (tmp_path / "o.parquet").stat().st_size > 1000
+    done = closed(f"ls {tmp_path}/none", "2>&-")
+    assert (done.returncode, done.stdout) == (3, ""), "what goes to stderr does not go to stdout"
+
+
+# Paths
+
+
+def test_files_are_named_as_the_user_named_them(tmp_path: Path) -> None:
+    for form in ("parquet", "arrow", "jsonl", "csv"):
+        target = tmp_path / "none" / f"out.{form}"
+        assert fails(3, "export", ORDERS, target) == f"kafkalog: {target}: No such file or directory\n"
+    for name in ("nope", "nope.parquet", "nope.jsonl"):
+        said = fails(3, "import", tmp_path / name, tmp_path / "logs")
+        assert said == f"kafkalog: {tmp_path / name}: No such file or directory\n"
+    assert not (tmp_path / "logs").exists()
+
+
+def test_paths_of_any_bytes(tmp_path: Path) -> None:
+    place = os.fsencode(tmp_path) + b"/\xff-\xc3\xa9"
+    Path(os.fsdecode(place)).mkdir()
+    logs = place + b"/logs"
+    shutil.copytree(DATA, os.fsdecode(logs))
+    assert call("offsets", logs, "--topic", "orders").stdout == "orders:0:880\n"
+    assert call("cat", logs, "-t", "orders", "-o", "-1", "-f", "%o").stdout == "879"
+    assert call("export", logs, place + b"/out.csv", "-t", "orders").returncode == 0
+    assert call("import", logs, place + b"/again", "-t", "orders").returncode == 0
+    assert call("recover", logs, "--out", place + b"/mended").returncode == 0
+    assert kafkalog.PartitionLog(os.fsdecode(place + b"/mended/orders-0")).log_end_offset == 880
+    assert "\\udcff" in fails(3, "ls", place + b"/none")
+
+
+def test_a_path_without_a_folder_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that one stands in: its checkpoints are above."""
+    monkeypatch.chdir(ORDERS)
+    here, there = kafkalog.PartitionLog("."), kafkalog.PartitionLog(ORDERS)
+    assert (here.topic, here.partition, here.log_end_offset) == ("orders", 0, 880)
+    assert there.high_watermark is not None
+    assert (here.high_watermark, here.log_start_offset) == (there.high_watermark, there.log_start_offset)
+    assert kafkalog.read_table(".").equals(kafkalog.read_table(ORDERS))
+    assert call("offsets", ".").stdout == "orders:0:880\n"
+    monkeypatch.chdir(DATA)
+    assert kafkalog.LogDir(".").topics == kafkalog.LogDir(DATA).topics
+
+
+def test_what_is_no_path() -> None:
+    for ask in (kafkalog.scan, kafkalog.LogDir, kafkalog.PartitionLog, kafkalog.recover, kafkalog.OffsetIndex):
+        with pytest.raises(ValueError, match="null character"):
+            ask("a\0b")
+        with pytest.raises(FileNotFoundError):
+            ask("")
+        with pytest.raises(TypeError, match="path"):
+            ask(b"bytes")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="null character"):
+        kafkalog.LogWriter("a\0b", "t")
+
+
+# cat
+
+
+@pytest.mark.parametrize("base", sorted(int(path.stem) for path in ORDERS.glob("*.log")))
+def test_the_last_records_of_any_segment(base: int) -> None:
+    file = ORDERS / f"{base:020}.log"
+    offsets = kafkalog.read_table(file, columns=["offset"])["offset"].to_pylist()
+    for count in (1, 3, 5000):
+        got = call("cat", file, "-o", f"-{count}", "-f", r"%o\n").stdout.split()
+        assert got == [str(offset) for offset in offsets[-count:]]
+
+
+# import
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"value": "", "headers": 5}', "expected headers as an object or a list, found 5"),
+        (b'{"value": "", "headers": "h"}', "expected headers as an object or a list, found 'h'"),
+        (b'{"value": "a\xffb"}', "expected UTF-8, found byte 0xff at byte 12"),
+        (b"5", "expected an object, found 5"),
+        (b'{"value": 5.5}', "value is text or null, found Decimal('5.5')"),
+        (b'{"value": "", "timestamp": 5.5}', "expected a timestamp as ISO 8601 or whole milliseconds, found 5.5"),
+        (b'{"value": "", "timestamp": true}', "whole milliseconds, found True"),
+        (b'{"value": "", "timestamp": NaN}', "whole milliseconds, found nan"),
+        (b'{"value": "", "timestamp": 1e30}', "whole milliseconds, found 1E+30"),
+        (b'{"value": "", "timestamp": 9223372036854775808}', "not within"),
+    ],
+)
+def test_lines_of_json(tmp_path: Path, line: bytes, said: str) -> None:
+    path = tmp_path / "t-0.jsonl"
+    path.write_bytes(b'{"value": ""}\n\n' + line + b"\n")
+    error = fails(1, "import", path, tmp_path / "logs", "--text")
+    assert error.startswith(f"kafkalog: {path}: line 3: ")
+    assert said in error
+
+
+def test_times_of_json_are_exact(tmp_path: Path) -> None:
+    times = {
+        "1700000000123": 1_700_000_000_123,
+        "1.700000000123e12": 1_700_000_000_123,
+        "9007199254740993": (1 << 53) + 1,
+        "9007199254740993.0": (1 << 53) + 1,
+        '"2024-01-02T03:04:05.678Z"': 1_704_164_645_678,
+        '"2024-01-02T03:04:05.678999Z"': 1_704_164_645_678,
+        '"2024-01-02T04:04:05.678+01:00"': 1_704_164_645_678,
+        '"253402300800000"': 253_402_300_800_000,
+    }
+    path = tmp_path / "t-0.jsonl"
+    path.write_text("".join(f'{{"value": "", "timestamp": {time}}}\n' for time in times))
+    assert call("import", path, tmp_path / "logs", "--config", "message.timestamp.after.max.ms=9223372036854775807",
+                "--config", "segment.ms=9223372036854775807").returncode == 0  # fmt: skip
+    assert [row.timestamp for row in naive.rows(tmp_path / "logs" / "t-0")] == list(times.values())

@@ -1,0 +1,146 @@
+"""``kafkalog recover`` where Kafka refuses a log or throws healthy batches away, and what becomes of the marker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+import naive
+from command import call, fails
+from kafkalog import LogWriter, Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = corpus.GOLDEN / "log" / "recover"
+MARKER = ".kafka_cleanshutdown"
+# Kafka loads these, and sound batches go.
+LOSSY = {"flip-base-offset", "index-points-beyond", "index-points-into-batch", "name-short", "offset-backwards"}
+# One whole batch says offsets that cannot be in order with the others.
+OUT_OF_ORDER = {
+    "flip-base-offset",
+    "flip-base-offset-high",
+    "offset-backwards",
+    "offset-below-base",
+    "valid-crc-huge-delta",
+    "valid-crc-negative-delta",
+}
+
+
+def outcome(case: Path) -> list[dict[str, Any]]:
+    """Give what Kafka answered."""
+    return [json.loads(line) for line in (case / "result.jsonl").read_text().splitlines()]
+
+
+ALL = sorted(path.name for path in CASES.iterdir() if path.name != "_base")
+REFUSED = [name for name in ALL if name in LOSSY or any(line["event"] == "failed" for line in outcome(CASES / name))]
+
+
+def laid_out(case: Path, to: Path) -> list[str | Path]:
+    """Lay out what was there before; give the words that recover it as the case says."""
+    config: dict[str, Any] = json.loads((case / "config.json").read_text())
+    to.mkdir(parents=True)
+    if "base" in config:
+        shutil.copytree(case.parent / "_base" / config["base"], to, dirs_exist_ok=True)
+    for name in config.get("removed", []):
+        (to / name).unlink()
+    if (case / "before").exists():
+        shutil.copytree(case / "before", to, dirs_exist_ok=True)
+    (to / "orders-0").mkdir(exist_ok=True)
+    state = "--clean" if config["clean"] else "--unclean"
+    settings = [word for name, value in config.get("log", {}).items() for word in ("--config", f"{name}={value}")]
+    return [state, "--recovery-point", str(config["recovery_point"]), *settings]
+
+
+def digests(root: Path) -> dict[str, str]:
+    """Give the SHA-256 of every file below."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def whole_batches(folder: Path) -> set[bytes]:
+    """Give the part under its checksum of every batch that begins at any byte of a ``.log``."""
+    found = set()
+    for log in folder.glob("*.log"):
+        data, at = log.read_bytes(), 0
+        while at + naive.HEADER.size <= len(data):
+            _, length, _, magic, crc, *_ = naive.HEADER.unpack_from(data, at)
+            end = at + 12 + length
+            sound = magic == 2 and at + naive.HEADER.size <= end <= len(data)
+            if sound and naive.crc32c(data[at + 21 : end]) == crc:
+                found.add(data[at + 21 : end])
+                at = end
+            else:
+                at += 1
+    return found
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_changes_nothing_and_salvage_keeps_all(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "logs"
+    words = laid_out(CASES / name, root)
+    before = digests(tmp_path)
+    for path in (root, root / "orders-0"):
+        dry = fails(1, "recover", path, *words, "--dry-run")
+        assert fails(1, "recover", path, *words) == dry, "a dry run says the same"
+        assert fails(1, "recover", path, *words, "--out", tmp_path / "out") == dry
+        assert "salvage keeps every batch that is whole" in dry
+        assert digests(tmp_path) == before
+        assert not (tmp_path / "out").exists()
+    whole = whole_batches(root / "orders-0")
+    dry = call("recover", root, *words, "--salvage", "--dry-run").stdout
+    assert digests(tmp_path) == before
+    saved = call("recover", root, *words, "--salvage", "--out", tmp_path / "saved")
+    assert (saved.returncode, saved.stdout, saved.stderr) == (0, dry, "")
+    assert digests(root) == {name.partition("/")[2]: digest for name, digest in before.items()}
+    kept = whole_batches(tmp_path / "saved" / "orders-0")
+    assert len(whole - kept) == (name in OUT_OF_ORDER)
+    assert kept <= whole
+    again = call("recover", tmp_path / "saved", "--unclean", *words[1:])
+    assert again.returncode == 0, "what was saved is loaded as Kafka loads"
+    assert whole_batches(tmp_path / "saved" / "orders-0") == kept
+
+
+def closed(logs: Path) -> Path:
+    """Write a log dir and close it."""
+    with LogWriter(logs, "orders") as log:
+        log.append([Record(b"v%d" % n, b"k", 1_700_000_000_000 + n) for n in range(100)])
+    (logs / MARKER).write_text('{"version":0,"brokerEpoch":42}')
+    return logs
+
+
+def test_a_marker_stays_where_nothing_was_cut(tmp_path: Path) -> None:
+    """It names the broker's epoch, by which the controller takes the broker's copies for whole."""
+    logs = closed(tmp_path / "logs")
+    before = digests(logs)
+    assert call("recover", logs).returncode == 0
+    assert {name: digest for name, digest in digests(logs).items() if name != ".lock"} == before
+    (logs / "orders-0" / f"{0:020}.index").unlink()
+    assert call("recover", logs, "--out", tmp_path / "out").returncode == 0
+    for place in (logs, tmp_path / "out"):
+        assert call("recover", place).returncode == 0
+        assert (place / MARKER).read_text() == '{"version":0,"brokerEpoch":42}'
+        assert (place / "orders-0" / f"{0:020}.index").exists()
+        assert kafkalog.PartitionLog(place / "orders-0").log_end_offset == 100
+
+
+@pytest.mark.parametrize("why", ["it lies", "cut", "none was there"])
+def test_a_marker_goes_that_would_lie(tmp_path: Path, why: str) -> None:
+    logs = closed(tmp_path / "logs")
+    words = ["--unclean"] if why == "it lies" else []
+    if why == "none was there":
+        (logs / MARKER).unlink()
+    if why == "cut":
+        log = logs / "orders-0" / f"{0:020}.log"
+        log.write_bytes(log.read_bytes()[:-5])
+        words = ["--salvage"]
+    assert call("recover", logs, *words, "--out", tmp_path / "out").returncode == 0
+    assert not (tmp_path / "out" / MARKER).exists()
+    assert call("recover", logs, *words).returncode == 0
+    assert not (logs / MARKER).exists()
