@@ -5,14 +5,16 @@
 //!
 //! | leg | one pass |
 //! |---|---|
-//! | copy | keys and values copied behind each other, and a CRC-32C over every 16 KB |
-//! | encode | the same rows as Kafka batches |
-//! | copy to file | as copy, each 16 KB written behind the last |
+//! | memory | the batches of the log copied, and a CRC-32C over each |
+//! | encode | the rows as these batches |
+//! | 16k | as memory, each batch written behind the last |
+//! | 256k | the same, written by 256 KB |
 //! | append | encoded and appended as a leader, `.log`, indexes and all; Kafka's default sync policy |
 //! | plain | through the builder and the validator, as batches that came from elsewhere go |
 //!
-//! With `--serve` it makes one pass of the leg `append` for each line on standard input and answers in JSON, as a leg of
-//! `benches/python/compare_append.py`, whose other leg is Kafka's `UnifiedLog.appendAsLeader`.
+//! With `--serve LEG` it makes one pass of that leg for each line on standard input and answers in JSON, as a leg of
+//! `benches/python/compare_append.py`, whose other leg is Kafka's `UnifiedLog.appendAsLeader`. What a pass has written is
+//! removed outside the clock.
 //!
 //! The figure is the time on the processor from `/proc`, which a busy machine disturbs less than wall time; the first
 //! column is wall time.
@@ -26,6 +28,7 @@
     reason = "a bench prints, and may stop"
 )]
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::BufRead;
 use std::os::unix::fs::FileExt;
@@ -34,9 +37,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use kafkalog::arrow::append::{Appended, append_rows};
 use kafkalog::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
-use kafkalog::compress::{Codec, Compressor};
-use kafkalog::format::batch::BatchHeader;
+use kafkalog::compress::Compressor;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::LoadRequest;
 use kafkalog::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
@@ -101,31 +104,36 @@ impl Data {
     }
 }
 
-/// Copies and checksums; hands every 16 KB on.
-fn copy(data: &Data, mut each: impl FnMut(&[u8])) -> u64 {
-    let mut buffer = vec![0u8; DEFAULT_BATCH_SIZE];
-    let mut sum = 0u64;
-    for (keys, values) in &data.batches {
-        for bytes in keys
-            .iter()
-            .map(BinaryArray::value_data)
-            .chain([values.value_data()])
-        {
-            for chunk in bytes.chunks(DEFAULT_BATCH_SIZE) {
-                let buffer = &mut buffer[..chunk.len()];
-                buffer.copy_from_slice(chunk);
-                sum += crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, buffer);
-                each(buffer);
-            }
+/// Copies the batches that a log consists of and checksums each; hands them on as soon as they come to `size` bytes.
+fn copy(batches: &[Vec<u8>], size: usize, mut each: impl FnMut(&[u8])) -> u64 {
+    let mut buffer = vec![0u8; size + 2 * DEFAULT_BATCH_SIZE];
+    let (mut sum, mut at) = (0u64, 0);
+    for batch in batches {
+        let to = &mut buffer[at..at + batch.len()];
+        to.copy_from_slice(batch);
+        sum += crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, to);
+        at += batch.len();
+        if at >= size {
+            each(&buffer[..at]);
+            at = 0;
         }
     }
+    each(&buffer[..at]);
     sum
+}
+
+fn copy_to_file(batches: &[Vec<u8>], size: usize, path: &Path) -> u64 {
+    let file = File::create(path).expect("a file");
+    let mut at = 0;
+    copy(batches, size, |bytes| {
+        file.write_all_at(bytes, at).expect("a write");
+        at += bytes.len() as u64;
+    })
 }
 
 fn encoder(config: &LogConfig) -> Encoder {
     Encoder::new(EncodeOptions {
         rules: config.leader_rules().expect("levels in bounds"),
-        producer_codec: Codec::NONE,
         batch_size: DEFAULT_BATCH_SIZE,
         max_message_bytes: usize::try_from(config.max_message_bytes).expect("0 or more"),
         ignore_extra: false,
@@ -133,11 +141,13 @@ fn encoder(config: &LogConfig) -> Encoder {
     })
 }
 
-fn encode(arrow: &[RecordBatch], encoder: &mut Encoder) -> u64 {
+/// Batch by batch; the number of bytes.
+fn encode(arrow: &[RecordBatch], encoder: &mut Encoder, mut each: impl FnMut(&[u8])) -> u64 {
     let mut size = 0;
     for batch in arrow {
         let mut rows = encoder.rows(batch).expect("columns");
-        while let Some(batch) = rows.next_batch(NOW).expect("a batch") {
+        while let Some(batch) = rows.next_batches(NOW, 0).expect("a batch") {
+            each(batch.bytes());
             size += batch.bytes().len() as u64;
         }
     }
@@ -145,7 +155,6 @@ fn encode(arrow: &[RecordBatch], encoder: &mut Encoder) -> u64 {
 }
 
 fn open(folder: &Path, config: &LogConfig) -> WritableLog {
-    std::fs::remove_dir_all(folder).ok();
     let request = LoadRequest {
         clean: true,
         recovery_point: 0,
@@ -158,11 +167,9 @@ fn open(folder: &Path, config: &LogConfig) -> WritableLog {
 
 fn append(arrow: &[RecordBatch], encoder: &mut Encoder, folder: &Path, config: &LogConfig) -> u64 {
     let mut log = open(folder, config);
+    let mut done = Appended::default();
     for batch in arrow {
-        let mut rows = encoder.rows(batch).expect("columns");
-        while let Some(mut batch) = rows.next_batch(NOW).expect("a batch") {
-            log.append_encoded(&mut batch, 0, NOW).expect("an append");
-        }
+        append_rows(&mut log, encoder, batch, 0, NOW, &mut done).expect("an append");
     }
     let end = log.log_end_offset().unsigned_abs();
     log.crash();
@@ -209,7 +216,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-type Leg<'a> = (&'static str, usize, Box<dyn FnMut() -> u64 + 'a>);
+/// Name, the leg it is compared with, what one pass does so many times.
+type Leg<'a> = (&'static str, usize, usize, Box<dyn Fn() -> u64 + 'a>);
 
 fn main() {
     let data = Data::new();
@@ -218,95 +226,94 @@ fn main() {
     assert_eq!(config.message_timestamp_type, TimestampType::CreateTime);
     let home = std::env::var_os("FOLDER").map_or_else(std::env::temp_dir, PathBuf::from);
     let home = home.join(format!("kafkalog-append-{}", std::process::id()));
-    std::fs::create_dir_all(&home).expect("a folder");
-    if std::env::args().any(|argument| argument == "--serve") {
-        let mut encoder = encoder(&config);
-        println!("{{\"ready\": true}}");
-        for line in std::io::stdin().lock().lines() {
-            line.expect("standard input is text");
-            let begun = Instant::now();
-            let records = append(&arrow, &mut encoder, &home.join("bench-0"), &config);
-            let seconds = begun.elapsed().as_secs_f64();
-            println!("{{\"records\": {records}, \"seconds\": {seconds}}}");
-        }
-    } else {
-        compare(&data, &arrow, &config, &home);
-    }
-    std::fs::remove_dir_all(&home).expect("the folder goes");
-}
-
-fn compare(data: &Data, arrow: &[RecordBatch], config: &LogConfig, home: &Path) {
-    let (mut first, mut second) = (encoder(config), encoder(config));
-    let folder = home.join("bench-0");
+    let made = home.join("bench-0");
     let copied = home.join("copied");
-    // Name, the leg it is compared with, one pass.
-    let mut legs: Vec<Leg<'_>> = vec![
+    let mut batches = Vec::new();
+    encode(&arrow, &mut encoder(&config), |batch| {
+        batches.push(batch.to_vec());
+    });
+    let encoder = RefCell::new(encoder(&config));
+    let legs: [Leg<'_>; 6] = [
         (
-            "copy",
+            "memory",
             0,
-            Box::new(|| (0..IN_MEMORY).map(|_| copy(data, |_| ())).sum()),
+            IN_MEMORY,
+            Box::new(|| copy(&batches, 0, |_| ())),
         ),
         (
             "encode",
             0,
-            Box::new(|| (0..IN_MEMORY).map(|_| encode(arrow, &mut first)).sum()),
+            IN_MEMORY,
+            Box::new(|| encode(&arrow, &mut encoder.borrow_mut(), |_| ())),
         ),
+        ("16k", 2, 1, Box::new(|| copy_to_file(&batches, 0, &copied))),
         (
-            "copy to file",
+            "256k",
             2,
-            Box::new(|| {
-                let file = File::create(&copied).expect("a file");
-                let mut at = 0;
-                copy(data, |bytes| {
-                    file.write_all_at(bytes, at).expect("a write");
-                    at += bytes.len() as u64;
-                })
-            }),
+            1,
+            Box::new(|| copy_to_file(&batches, 256 << 10, &copied)),
         ),
         (
             "append",
-            2,
-            Box::new(|| append(arrow, &mut second, &folder, config)),
+            3,
+            1,
+            Box::new(|| append(&arrow, &mut encoder.borrow_mut(), &made, &config)),
         ),
-        ("plain", 2, Box::new(|| append_plain(data, &folder, config))),
+        (
+            "plain",
+            3,
+            1,
+            Box::new(|| append_plain(&data, &made, &config)),
+        ),
     ];
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--serve");
+    if arguments.next().is_some() {
+        let name = arguments.next().expect("the name of a leg");
+        let leg = legs.iter().find(|leg| leg.0 == name).expect("such a leg");
+        println!("{{\"ready\": true}}");
+        for line in std::io::stdin().lock().lines() {
+            line.expect("standard input is text");
+            let (wall, cpu) = timed(leg, &home);
+            let records = data.rows;
+            println!("{{\"records\": {records}, \"seconds\": {wall}, \"cpu\": {cpu}}}");
+        }
+    } else {
+        compare(&legs, data.rows, &home);
+    }
+}
+
+/// Wall and processor time of one pass, in seconds.
+fn timed((_, _, times, pass): &Leg<'_>, home: &Path) -> (f64, f64) {
+    std::fs::create_dir_all(home).expect("a folder");
+    let (begun, before) = (Instant::now(), on_processor());
+    for _ in 0..*times {
+        std::hint::black_box(pass());
+    }
+    let (cpu, wall) = (on_processor() - before, begun.elapsed().as_secs_f64());
+    std::fs::remove_dir_all(home).expect("the folder goes");
+    (wall / *times as f64, cpu / *times as f64)
+}
+
+fn compare(legs: &[Leg<'_>], rows: usize, home: &Path) {
     let mut walls = vec![Vec::new(); legs.len()];
     let mut spent = vec![Vec::new(); legs.len()];
     for round in 0..=ROUNDS {
-        for (leg, (_, _, pass)) in legs.iter_mut().enumerate() {
-            let (begun, before) = (Instant::now(), on_processor());
-            std::hint::black_box(pass());
+        for (leg, pass) in legs.iter().enumerate() {
+            let (wall, cpu) = timed(pass, home);
             // The first round warms up.
             if round > 0 {
-                spent[leg].push(on_processor() - before);
-                walls[leg].push(begun.elapsed().as_secs_f64());
+                walls[leg].push(wall);
+                spent[leg].push(cpu);
             }
         }
     }
-    let each = 1e9 / data.rows as f64;
+    let each = 1e9 / rows as f64;
     let medians: Vec<_> = spent.into_iter().map(median).collect();
-    println!("{} rows; ns a record", data.rows);
+    println!("{rows} rows; ns a record");
     println!("{:14} {:>8} {:>8} {:>6}", "leg", "wall", "cpu", "ratio");
-    for (leg, ((name, limit, _), walls)) in legs.iter().zip(walls).enumerate() {
+    for (leg, ((name, limit, ..), walls)) in legs.iter().zip(walls).enumerate() {
         let ratio = medians[leg] / medians[*limit];
-        let each = if *limit == 0 {
-            each / IN_MEMORY as f64
-        } else {
-            each
-        };
-        println!(
-            "{name:14} {:8.1} {:8.1} {ratio:6.2}",
-            median(walls) * each,
-            medians[leg] * each
-        );
+        let (wall, cpu) = (median(walls) * each, medians[leg] * each);
+        println!("{name:14} {wall:8.1} {cpu:8.1} {ratio:6.2}");
     }
-    let head = std::fs::read(folder.join("00000000000000000000.log")).expect("a segment");
-    let header = BatchHeader::parse(&head)
-        .expect("a header")
-        .expect("a batch");
-    println!(
-        "first batch: {} bytes, {:?} records",
-        header.size,
-        header.records_count.expect("magic 2")
-    );
 }

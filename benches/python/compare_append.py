@@ -1,13 +1,17 @@
-"""Compare appending: ours from Arrow and Kafka's ``UnifiedLog.appendAsLeader``, the same records into new logs.
+"""Compare appending: ours from Arrow, Kafka's ``UnifiedLog.appendAsLeader``, and the limit of both, in one run.
 
-``compare_append.py [--records 1000000] [--value-bytes 100] [--rounds 5] [--folder FOLDER]``. Every leg is a process
-that stays up; each round makes one pass of every leg in turn, the order reversed every other round. Each leg has made
-passes before, so that Java is compiled. Wall time is the leg's own, CPU time that of its process from /proc; ratios are
-of CPU time to the first leg, as a busy machine disturbs wall time most. Batches of 16 KB, no compression, Kafka's
-default sync policy.
+``compare_append.py [--records 1000000] [--value-bytes 100] [--rounds 9] [--folder FOLDER]``. The same records, batches
+of 16 KB, no compression, Kafka's default sync policy, all in one folder. Every leg is a process that stays up; each
+round makes one pass of every leg in turn, the order reversed every other round. Each leg has made passes before, so
+that Java is compiled. A pass makes a new log and appends to it; the log is removed outside the clock. Wall time and CPU
+time, of all threads, are the leg's own; ratios are to the first leg, of CPU time too, which a busy machine disturbs
+less.
 
 Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
+  limit:memory  the bytes of that log copied batch by batch, and a CRC-32C over each
+  limit:16k     the same, each batch written to a file
+  limit:256k    the same, written by 256 KB
   kafka:leader  appendAsLeader of batches that were made before the clock runs
   kafka:build   the same, made while it runs
 """
@@ -31,8 +35,8 @@ BATCH_BYTES = 16_384
 WARM = 5
 
 
-def bench_command() -> list[str]:
-    """Build our leg and give its path."""
+def bench_command(leg: str) -> list[str]:
+    """Build our legs and give the command of one."""
     done = subprocess.run(
         ["cargo", "bench", "--bench", "append", "--no-run", "--message-format", "json"],
         cwd=ROOT,
@@ -43,7 +47,7 @@ def bench_command() -> list[str]:
     for line in done.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["target"]["name"] == "append":
-            return [str(message["executable"]), "--serve"]
+            return [str(message["executable"]), "--serve", leg]
     sys.exit("no such bench: append")
 
 
@@ -51,7 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--value-bytes", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     args = parser.parse_args()
     os.environ |= {"ROWS": str(args.records), "VALUE": str(args.value_bytes), "FOLDER": str(args.folder)}
@@ -60,7 +64,8 @@ def main() -> int:
         sizes = [str(args.records), str(args.value_bytes), str(BATCH_BYTES)]
         java = ["java", "-Xmx1g", "-cp", classes, "witness.Main", "append"]
         legs = [
-            Leg("ours", bench_command()),
+            Leg("ours", bench_command("append")),
+            *(Leg(f"limit:{name}", bench_command(name)) for name in ("memory", "16k", "256k")),
             Leg("kafka:leader", [*java, "leader", scratch, *sizes]),
             Leg("kafka:build", [*java, "build", scratch, *sizes]),
         ]
@@ -75,14 +80,14 @@ def main() -> int:
                 leg.cpus.append(cpu)
         for leg in legs:
             leg.stop()
-    base = statistics.median(legs[0].cpus)
     each = 1e9 / args.records
     load = f"load {os.getloadavg()[0]:.1f}"
     print(f"{args.records} records of {args.value_bytes} B, {args.rounds} rounds, medians; {load}")
-    print(f"{'leg':14} {'wall ns':>8} {'cpu ns':>8} {'ratio':>6}")
+    print(f"{'leg':14} {'wall ns':>8} {'ratio':>6} {'cpu ns':>8} {'ratio':>6}")
+    base_wall, base_cpu = (statistics.median(of) for of in (legs[0].walls, legs[0].cpus))
     for leg in legs:
         wall, cpu = statistics.median(leg.walls), statistics.median(leg.cpus)
-        print(f"{leg.name:14} {wall * each:8.1f} {cpu * each:8.1f} {cpu / base:6.2f}")
+        print(f"{leg.name:14} {wall * each:8.1f} {wall / base_wall:6.2f} {cpu * each:8.1f} {cpu / base_cpu:6.2f}")
     return 0
 
 

@@ -323,7 +323,8 @@ class LogWriter:
         ValueError
             For a schema without key and value, or with columns that nobody asked for.
         OSError
-            When the disk is full, and the like.
+            When the disk is full, and the like. The writer takes nothing more then; what was written of the batches
+            that failed is taken back, and the next writer, or ``recover``, goes on behind those before them.
         """
         chosen = self._extra if extra is None else _arguments.choose("extra", extra, _EXTRA)
         if isinstance(data, (ArrowStreamExportable, ArrowArrayExportable)):

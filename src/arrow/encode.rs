@@ -1,7 +1,7 @@
 //! Arrow rows as Kafka batches, cut by bytes: sizes first, then every byte once, then the checksum while they are near.
 //!
 //! A batch is what a producer with this `batch.size` would have sent and a leader with these rules would have made of
-//! it; so a log that goes by the same rules need not look at its records again ([`EncodedBatch`]). Uncompressed it is
+//! it; so a log that goes by the same rules need not look at its records again ([`EncodedBatches`]). Uncompressed it is
 //! byte for byte what [`crate::records::builder`] makes of the same records.
 
 mod columns;
@@ -15,7 +15,7 @@ use crate::compress::{Codec, Compressor};
 use crate::error::Result;
 use crate::format::attributes::Attributes;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::records::encoded::EncodedBatch;
+use crate::records::encoded::EncodedBatches;
 use crate::records::validate::LeaderRules;
 use crate::types::{
     Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
@@ -27,8 +27,6 @@ use crate::types::{
 pub struct EncodeOptions {
     /// The topic's rules.
     pub rules: LeaderRules,
-    /// The codec where the topic leaves it to the producer.
-    pub producer_codec: Codec,
     /// A batch is closed before it goes beyond this uncompressed, but holds one record at least (a producer's
     /// `batch.size`).
     pub batch_size: usize,
@@ -40,6 +38,13 @@ pub struct EncodeOptions {
     pub keeps_offsets: bool,
 }
 
+impl EncodeOptions {
+    /// What batches are compressed with: nothing where the topic leaves it to the producer.
+    fn codec(&self) -> Codec {
+        self.rules.codec.unwrap_or(Codec::NONE)
+    }
+}
+
 /// A producer's default `batch.size`.
 pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
 
@@ -47,10 +52,13 @@ pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Encoder {
     options: EncodeOptions,
-    /// The batch in the making; longer than it is, so that numbers can be written as whole words.
+    /// The batch in the making, behind those made before it where nothing is compressed; longer than they are, so that
+    /// numbers can be written as whole words.
     batch: Vec<u8>,
-    /// The batch with its records compressed.
+    /// Batches with their records compressed.
     compressed: Vec<u8>,
+    /// The headers of the batches made.
+    headers: Vec<BatchHeader>,
     /// What follows the value of the record in the making: its headers.
     tail: Vec<u8>,
     compressor: Compressor,
@@ -64,6 +72,7 @@ impl Encoder {
             options,
             batch: Vec::new(),
             compressed: Vec::new(),
+            headers: Vec::new(),
             tail: Vec::new(),
             compressor: Compressor::new(),
         }
@@ -75,7 +84,7 @@ impl Encoder {
         &self.options
     }
 
-    /// The rows of this Arrow batch, to be taken a Kafka batch at a time.
+    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time.
     ///
     /// # Errors
     /// `InvalidArgument` for columns that are missing, not written, or of a type that does not serve.
@@ -88,21 +97,29 @@ impl Encoder {
         })
     }
 
-    /// Writes the header of what was filled, compresses it if need be, and returns the size of the batch.
-    fn seal(&mut self, filled: &Filled, codec: Codec, now_ms: TimestampMs) -> Result<usize> {
-        let header = self.header(filled, codec, now_ms);
-        if codec.compression() == Compression::None {
-            let batch = self.batch.get_mut(..filled.end).unwrap_or_default();
-            header.seal(batch)?;
-            return Ok(filled.end);
-        }
-        let records = self.batch.get(RECORD_BATCH_OVERHEAD..filled.end);
-        self.compressed.clear();
-        self.compressed.resize(RECORD_BATCH_OVERHEAD, 0);
-        self.compressor
-            .compress(codec, records.unwrap_or_default(), &mut self.compressed)?;
-        header.seal(&mut self.compressed)?;
-        Ok(self.compressed.len())
+    /// Makes a batch of what was filled, compressed if need be: that which begins at `start`. Returns its header.
+    fn seal(
+        &mut self,
+        filled: &Filled,
+        start: usize,
+        codec: Codec,
+        now_ms: TimestampMs,
+    ) -> Result<BatchHeader> {
+        let mut header = self.header(filled, codec, now_ms);
+        let batch = if codec.compression() == Compression::None {
+            self.batch.get_mut(start..filled.end).unwrap_or_default()
+        } else {
+            let records = self.batch.get(RECORD_BATCH_OVERHEAD..filled.end);
+            let out = &mut self.compressed;
+            out.truncate(start);
+            out.resize(start.saturating_add(RECORD_BATCH_OVERHEAD), 0);
+            self.compressor
+                .compress(codec, records.unwrap_or_default(), out)?;
+            out.get_mut(start..).unwrap_or_default()
+        };
+        header.crc = header.seal(batch)?;
+        header.size = batch.len();
+        Ok(header)
     }
 
     /// The header of what was filled, but for size and checksum.
@@ -144,20 +161,63 @@ impl Rows<'_> {
         self.at
     }
 
-    /// The next batch, or `None` behind the last row. Rows without a timestamp get `now_ms`. Without offsets of their
-    /// own the batch's base offset is 0, for the log to say.
+    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` behind the last
+    /// row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0, for the log
+    /// to say.
     ///
     /// # Errors
     /// `Refused` for a record that is too large by itself, a timestamp out of bounds, offsets that do not rise;
     /// `InvalidRecord` for a record without key in a compacted topic, a header without key or one that is not UTF-8.
     /// Records count from the first row. The rows of batches given before are not concerned.
-    pub fn next_batch(&mut self, now_ms: TimestampMs) -> Result<Option<EncodedBatch<'_>>> {
+    pub fn next_batches(
+        &mut self,
+        now_ms: TimestampMs,
+        least: usize,
+    ) -> Result<Option<EncodedBatches<'_>>> {
+        self.encoder.headers.clear();
+        let mut end = 0usize;
+        while self.encoder.headers.is_empty() || end < least {
+            match self.add_batch(end, now_ms) {
+                Ok(Some(size)) => end = end.saturating_add(size),
+                // Rows that are refused end this too, and are refused when the next one begins with them.
+                Err(error) if end == 0 => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if end == 0 {
+            return Ok(None);
+        }
+        let encoder = &mut *self.encoder;
+        let options = encoder.options;
+        let bytes = if options.codec().compression() == Compression::None {
+            &mut encoder.batch
+        } else {
+            &mut encoder.compressed
+        };
+        let bytes = bytes.get_mut(..end).unwrap_or_default();
+        let keeps = options.keeps_offsets;
+        Ok(Some(EncodedBatches::new(
+            bytes,
+            &mut encoder.headers,
+            options.rules,
+            keeps,
+        )))
+    }
+
+    /// Makes the batch that begins at `start`, and returns its size.
+    fn add_batch(&mut self, start: usize, now_ms: TimestampMs) -> Result<Option<usize>> {
         let options = self.encoder.options;
-        let codec = options.rules.codec.unwrap_or(options.producer_codec);
+        let codec = options.codec();
+        let fill_at = if codec.compression() == Compression::None {
+            start
+        } else {
+            0
+        };
         let mut most_rows = usize::MAX;
-        let filled = loop {
+        loop {
             let wanted = Wanted {
                 from: self.at,
+                start: fill_at,
                 limit: options.batch_size.min(options.max_message_bytes),
                 most_rows,
                 now_ms,
@@ -166,24 +226,19 @@ impl Rows<'_> {
             if filled.rows == 0 {
                 return Ok(None);
             }
-            let size = self.encoder.seal(&filled, codec, now_ms)?;
+            let header = self.encoder.seal(&filled, start, codec, now_ms)?;
+            let size = header.size;
             if size <= options.max_message_bytes {
-                break filled;
+                self.at = self.at.saturating_add(filled.rows);
+                self.encoder.headers.push(header);
+                return Ok(Some(size));
             }
             if filled.rows == 1 {
                 return Err(too_large(size, options.max_message_bytes, self.at));
             }
             // What does not compress may come out larger than it went in.
             most_rows = filled.rows / 2;
-        };
-        self.at = self.at.saturating_add(filled.rows);
-        let header = self.encoder.header(&filled, codec, now_ms);
-        let bytes = if codec.compression() == Compression::None {
-            self.encoder.batch.get_mut(..filled.end).unwrap_or_default()
-        } else {
-            self.encoder.compressed.as_mut_slice()
-        };
-        Ok(Some(EncodedBatch::new(bytes, header, options.rules)))
+        }
     }
 }
 

@@ -1,62 +1,104 @@
-//! A batch that was just made by a topic's rules.
+//! Batches that were just made by a topic's rules.
 
 use super::validate::LeaderRules;
-use crate::format::batch::{self, BatchHeader, CRC_AT};
-use crate::format::cursor::get_u32;
+use crate::format::batch::{self, BatchHeader};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
-/// One whole batch of magic 2, checksummed, whose records are known to keep these rules because this crate has just
-/// made it so: a leader's log that has the same rules takes it without looking at the records again.
+/// Whole batches of magic 2, one behind the other, checksummed, whose records are known to keep these rules because this
+/// crate has just made them so: a log that has the same rules takes them without looking at the records again, from the
+/// front, as many at a time as go in one write.
 #[derive(Debug)]
-pub struct EncodedBatch<'a> {
+pub struct EncodedBatches<'a> {
     bytes: &'a mut [u8],
-    header: BatchHeader,
+    headers: &'a mut [BatchHeader],
     rules: LeaderRules,
+    keeps_offsets: bool,
 }
 
-impl<'a> EncodedBatch<'a> {
-    /// `header` is that of `bytes`, but for size and checksum.
-    pub(crate) fn new(bytes: &'a mut [u8], mut header: BatchHeader, rules: LeaderRules) -> Self {
-        header.size = bytes.len();
-        header.crc = get_u32(bytes, CRC_AT).unwrap_or_default();
+impl<'a> EncodedBatches<'a> {
+    /// `headers` are those of the batches in `bytes`.
+    pub(crate) const fn new(
+        bytes: &'a mut [u8],
+        headers: &'a mut [BatchHeader],
+        rules: LeaderRules,
+        keeps_offsets: bool,
+    ) -> Self {
         Self {
             bytes,
-            header,
+            headers,
             rules,
+            keeps_offsets,
         }
     }
 
-    /// Gives it its place in the log.
-    pub fn assign(&mut self, base_offset: Offset, partition_leader_epoch: i32) {
-        batch::assign(self.bytes, base_offset, partition_leader_epoch);
-        self.header.base_offset = base_offset;
-        self.header.partition_leader_epoch = partition_leader_epoch;
+    /// Gives them their places in a log that goes on at `base_offset`, unless they keep their own offsets, and the epoch.
+    pub fn assign(&mut self, mut base_offset: Offset, partition_leader_epoch: i32) {
+        let mut rest = &mut *self.bytes;
+        for header in &mut *self.headers {
+            if !self.keeps_offsets {
+                header.base_offset = base_offset;
+            }
+            header.partition_leader_epoch = partition_leader_epoch;
+            batch::assign(rest, header.base_offset, partition_leader_epoch);
+            base_offset = header.next_offset();
+            rest = rest.get_mut(header.size..).unwrap_or_default();
+        }
     }
 
-    /// All of it.
+    /// All of them.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// What its header says.
+    /// What their headers say.
     #[must_use]
-    pub const fn header(&self) -> &BatchHeader {
-        &self.header
+    pub const fn headers(&self) -> &[BatchHeader] {
+        self.headers
     }
 
-    /// The rules its records keep.
+    /// Whether none is left.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+    }
+
+    /// Takes so many off the front.
+    #[must_use]
+    pub fn take(&mut self, batches: usize) -> Self {
+        let (first, rest) = split(&mut self.headers, batches);
+        self.headers = rest;
+        let size = first.iter().map(|header| header.size).sum();
+        let (bytes, rest) = split(&mut self.bytes, size);
+        self.bytes = rest;
+        Self::new(bytes, first, self.rules, self.keeps_offsets)
+    }
+
+    /// The rules their records keep.
     #[must_use]
     pub const fn rules(&self) -> &LeaderRules {
         &self.rules
     }
 
+    /// Whether their offsets are their own, as for a follower, and not the log's to give.
+    #[must_use]
+    pub const fn keeps_offsets(&self) -> bool {
+        self.keeps_offsets
+    }
+
     /// The clock, if the timestamps are the log's.
     #[must_use]
-    pub const fn log_append_time(&self) -> TimestampMs {
-        match self.header.timestamp_type() {
-            TimestampType::LogAppendTime => self.header.max_timestamp,
+    pub fn log_append_time(&self) -> TimestampMs {
+        match self.headers.last() {
+            Some(header) if header.timestamp_type() == TimestampType::LogAppendTime => {
+                header.max_timestamp
+            }
             _ => NO_TIMESTAMP,
         }
     }
+}
+
+fn split<'a, T>(slice: &mut &'a mut [T], at: usize) -> (&'a mut [T], &'a mut [T]) {
+    let at = at.min(slice.len());
+    std::mem::take(slice).split_at_mut(at)
 }

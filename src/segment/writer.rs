@@ -236,30 +236,58 @@ impl WritableSegment {
     /// # Errors
     /// `Io`, `CorruptRecord` where the first batch cannot be read.
     pub fn roll_reasons(&mut self, params: &RollParams) -> Result<RollReasons> {
-        let waited = self.time_waited(params.now_ms, params.max_timestamp)?;
+        let first = self.first_batch_timestamp()?;
         let size = self.size();
         Ok(RollReasons {
             size: size.saturating_add(params.size) > params.max_segment_bytes,
-            time: size > 0
-                && waited
-                    > params
-                        .max_segment_ms
-                        .saturating_sub(self.settings.roll_jitter_ms),
+            time: size > 0 && self.is_old(first, params.max_timestamp, params),
             offset_index_full: self.offset_index.get()?.is_full(),
             time_index_full: self.time_index.get()?.is_full(),
             offset_overflow: !self.holds(params.last_offset),
         })
     }
 
-    /// How long this segment has waited to be rolled: by timestamps if its first batch has one, else by the clock.
-    fn time_waited(&mut self, now_ms: TimestampMs, max_timestamp: TimestampMs) -> Result<i64> {
+    /// How many of these batches, were each of them appended by itself, would find no reason to be rolled for: from the
+    /// first one on, as long as that is certain. Of the parameters, settings and clock count.
+    ///
+    /// # Errors
+    /// As [`WritableSegment::roll_reasons`].
+    pub fn takes(&mut self, batches: &[BatchHeader], params: &RollParams) -> Result<usize> {
+        // Each of them may make an entry.
+        let room = self.offset_index.get()?.room();
+        let room = room.min(self.time_index.get()?.room());
+        let mut first = self.first_batch_timestamp()?;
+        let mut size = self.size();
+        let fits = |batch: &&BatchHeader| {
+            let is_old = size > 0 && self.is_old(first, batch.max_timestamp, params);
+            first = first.or(Some(batch.max_timestamp));
+            size = size.saturating_add(batch.size as u64);
+            !is_old && size <= params.max_segment_bytes && self.holds(batch.last_offset())
+        };
+        Ok(batches.iter().take(room).take_while(fits).count())
+    }
+
+    /// The largest timestamp of the first batch, `None` of an empty segment.
+    fn first_batch_timestamp(&mut self) -> Result<Option<TimestampMs>> {
         if self.first_batch_timestamp.is_none() {
             self.first_batch_timestamp = self.header_at(0)?.map(|header| header.max_timestamp);
         }
-        Ok(match self.first_batch_timestamp {
+        Ok(self.first_batch_timestamp)
+    }
+
+    /// Whether this segment has waited long enough: by timestamps if its first batch has one, else by the clock.
+    const fn is_old(
+        &self,
+        first: Option<TimestampMs>,
+        max_timestamp: TimestampMs,
+        params: &RollParams,
+    ) -> bool {
+        let waited = match first {
             Some(first) if first >= 0 => max_timestamp.wrapping_sub(first),
-            _ => now_ms.wrapping_sub(self.created_ms),
-        })
+            _ => params.now_ms.wrapping_sub(self.created_ms),
+        };
+        let jitter = self.settings.roll_jitter_ms;
+        waited > params.max_segment_ms.saturating_sub(jitter)
     }
 
     /// Whether an offset is near enough to the base for the indexes.

@@ -248,7 +248,6 @@ fn cut(rows: &[Row], limit: usize) -> Vec<Vec<u8>> {
 fn encoder(rules: LeaderRules, batch_size: usize) -> Encoder {
     Encoder::new(EncodeOptions {
         rules,
-        producer_codec: Codec::NONE,
         batch_size,
         max_message_bytes: 1 << 20,
         ignore_extra: false,
@@ -309,7 +308,7 @@ fn encoded_batches_are_appended_as_a_producers() {
         );
         let mut encoded = maker.rows(&arrow).unwrap();
         let mut at = 0;
-        while let Some(mut batch) = encoded.next_batch(NOW).unwrap() {
+        while let Some(mut batch) = encoded.next_batches(NOW, 0).unwrap() {
             let info = ours.append_encoded(&mut batch, 3, NOW).unwrap();
             let next = usize::try_from(info.last_offset + 1).unwrap();
             let mut records = built(&rows[at..next], BatchOptions::default());
@@ -349,7 +348,7 @@ fn encoded_batches_are_appended_as_a_producers() {
     );
     let mut maker = encoder(LogConfig::default().leader_rules().unwrap(), 4_000);
     let mut encoded = maker.rows(&arrow).unwrap();
-    let mut batch = encoded.next_batch(NOW).unwrap().unwrap();
+    let mut batch = encoded.next_batches(NOW, 0).unwrap().unwrap();
     let error = compacted.append_encoded(&mut batch, 0, NOW).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && compacted.log_end_offset() == 0);
 }
@@ -417,7 +416,7 @@ proptest! {
         let mut maker = encoder(rules(None), limit);
         let mut encoded = maker.rows(&batch).unwrap();
         let mut batches = Vec::new();
-        while let Some(next) = encoded.next_batch(NOW).unwrap() {
+        while let Some(next) = encoded.next_batches(NOW, 0).unwrap() {
             batches.push(next.bytes().to_vec());
         }
         prop_assert_eq!(batches, cut(&rows[skip..], limit));

@@ -12,6 +12,8 @@ use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) from: usize,
+    /// Where the batch begins.
+    pub(super) start: usize,
     /// Bytes of the batch, header included, that only its first record may go beyond.
     pub(super) limit: usize,
     pub(super) most_rows: usize,
@@ -35,12 +37,20 @@ const SLACK: usize = 8;
 /// What a batch may come to, so that its length fits Kafka's number.
 const MOST: usize = i32::MAX as usize - (64 << 10);
 
+impl Wanted {
+    /// What the end of the batch does not go beyond.
+    const fn limit(&self) -> usize {
+        self.start.saturating_add(self.limit)
+    }
+}
+
 impl Encoder {
     /// Takes rows until the batch is full; none if there are none.
     pub(super) fn fill(&mut self, columns: &Columns, wanted: Wanted) -> Result<Filled> {
-        reserve(&mut self.batch, wanted.limit.min(MOST))?;
+        let size = wanted.limit.min(MOST);
+        reserve(&mut self.batch, wanted.start.saturating_add(size))?;
         let mut filled = Filled {
-            end: RECORD_BATCH_OVERHEAD,
+            end: wanted.start.saturating_add(RECORD_BATCH_OVERHEAD),
             rows: 0,
             base_offset: 0,
             last_offset_delta: 0,
@@ -131,12 +141,13 @@ impl Encoder {
             .end
             .saturating_add(body)
             .saturating_add(len(body_raw));
-        if end > wanted.limit {
+        if end > wanted.limit() {
             if filled.rows > 0 {
                 return Ok(false);
             }
-            if end > MOST {
-                return Err(too_large(end, MOST, row));
+            let size = end.saturating_sub(wanted.start);
+            if size > MOST {
+                return Err(too_large(size, MOST, row));
             }
             reserve(batch, end)?;
         }
@@ -192,12 +203,8 @@ impl Run {
         values: &V,
         times: &T,
     ) {
-        let Wanted {
-            from,
-            limit,
-            now_ms,
-            ..
-        } = self.wanted;
+        let Wanted { from, now_ms, .. } = self.wanted;
+        let limit = self.wanted.limit();
         let base = filled.base_timestamp;
         let (mut at, mut delta, mut max) = (filled.end, filled.rows, filled.max_timestamp);
         for row in from.saturating_add(delta)..self.end {

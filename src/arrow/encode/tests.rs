@@ -28,7 +28,6 @@ fn rules() -> LeaderRules {
 fn options() -> EncodeOptions {
     EncodeOptions {
         rules: rules(),
-        producer_codec: Codec::NONE,
         batch_size: DEFAULT_BATCH_SIZE,
         max_message_bytes: 1 << 20,
         ignore_extra: false,
@@ -72,8 +71,23 @@ fn built(rows: &[Row<'_>], options: BatchOptions) -> Vec<u8> {
     out
 }
 
-/// All batches, and the first error.
+/// All batches, and the first error; the same however many are made at once.
 fn encode(batch: &RecordBatch, options: EncodeOptions) -> (Vec<Vec<u8>>, Option<Error>) {
+    let (batches, error) = encode_by(batch, options, 0);
+    for least in [1_000, usize::MAX] {
+        let (again, other) = encode_by(batch, options, least);
+        assert!(batches == again, "batches of {least} bytes and more");
+        let text = |error: &Option<Error>| error.as_ref().map(ToString::to_string);
+        assert_eq!(text(&error), text(&other));
+    }
+    (batches, error)
+}
+
+fn encode_by(
+    batch: &RecordBatch,
+    options: EncodeOptions,
+    least: usize,
+) -> (Vec<Vec<u8>>, Option<Error>) {
     let mut encoder = Encoder::new(options);
     let mut rows = match encoder.rows(batch) {
         Ok(rows) => rows,
@@ -81,12 +95,17 @@ fn encode(batch: &RecordBatch, options: EncodeOptions) -> (Vec<Vec<u8>>, Option<
     };
     let mut batches = Vec::new();
     loop {
-        match rows.next_batch(NOW) {
-            Ok(Some(batch)) => {
-                let header = BatchHeader::parse(batch.bytes()).unwrap().unwrap();
-                header.ensure_valid(batch.bytes()).unwrap();
-                assert_eq!(&header, batch.header());
-                batches.push(batch.bytes().to_vec());
+        match rows.next_batches(NOW, least) {
+            Ok(Some(mut encoded)) => {
+                assert!(least > 0 || encoded.headers().len() == 1);
+                while !encoded.is_empty() {
+                    let batch = encoded.take(1);
+                    let header = BatchHeader::parse(batch.bytes()).unwrap().unwrap();
+                    header.ensure_valid(batch.bytes()).unwrap();
+                    assert_eq!(&[header][..], batch.headers());
+                    batches.push(batch.bytes().to_vec());
+                }
+                assert!(encoded.bytes().is_empty());
             }
             Ok(None) => return (batches, None),
             Err(error) => return (batches, Some(error)),

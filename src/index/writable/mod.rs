@@ -203,7 +203,14 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// Whether there is no room for an entry; a time index keeps a slot free for the end of its segment.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.file.entries().saturating_add(E::KEPT_FREE) >= self.file.max_entries()
+        self.room() == 0
+    }
+
+    /// Entries that can be made until it is full.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        let used = self.file.entries().saturating_add(E::KEPT_FREE);
+        self.file.max_entries().saturating_sub(used)
     }
 
     /// The file's length.

@@ -7,7 +7,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::log::producer_state::append::{CompletedTxn, TV_UNKNOWN};
 use crate::records::control::EndTransaction;
-use crate::records::encoded::EncodedBatch;
+use crate::records::encoded::EncodedBatches;
 use crate::records::validate::Placement;
 use crate::segment::writer::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -55,12 +55,16 @@ pub struct AppendInfo {
     pub position: Position,
     /// Bytes written.
     pub size: u64,
+    /// Batches that were to be appended.
+    pub batches: u64,
+    /// Records in them; messages of the old formats do not say how many they hold, and count as one.
+    pub records: u64,
 }
 
 /// What is to be written, and what is known of it.
 struct Append<'a> {
     records: &'a [u8],
-    headers: Vec<BatchHeader>,
+    headers: &'a [BatchHeader],
     first_offset: Option<Offset>,
     last_offset: Offset,
     max_timestamp: TimestampMs,
@@ -120,7 +124,7 @@ impl WritableLog {
         }
         let append = Append {
             records,
-            headers,
+            headers: &headers,
             first_offset: Some(placement.base_offset),
             last_offset: validated.next_offset.saturating_sub(1),
             max_timestamp: validated.max_timestamp,
@@ -156,13 +160,7 @@ impl WritableLog {
         }
         let first = checked.first_or_last_of_first();
         if first < self.log_end_offset {
-            return Err(Error::refused(
-                Refusal::UnexpectedAppendOffset,
-                format!(
-                    "an append of offsets {first} to {} below the log end {}",
-                    checked.last_offset, self.log_end_offset
-                ),
-            ));
+            return Err(self.below_log_end(first, checked.last_offset));
         }
         let append = Append {
             records: records.get(..checked.size).unwrap_or(records),
@@ -172,50 +170,97 @@ impl WritableLog {
             log_append_time: NO_TIMESTAMP,
             origin: AppendOrigin::Replication,
             transaction_version: TV_UNKNOWN,
-            headers: checked.headers,
+            headers: &checked.headers,
         };
         self.append_guarded(&append, now_ms)
     }
 
-    /// Appends as the leader a client's batch that was encoded here by the topic's rules: it gets its offsets and the
-    /// epoch, and is not looked at again.
+    /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
+    /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
+    /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be
+    /// rolled waits for the next call, and so does what follows one that is to be brought to the disk.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that was encoded by other rules; else as [`WritableLog::append_as_leader`].
+    /// `InvalidArgument` for batches that were encoded by other rules; else as [`WritableLog::append_as_leader`] and
+    /// [`WritableLog::append_as_follower`].
     pub fn append_encoded(
         &mut self,
-        batch: &mut EncodedBatch<'_>,
+        batches: &mut EncodedBatches<'_>,
         leader_epoch: i32,
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
         self.check_failed()?;
         let rules = self.options.config.leader_rules()?;
-        if *batch.rules() != rules {
+        if *batches.rules() != rules {
             return Err(Error::InvalidArgument(format!(
-                "a batch encoded by other rules than the topic's: expected {rules:?}, found {:?}",
-                batch.rules()
+                "batches encoded by other rules than the topic's: expected {rules:?}, found {:?}",
+                batches.rules()
             )));
         }
-        let (size, most) = (batch.bytes().len(), self.options.config.max_message_bytes);
-        if i32::try_from(size).map_or(true, |size| size > most) {
+        batches.assign(self.log_end_offset, leader_epoch);
+        let mut next = self.log_end_offset;
+        let most = usize::try_from(self.options.config.max_message_bytes).unwrap_or_default();
+        let keeps = batches.keeps_offsets();
+        let is_taken = |header: &&BatchHeader| {
+            let rises = header.base_offset >= next;
+            next = header.next_offset();
+            if keeps { rises } else { header.size <= most }
+        };
+        let taken = batches.headers().iter().take_while(is_taken).count();
+        let taken = batches.headers().get(..taken).unwrap_or_default();
+        let taken = self.guarded(|log| log.takes(taken, now_ms))?;
+        let batches = batches.take(taken.max(1));
+        let headers = batches.headers();
+        let (Some(first), Some(last)) = (headers.first(), headers.last()) else {
+            return Err(Error::InvalidArgument("no batch to append".to_owned()));
+        };
+        let last_offset = last.last_offset();
+        if keeps && first.base_offset < self.log_end_offset {
+            return Err(self.below_log_end(first.base_offset, last_offset));
+        }
+        if !keeps && first.size > most {
             return Err(Error::refused(
                 Refusal::RecordTooLarge,
-                format!("a batch of {size} bytes, above {most}"),
+                format!("a batch of {} bytes, above {most}", first.size),
             ));
         }
-        batch.assign(self.log_end_offset, leader_epoch);
-        let header = batch.header();
+        let timestamps = headers.iter().map(|header| header.max_timestamp);
         let append = Append {
-            records: batch.bytes(),
-            headers: vec![header.clone()],
-            first_offset: Some(header.base_offset),
-            last_offset: header.last_offset(),
-            max_timestamp: header.max_timestamp,
-            log_append_time: batch.log_append_time(),
-            origin: AppendOrigin::Client,
+            records: batches.bytes(),
+            headers,
+            first_offset: Some(first.base_offset),
+            last_offset,
+            max_timestamp: timestamps.max().unwrap_or(NO_TIMESTAMP),
+            log_append_time: batches.log_append_time(),
+            origin: if keeps {
+                AppendOrigin::Replication
+            } else {
+                AppendOrigin::Client
+            },
             transaction_version: TV_UNKNOWN,
         };
         self.append_guarded(&append, now_ms)
+    }
+
+    /// How many of these, were each appended by itself, would go into the active segment one behind the other.
+    fn takes(&mut self, headers: &[BatchHeader], now_ms: TimestampMs) -> Result<usize> {
+        let params = self.roll_params(NO_TIMESTAMP, 0, 0, now_ms);
+        let taken = self.segments.active.takes(headers, &params)?;
+        let since = now_ms.saturating_sub(self.last_flush_ms);
+        let is_due = |header: &BatchHeader| {
+            let unflushed = header.next_offset().saturating_sub(self.recovery_point);
+            self.options.sync.is_due(unflushed, since)
+        };
+        let due = headers.iter().take(taken).position(is_due);
+        Ok(due.map_or(taken, |due| due.saturating_add(1)))
+    }
+
+    fn below_log_end(&self, first: Offset, last: Offset) -> Error {
+        let end = self.log_end_offset;
+        Error::refused(
+            Refusal::UnexpectedAppendOffset,
+            format!("an append of offsets {first} to {last} below the log end {end}"),
+        )
     }
 
     fn nothing(&self, checked: &Checked) -> AppendInfo {
@@ -229,12 +274,15 @@ impl WritableLog {
             base_offset: self.segments.active.base_offset(),
             position: self.segments.active.size(),
             size: 0,
+            batches: 0,
+            records: 0,
         }
     }
 
     /// The append, what a broker does behind it, and what is left when the disk fails in between.
     fn append_guarded(&mut self, append: &Append<'_>, now_ms: TimestampMs) -> Result<AppendInfo> {
         let mut written = None;
+        let end = self.log_end_offset;
         let outcome = self.guarded(|log| {
             let outcome = log.append_checked(append, &mut written, now_ms);
             if !matches!(outcome, Err(Error::Io { .. })) {
@@ -248,6 +296,7 @@ impl WritableLog {
         {
             // It was not acknowledged, so recovery should not find it.
             self.segments.active.take_back(position);
+            self.set_log_end(end);
         }
         outcome
     }
@@ -259,7 +308,7 @@ impl WritableLog {
         written: &mut Option<(Offset, Position)>,
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
-        for header in &append.headers {
+        for header in append.headers {
             if !header.is_legacy() {
                 let (epoch, offset) = (header.partition_leader_epoch, header.base_offset);
                 self.epochs.assign(epoch, offset)?;
@@ -277,7 +326,7 @@ impl WritableLog {
                 format!("an append of {size} bytes, above segment.bytes, {max_segment_bytes}"),
             ));
         }
-        let rolled = self.maybe_roll(append, size, max_segment_bytes, now_ms)?;
+        let rolled = self.maybe_roll(append, size, now_ms)?;
         let markers = append.markers()?;
         let batches = append.headers.iter().zip(markers);
         let version = append.transaction_version;
@@ -293,6 +342,8 @@ impl WritableLog {
             base_offset,
             position: self.segments.active.size(),
             size,
+            batches: append.headers.len() as u64,
+            records: append.headers.iter().map(count).sum(),
         };
         if let Some(duplicate) = analysis.duplicate {
             info.first_offset = duplicate.first_offset();
@@ -305,7 +356,7 @@ impl WritableLog {
         *written = Some((base_offset, info.position));
         let (last_offset, records) = (append.last_offset, append.records);
         let active = &mut self.segments.active;
-        active.append(last_offset, records, &append.headers)?;
+        active.append(last_offset, records, append.headers)?;
         self.set_log_end(append.last_offset.saturating_add(1));
         self.hold_high_watermark();
         self.producers.update_all(analysis.appends);
@@ -322,21 +373,31 @@ impl WritableLog {
         Ok(info)
     }
 
+    fn roll_params(
+        &self,
+        max_timestamp: TimestampMs,
+        last_offset: Offset,
+        size: u64,
+        now_ms: TimestampMs,
+    ) -> RollParams {
+        let config = &self.options.config;
+        RollParams {
+            max_segment_ms: config.max_segment_ms(),
+            max_segment_bytes: u64::try_from(config.segment_bytes).unwrap_or(0),
+            max_timestamp,
+            last_offset,
+            size,
+            now_ms,
+        }
+    }
+
     fn maybe_roll(
         &mut self,
         append: &Append<'_>,
         size: u64,
-        max_segment_bytes: u64,
         now_ms: TimestampMs,
     ) -> Result<Option<RollReasons>> {
-        let params = RollParams {
-            max_segment_ms: self.options.config.max_segment_ms(),
-            max_segment_bytes,
-            max_timestamp: append.max_timestamp,
-            last_offset: append.last_offset,
-            size,
-            now_ms,
-        };
+        let params = self.roll_params(append.max_timestamp, append.last_offset, size, now_ms);
         let reasons = self.segments.active.roll_reasons(&params)?;
         if !reasons.any() {
             return Ok(None);
@@ -361,6 +422,10 @@ impl WritableLog {
         }
         self.producers.complete_txn(completed)
     }
+}
+
+fn count(header: &BatchHeader) -> u64 {
+    u64::from(header.records_count.unwrap_or(1).unsigned_abs())
 }
 
 impl Append<'_> {

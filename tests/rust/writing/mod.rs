@@ -6,6 +6,7 @@
 //! | [`faults`] | a disk that fails at a chosen step, and what it forgets when the power goes |
 //! | [`failures`] | a script, failed once at every single step |
 //! | [`model`] | random operations, reopenings and failures |
+//! | [`runs`] | Arrow rows, many batches in one write |
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ mod checks;
 mod failures;
 mod faults;
 mod model;
+mod runs;
 
 const NOW_MS: i64 = 1_700_000_000_000;
 

@@ -62,7 +62,7 @@ fn mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-fn cases() -> ProptestConfig {
+pub fn cases() -> ProptestConfig {
     ProptestConfig {
         cases: if is_slow() { 20_000 } else { 200 },
         failure_persistence: None,
