@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["frame_of", "plan", "plan_frame", "plan_splits", "slots", "splits_of"]
 
+# Of the frame of splits.
+_COLUMNS = (
+    "cast(id as int) as split",
+    "cast(split(get(split(sizes, ' '), cast(id as int)), ',')[0] as bigint) as bytes",
+    "cast(split(get(split(sizes, ' '), cast(id as int)), ',')[1] as int) as segments",
+    "get(split(tasks, '\\n'), cast(id as int)) as task",
+)
+
 
 def plan_splits(options: ReadOptions, slots: int) -> list[Split]:
     """Look at the directories and divide what is to be read.
@@ -128,17 +136,15 @@ def frame_of(spark: SparkSession, splits: list[Split]) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
     # Rows come from the JVM itself: a frame made from Python rows would cost every task a Python worker more. Spark
-    # folds the one literal into an array before it runs.
-    tasks = F.split(F.lit("\n".join(split.to_json() for split in splits)), "\n")
-    sizes = F.split(F.lit(" ".join(f"{split.bytes},{split.segments}" for split in splits)), " ")
-    number = F.col("id").cast("int")
-    size = F.split(F.get(sizes, number), ",")
-    return spark.range(0, len(splits), 1, max(len(splits), 1)).select(
-        number.alias("split"),
-        size[0].cast("bigint").alias("bytes"),
-        size[1].cast("int").alias("segments"),
-        F.get(tasks, number).alias("task"),
-    )
+    # folds each text into an array before it runs. Expressions are text as well, as each of Python's is some ten calls
+    # of the JVM; the splits are not, as its parser would take seconds for those of a long read.
+    tasks, sizes = "\n".join(split.to_json() for split in splits), " ".join(_size(split) for split in splits)
+    rows = spark.range(0, len(splits), 1, max(len(splits), 1))
+    return rows.select("id", F.lit(tasks).alias("tasks"), F.lit(sizes).alias("sizes")).selectExpr(*_COLUMNS)
+
+
+def _size(split: Split) -> str:
+    return f"{split.bytes},{split.segments}"
 
 
 def slots(spark: SparkSession) -> int:
