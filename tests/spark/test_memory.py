@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -62,3 +63,26 @@ def test_a_segment_larger_than_the_allowance_is_read(
     assert frame.rdd.getNumPartitions() == 1
     found = frame.selectExpr("count(value)", "min(offset)", "max(offset)", "sum(offset)").collect()
     assert found == [(records, 0, records - 1, records * (records - 1) // 2)]
+
+
+TASK = """
+import resource, sys
+import pyarrow as pa
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.rows import rows
+(split,) = plan_splits(parse({"path": sys.argv[1]}), 1)
+with open("/proc/self/statm") as statm:
+    taken = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
+print(sum(batch.num_rows for batch in rows(split)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
+@pytest.mark.parametrize("room", [12, 300])
+def test_a_task_with_little_room_has_one_thread(tmp_path: Path, room: int) -> None:
+    records = corpus.write_long(tmp_path / "orders-0", 32 << 20, 1)
+    command = [sys.executable, "-c", TASK, str(tmp_path), str(room)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, f"{records}\n"), done.stderr

@@ -11,7 +11,8 @@ What helps on a cluster:
   ``--py-files`` cannot carry a compiled module).
 * ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) where all cores are busy: up to 1.6 times the rows.
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
-* ``decodeAhead=false`` keeps a task to one Python thread.
+* ``decodeAhead=false`` keeps a task to one Python thread, as does an allowance of memory without room for another one:
+  where ``spark.executor.pyspark.memory`` is set, 512 MiB for every core of an executor are enough.
 
 Importing this imports neither pyspark nor pyarrow, and little of kafkalog: every task's worker does it.
 """

@@ -5,16 +5,40 @@ Both release the interpreter, so they overlap where a core is idle; where none i
 
 from __future__ import annotations
 
+import sys
 import threading
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-__all__ = ["ahead"]
+__all__ = ["ahead", "has_room"]
+
+# Address space that a thread may take: its stack, an arena of the allocator (64 MiB, and as much to align it), a batch.
+ROOM = 256 << 20
 
 T = TypeVar("T")
+
+
+def has_room() -> bool:
+    """Tell whether this process may have another thread's memory.
+
+    ``spark.executor.pyspark.memory`` limits a worker's address space, and who hits upon that limit is aborted.
+    """
+    if sys.platform == "win32":
+        return True
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return True
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return False
+    return limit - pages * resource.getpagesize() >= ROOM
 
 
 def ahead(items: Generator[T, None, None]) -> Iterator[T]:

@@ -39,9 +39,9 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
         return
     made = _decoded(split, schema)
     if split.scan.decode_ahead:
-        from kafkalog.spark.ahead import ahead
+        from kafkalog.spark.ahead import ahead, has_room
 
-        yield from ahead(made)
+        yield from ahead(made) if has_room() else made
     else:
         yield from made
 
