@@ -197,17 +197,19 @@ def spark() -> None:
     pytest("tests/spark", **({"KAFKALOG_WHEEL": str(newest("*.whl"))} if wheels else {}))
 
 
-# Beside the one that pip chooses above.
-OLDER_SPARKS = ("3.5", "4.0", "4.1", "4.2")
+# Beside the one that pip chooses above: the oldest for each of the two ways, and in the slow profile the others.
+OLDER_SPARKS, OTHER_SPARKS = ("3.5", "4.0"), ("4.1", "4.2")
+# What is run on the older ones every time: each way in and out once, some five minutes with what pip fetches; in the
+# slow profile all is.
+SHORT = ("read", "before_the_pipe", "lazy", "retry", "stream", "sink")
 
 
 def spark_versions() -> None:
     """The Spark tests on older Sparks, each in an environment of its own; what they lack is skipped by its version."""
-    if not is_slow():
-        print("KAFKALOG_SLOW is not set: only the newest Spark is tested")
-        return
+    versions = (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else OLDER_SPARKS
+    tests = ("tests/spark",) if is_slow() else tuple(f"tests/spark/test_{name}.py" for name in SHORT)
     wheel = newest("*.whl")
-    for version in OLDER_SPARKS:
+    for version in versions:
         home = TARGET / f"spark-{version}-venv"
         python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
         if not python.exists():
@@ -220,7 +222,7 @@ def spark_versions() -> None:
         # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector, and 3.5 asks distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
-        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, "tests/spark", KAFKALOG_WHEEL=str(wheel))
+        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, *tests, KAFKALOG_WHEEL=str(wheel))
 
 
 def is_slow() -> bool:
