@@ -13,6 +13,7 @@ What helps on a cluster:
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
 * ``decodeAhead=false`` keeps a task to one Python thread, as does an allowance of memory without room for another one:
   where ``spark.executor.pyspark.memory`` is set, 512 MiB for every core of an executor are enough.
+* ``read(..., metrics=totals(spark))`` sums up what the tasks read and passed over; without it each task logs that.
 
 Importing this imports neither pyspark nor pyarrow, and little of kafkalog: every task's worker does it.
 """
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from kafkalog.spark.columns import schema
     from kafkalog.spark.exporting import export
     from kafkalog.spark.planning import plan
+    from kafkalog.spark.summing import totals
 
-__all__ = ["count", "export", "plan", "read", "read_splits", "register", "schema"]
+__all__ = ["count", "export", "plan", "read", "read_splits", "register", "schema", "totals"]
 
 # What only the driver needs.
-_HOMES = {"export": "exporting", "plan": "planning", "schema": "columns"}
+_HOMES = {"export": "exporting", "plan": "planning", "schema": "columns", "totals": "summing"}
 
 
 def __getattr__(name: str) -> object:

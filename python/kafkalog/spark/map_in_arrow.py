@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -39,6 +40,7 @@ def read(
     where: Iterable[tuple[str, str, Any]] | None = None,
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None] | None = None,
     schema: StructType | str | None = None,
+    metrics: Accumulator[dict[str, int]] | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read topics of log dirs as a DataFrame.
@@ -73,6 +75,8 @@ def read(
         Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None.
     schema : StructType or str, optional
         What ``transform`` gives; its Arrow types have to be the ones that Spark uses for it.
+    metrics : Accumulator, optional
+        One of ``totals``, which sums up what the tasks read.
     **options
         Any other option of the data source, as Spark spells it or with underscores.
 
@@ -118,11 +122,14 @@ def read(
     given = {name: value for name, value in named.items() if value is not None}
     frame, asked = plan_frame(spark, {**given, **options})
     if transform is None or schema is None:
-        return frame.mapInArrow(read_splits, ddl(asked.columns))
-    return frame.mapInArrow(partial(_transformed, transform), schema)
+        function = read_splits if metrics is None else partial(_read_into, metrics)
+        return frame.mapInArrow(function, ddl(asked.columns))
+    return frame.mapInArrow(partial(_transformed, transform, metrics), schema)
 
 
-def count(spark: SparkSession, path: Any = None, **options: Any) -> int:
+def count(
+    spark: SparkSession, path: Any = None, *, metrics: Accumulator[dict[str, int]] | None = None, **options: Any
+) -> int:
     """Count records in the executors: a number for each task is all that crosses to the JVM.
 
     Parameters
@@ -130,6 +137,8 @@ def count(spark: SparkSession, path: Any = None, **options: Any) -> int:
     spark : SparkSession
         The session.
     path : str, PathLike or list of them
+        As for ``read``.
+    metrics : Accumulator, optional
         As for ``read``.
     **options
         Those of ``read``.
@@ -142,7 +151,7 @@ def count(spark: SparkSession, path: Any = None, **options: Any) -> int:
     from kafkalog.spark.planning import plan_frame
 
     frame, _ = plan_frame(spark, {"path": path, **options, "columns": _COUNTED})
-    counts = frame.mapInArrow(_counted, "rows bigint").collect()
+    counts = frame.mapInArrow(partial(_counted, metrics), "rows bigint").collect()
     return sum(each["rows"] for each in counts)
 
 
@@ -159,10 +168,16 @@ def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     pyarrow.RecordBatch
         Rows of the planned columns; nothing for no splits.
     """
+    return _read_into(None, batches)
+
+
+def _read_into(
+    metrics: Accumulator[dict[str, int]] | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     from kafkalog.spark.rows import rows
 
     for _, split in numbered_splits(batches):
-        yield from rows(split)
+        yield from rows(split, told=None if metrics is None else metrics.add)
 
 
 def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Split]]:
@@ -178,19 +193,24 @@ def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Sp
 
 
 def _transformed(
-    transform: Callable[[pa.RecordBatch], pa.RecordBatch | None], batches: Iterable[pa.RecordBatch]
+    transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+    metrics: Accumulator[dict[str, int]] | None,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for batch in read_splits(batches):
+    for batch in _read_into(metrics, batches):
         made = transform(batch)
         if made is not None and made.num_rows:
             yield made
 
 
-def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _counted(
+    metrics: Accumulator[dict[str, int]] | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     from kafkalog.spark.rows import rows
 
     for _, split in numbered_splits(batches):
-        number = sum(batch.num_rows for batch in rows(split))
+        told = None if metrics is None else metrics.add
+        number = sum(batch.num_rows for batch in rows(split, told=told))
         yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["rows"])

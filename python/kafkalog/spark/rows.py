@@ -6,10 +6,11 @@ A worker imports this after it was forked, so it stays light: no pyspark, pyarro
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import pyarrow as pa
 
@@ -20,7 +21,9 @@ __all__ = ["rows"]
 _log = logging.getLogger("kafkalog.spark")
 
 
-def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
+def rows(
+    split: Split, schema: pa.Schema | None = None, told: Callable[[dict[str, int]], None] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Read one split.
 
     Parameters
@@ -29,6 +32,8 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
         What to read; the same rows come out at every attempt.
     schema : pyarrow.Schema, optional
         Spelling and nullability of the columns where they are not the usual ones.
+    told : callable, optional
+        Gets what was done, when all was read.
 
     Yields
     ------
@@ -37,7 +42,7 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
     """
     if not split.ranges:
         return
-    made = _decoded(split, schema)
+    made = _decoded(split, schema, told)
     if split.scan.decode_ahead:
         from kafkalog.spark.ahead import ahead, has_room
 
@@ -46,7 +51,9 @@ def rows(split: Split, schema: pa.Schema | None = None) -> Iterator[pa.RecordBat
         yield from made
 
 
-def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch, None, None]:
+def _decoded(
+    split: Split, schema: pa.Schema | None, told: Callable[[dict[str, int]], None] | None
+) -> Generator[pa.RecordBatch, None, None]:
     import pyarrow as pa
 
     from kafkalog import _core
@@ -64,11 +71,16 @@ def _decoded(split: Split, schema: pa.Schema | None) -> Generator[pa.RecordBatch
         batch_bytes=scan.batch_bytes,
     )
     schema = schema or arrow_schema(scan.columns)
+    spent, begun = 0, time.perf_counter_ns()
     try:
         for batch in pa.RecordBatchReader.from_stream(stream):
+            spent += time.perf_counter_ns() - begun
             if batch.num_rows:
                 yield conform(batch, schema)
+            begun = time.perf_counter_ns()
         metrics = stream.metrics()
+        if told is not None:
+            told({**metrics, "splits": 1, "nanoseconds": spent + time.perf_counter_ns() - begun})
         # Spark 4.1 keeps what tasks log, where spark.sql.pyspark.worker.logging.enabled is on; it takes no numbers.
         _log.info("read %s", metrics)
         if lost := metrics["segments_lost"]:

@@ -1,0 +1,48 @@
+"""What the tasks of a read did, summed on the driver by an accumulator of Spark's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.accumulators import AccumulatorParam
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql import SparkSession
+
+__all__ = ["totals"]
+
+
+class _Sums(AccumulatorParam[dict[str, int]]):
+    """Numbers by name."""
+
+    def zero(self, value: dict[str, int]) -> dict[str, int]:  # noqa: ARG002 - Spark names it
+        return {}
+
+    def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:  # noqa: N802
+        for name, number in value2.items():
+            value1[name] = value1.get(name, 0) + number
+        return value1
+
+
+def totals(spark: SparkSession) -> Accumulator[dict[str, int]]:
+    """Make what ``read`` and ``count`` take as ``metrics``, to sum up what their tasks read.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session; a client of Spark Connect has no accumulators.
+
+    Returns
+    -------
+    Accumulator
+        Its ``value`` has, after an action, a dict of the names of ``RecordReader.metrics``, ``splits`` read to their
+        end, and ``nanoseconds`` of decoding. A read that is done again is counted again.
+
+    Examples
+    --------
+    >>> done = kafkalog.spark.totals(spark)
+    >>> kafkalog.spark.read(spark, "/data/kafka-logs", metrics=done).write.parquet("/data/out")
+    >>> done.value["records"], done.value["skipped"]
+    """
+    return spark.sparkContext.accumulator({}, _Sums())
