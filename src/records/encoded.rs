@@ -66,10 +66,12 @@ impl<'a> EncodedBatches<'a> {
     /// Takes so many off the front.
     #[must_use]
     pub fn take(&mut self, batches: usize) -> Self {
-        let (first, rest) = split(&mut self.headers, batches);
+        let batches = batches.min(self.headers.len());
+        let (first, rest) = std::mem::take(&mut self.headers).split_at_mut(batches);
         self.headers = rest;
-        let size = first.iter().map(|header| header.size).sum();
-        let (bytes, rest) = split(&mut self.bytes, size);
+        let size = first.iter().map(|header| header.size).sum::<usize>();
+        let size = size.min(self.bytes.len());
+        let (bytes, rest) = std::mem::take(&mut self.bytes).split_at_mut(size);
         self.bytes = rest;
         Self::new(bytes, first, self.rules, self.keeps_offsets)
     }
@@ -96,9 +98,4 @@ impl<'a> EncodedBatches<'a> {
             _ => NO_TIMESTAMP,
         }
     }
-}
-
-fn split<'a, T>(slice: &mut &'a mut [T], at: usize) -> (&'a mut [T], &'a mut [T]) {
-    let at = at.min(slice.len());
-    std::mem::take(slice).split_at_mut(at)
 }

@@ -22,17 +22,43 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("data", "config", "error", "said"),
     [
-        (pa.table({"topic": ["t"]}), {}, ValueError, "key"),
+        pytest.param(pa.table({"topic": ["t"]}), {}, ValueError, "key", id="a schema without key and value"),
         (pa.table({"value": [b"x"], "colour": ["red"]}), {}, ValueError, "colour"),
         (pa.table({"value": [1]}), {}, ValueError, "value"),
         (pa.table({"value": [b"x"], "timestamp": ["soon"]}), {}, ValueError, "timestamp"),
         (pa.table({"value": [b"x"], "headers": [["a"]]}), {}, ValueError, "headers"),
         (pa.table({"value": [b"x"], "offset": [1]}), {}, ValueError, "offset"),
-        ([Record(b"x" * 2_000_000)], {}, kafkalog.InvalidRecordError, "1048588"),
-        ([Record(b"x", timestamp=NOW + 3_600_001)], {}, kafkalog.InvalidRecordError, "timestamp"),
-        ([Record(b"x", timestamp=0)], {"message_timestamp_before_max_ms": 1}, kafkalog.InvalidRecordError, "timestamp"),
-        ([Record(b"x")], {"cleanup_policy": "compact"}, kafkalog.InvalidRecordError, "compacted"),
-        ([Record(None)], {"cleanup_policy": "compact"}, kafkalog.InvalidRecordError, "compacted"),
+        pytest.param(
+            [Record(b"x" * 2_000_000)], {}, kafkalog.InvalidRecordError, "1048588", id="a record over max.message.bytes"
+        ),
+        pytest.param(
+            [Record(b"x", timestamp=NOW + 3_600_001)],
+            {},
+            kafkalog.InvalidRecordError,
+            "timestamp",
+            id="a timestamp too far ahead",
+        ),
+        pytest.param(
+            [Record(b"x", timestamp=0)],
+            {"message_timestamp_before_max_ms": 1},
+            kafkalog.InvalidRecordError,
+            "timestamp",
+            id="a timestamp too old",
+        ),
+        pytest.param(
+            [Record(b"x")],
+            {"cleanup_policy": "compact"},
+            kafkalog.InvalidRecordError,
+            "compacted",
+            id="no key in a compacted topic",
+        ),
+        pytest.param(
+            [Record(None)],
+            {"cleanup_policy": "compact"},
+            kafkalog.InvalidRecordError,
+            "compacted",
+            id="neither key nor value in a compacted topic",
+        ),
         ([b"x"], {}, TypeError, "Record"),
         (b"x", {}, TypeError, "bytes"),
         (Record(b"x"), {}, TypeError, "iterable"),
@@ -91,6 +117,30 @@ def test_offsets_that_are_to_be_kept(tmp_path: Path) -> None:
             log.append(pa.table({"value": [b"x", b"y"], "offset": [last - 1, last]}), keep_offsets=True)
         assert log.log_end_offset == last
     assert [row.offset for row in both(tmp_path / "orders-0")] == [last - 1]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "said", "kept"),
+    [
+        ([5, 7, 6], "below the log end 8", [5, 7]),
+        ([5, 5], "below the log end 6", [5]),
+        ([3], "below the log end 4", []),
+        ([0, 1, 2], "below the log end 4", []),
+        ([-1], "expected 0 or more.*found -1 in record 0", []),
+    ],
+)
+@pytest.mark.parametrize("batch_bytes", [1, 16_384], ids=["one a batch", "one batch"])
+def test_offsets_that_do_not_rise(
+    tmp_path: Path, offsets: list[int], said: str, kept: list[int], batch_bytes: int
+) -> None:
+    """Inside a batch, across batches, and against what is in the log."""
+    with writer(tmp_path, batch_bytes=batch_bytes) as log:
+        log.append(pa.table({"value": [b"x"], "offset": [3]}), keep_offsets=True)
+        with pytest.raises(kafkalog.InvalidRecordError, match=said) as caught:
+            log.append(pa.table({"value": [b"y"] * len(offsets), "offset": offsets}), keep_offsets=True)
+        assert caught.value.path == log.path
+        log.append(pa.table({"value": [b"z"], "offset": [9]}), keep_offsets=True)
+    assert [row.offset for row in both(tmp_path / "orders-0")] == [3, *kept, 9]
 
 
 def test_what_a_call_calls_cannot_use_the_writer(tmp_path: Path) -> None:

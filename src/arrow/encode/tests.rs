@@ -96,16 +96,16 @@ fn encode_by(
     let mut batches = Vec::new();
     loop {
         match rows.next_batches(NOW, least) {
-            Ok(Some(mut encoded)) => {
-                assert!(least > 0 || encoded.headers().len() == 1);
-                while !encoded.is_empty() {
-                    let batch = encoded.take(1);
+            Ok(Some(mut made)) => {
+                assert!(least > 0 || made.headers().len() == 1);
+                while !made.is_empty() {
+                    let batch = made.take(1);
                     let header = BatchHeader::parse(batch.bytes()).unwrap().unwrap();
                     header.ensure_valid(batch.bytes()).unwrap();
                     assert_eq!(&[header][..], batch.headers());
                     batches.push(batch.bytes().to_vec());
                 }
-                assert!(encoded.bytes().is_empty());
+                assert!(made.bytes().is_empty());
             }
             Ok(None) => return (batches, None),
             Err(error) => return (batches, Some(error)),
