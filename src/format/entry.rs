@@ -52,6 +52,15 @@ pub struct TimestampOffset {
     pub offset: Offset,
 }
 
+/// How far above `base_offset` an entry says that `offset` lies; `None` where it cannot say it
+/// (`AbstractIndex.canAppendOffset`).
+#[inline]
+#[must_use]
+pub fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32> {
+    let relative = i32::try_from(offset.wrapping_sub(base_offset)).ok();
+    relative.filter(|&relative| relative >= 0)
+}
+
 impl OffsetPosition {
     /// As it stands in the index of the segment that begins at `base_offset`.
     #[inline]

@@ -5,6 +5,7 @@
 //! | [`offset`] | from offsets to positions |
 //! | [`time`] | from timestamps to offsets |
 //! | [`read`] | what the two have in common |
+//! | [`search`] | Kafka's search, which entries in any order do not mislead otherwise than Kafka |
 //! | [`txn`] | aborted transactions |
 //! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
@@ -29,6 +30,7 @@ use crate::io::region::Region;
 pub mod offset;
 mod pace;
 pub mod read;
+pub mod search;
 pub mod time;
 pub mod txn;
 pub mod writable;

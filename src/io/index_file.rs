@@ -196,12 +196,6 @@ impl<const W: usize> IndexFile<W> {
         self.max_size
     }
 
-    /// Whether it was not closed yet.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
     #[cold]
     fn closed(&self) -> Error {
         invalid(&self.path, "the index is closed")

@@ -3,8 +3,6 @@
 //! Kafka's tool takes every whole slot of the file for an entry, zeros behind the last one too, and looks offsets up
 //! among them; it ends at the first entry, other than the very first, whose offset is the base. So do we.
 
-use std::cmp::Ordering;
-
 use super::Options;
 use super::findings::Findings;
 use super::log::largest_timestamp;
@@ -16,11 +14,12 @@ use crate::error::{Error, Result};
 use crate::format::cursor::{get_i32, get_i64};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset};
 use crate::format::file_name::FileKind;
+use crate::index::search;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{NO_TIMESTAMP, Offset, Position};
 
-/// What the tool keeps near at hand at the end of an index, and searches first (`AbstractIndex`).
-const HOT_BYTES: u64 = 8192;
+/// Words of an offset index entry.
+const OFFSET_WORDS: usize = OFFSET_ENTRY_SIZE / 4;
 
 /// An index file as slots.
 struct Slots {
@@ -85,30 +84,16 @@ impl Slots {
 
     /// Where the last batch at or below `target` begins, by Kafka's search; 0 where no entry says.
     fn lookup(&mut self, target: Offset) -> Result<i32> {
-        let Some(last) = self.len().checked_sub(1) else {
+        let entries = usize::try_from(self.len()).unwrap_or(usize::MAX);
+        let offset_of = |n| {
+            let entry = self.offset_entry(n as u64)?;
+            Ok::<_, Error>(entry.map_or(Offset::MAX, |entry| entry.offset))
+        };
+        let Some(n) = search::try_floor::<OFFSET_WORDS, _>(entries, target, offset_of)? else {
             return Ok(0);
         };
-        let hot = HOT_BYTES.checked_div(self.size as u64).unwrap_or(HOT_BYTES);
-        let first_hot = last.saturating_sub(hot);
-        let mut at = |n| self.offset_entry(n);
-        let offset_of = |entry: Option<OffsetPosition>| entry.map_or(Offset::MAX, |e| e.offset);
-        let (mut low, mut high) = if offset_of(at(first_hot)?) < target {
-            (first_hot, last)
-        } else if offset_of(at(0)?) > target {
-            return Ok(0);
-        } else {
-            (0, first_hot)
-        };
-        while low < high {
-            let middle = low.midpoint(high.saturating_add(1));
-            let found = offset_of(at(middle)?);
-            match found.cmp(&target) {
-                Ordering::Greater => high = middle.saturating_sub(1),
-                Ordering::Less => low = middle,
-                Ordering::Equal => return Ok(at(middle)?.map_or(0, |entry| entry.position)),
-            }
-        }
-        Ok(at(low)?.map_or(0, |entry| entry.position))
+        let entry = self.offset_entry(n as u64)?;
+        Ok(entry.map_or(0, |entry| entry.position))
     }
 
     /// What a broker checks when it starts (`sanityCheck`): `ordered` says whether the entries make sense.

@@ -15,13 +15,14 @@
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
+use super::search;
 use crate::error::{Error, Refusal, Result};
+use crate::format::entry::relative_offset;
 use crate::io::disk::Disk;
 use crate::io::index_file::{IndexFile, IndexReader, Snapshot};
 use crate::types::Offset;
 
 pub mod offset;
-mod search;
 pub mod time;
 
 /// An entry of `W` words.
@@ -36,6 +37,9 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
 
     /// From the words on disk.
     fn decode(base_offset: Offset, words: [u32; W]) -> Self;
+
+    /// The words on disk, for an offset so far from the base.
+    fn encode(&self, relative_offset: i32) -> [u32; W];
 
     /// What stands for the last entry of an empty index, and for what lies before the first one.
     fn before_all(base_offset: Offset) -> Self;
@@ -270,13 +274,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// Whether entries can name this offset: at the base or up to 2^31 - 1 above.
     #[must_use]
     pub fn can_append_offset(&self, offset: Offset) -> bool {
-        self.relative(offset).is_some()
-    }
-
-    #[inline]
-    fn relative(&self, offset: Offset) -> Option<i32> {
-        let relative = i32::try_from(offset.wrapping_sub(self.base_offset)).ok();
-        relative.filter(|&relative| relative >= 0)
+        relative_offset(self.base_offset, offset).is_some()
     }
 
     /// How far `offset` is from the base.
@@ -285,7 +283,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// `Refused` (`SegmentOffsetOverflow`) where entries cannot name it.
     #[inline]
     pub fn relative_offset(&self, offset: Offset) -> Result<i32> {
-        self.relative(offset).ok_or_else(|| {
+        relative_offset(self.base_offset, offset).ok_or_else(|| {
             let (path, base) = (self.path().display(), self.base_offset);
             let text = format!(
                 "{path}: expected at most {} above the base {base}",
@@ -313,8 +311,8 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     }
 
     #[inline]
-    fn push(&mut self, entry: E, words: [u32; W]) -> Result<()> {
-        self.file.push(words)?;
+    fn push(&mut self, entry: E, relative_offset: i32) -> Result<()> {
+        self.file.push(entry.encode(relative_offset))?;
         self.last = entry;
         Ok(())
     }
@@ -342,12 +340,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         let entries = self.file.snapshot()?;
         let at =
             |n| entry_at::<E, W>(self.base_offset, entries, n).map_or(i64::MAX, |e| e.offset());
-        let kept = match search::floor::<W>(entries.entries(), offset, at) {
-            None => 0,
-            Some(slot) if at(slot) == offset => slot,
-            Some(slot) => slot.saturating_add(1),
-        };
-        self.truncate_to_entries(kept)
+        self.truncate_to_entries(search::below::<W>(entries.entries(), offset, at))
     }
 
     /// Sets the file's length to `size` rounded down to whole entries; returns whether that changed it.

@@ -1,7 +1,7 @@
 //! `OffsetIndex`: entries rise in their offset; positions are taken as they come.
 
-use super::super::pace::Pace;
-use super::{Entry, Reader, WritableIndex, search};
+use super::super::{pace::Pace, search};
+use super::{Entry, WritableIndex};
 use crate::error::{Error, Result};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
 use crate::io::index_file::Snapshot;
@@ -17,8 +17,6 @@ const PACE_BITS: u32 = 10;
 
 /// An offset index that is written.
 pub type WritableOffsetIndex = WritableIndex<OffsetPosition, WORDS>;
-/// A handle to one for another thread.
-pub type OffsetIndexReader = Reader<OffsetPosition, WORDS>;
 
 impl Entry<WORDS> for OffsetPosition {
     const KEPT_FREE: usize = 0;
@@ -30,6 +28,14 @@ impl Entry<WORDS> for OffsetPosition {
     #[inline]
     fn decode(base_offset: Offset, [relative, position]: [u32; WORDS]) -> Self {
         Self::relative(base_offset, relative.cast_signed(), position.cast_signed())
+    }
+
+    #[inline]
+    fn encode(&self, relative_offset: i32) -> [u32; WORDS] {
+        [
+            relative_offset.cast_unsigned(),
+            self.position.cast_unsigned(),
+        ]
     }
 
     fn before_all(base_offset: Offset) -> Self {
@@ -89,8 +95,7 @@ impl WritableOffsetIndex {
             return Err(self.out_of_order(offset));
         }
         let relative = self.relative_offset(offset)?;
-        let words = [relative.cast_unsigned(), position.cast_unsigned()];
-        self.push(OffsetPosition { offset, position }, words)?;
+        self.push(OffsetPosition { offset, position }, relative)?;
         if self.entries().trailing_zeros() >= PACE_BITS {
             self.note_pace();
         }

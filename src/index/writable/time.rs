@@ -1,6 +1,7 @@
 //! `TimeIndex`: timestamps rise, offsets do not fall, and one slot is kept for the entry that ends a segment.
 
-use super::{Entry, Reader, WritableIndex, search};
+use super::super::search;
+use super::{Entry, WritableIndex};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
 use crate::io::index_file::{Snapshot, halves};
@@ -11,8 +12,6 @@ const WORDS: usize = TIME_ENTRY_SIZE / 4;
 
 /// A time index that is written.
 pub type WritableTimeIndex = WritableIndex<TimestampOffset, WORDS>;
-/// A handle to one for another thread.
-pub type TimeIndexReader = Reader<TimestampOffset, WORDS>;
 
 #[inline]
 fn timestamp(high: u32, low: u32) -> TimestampMs {
@@ -25,6 +24,12 @@ impl Entry<WORDS> for TimestampOffset {
     #[inline]
     fn decode(base_offset: Offset, [high, low, relative]: [u32; WORDS]) -> Self {
         Self::relative(base_offset, timestamp(high, low), relative.cast_signed())
+    }
+
+    #[inline]
+    fn encode(&self, relative_offset: i32) -> [u32; WORDS] {
+        let (high, low) = halves(self.timestamp.cast_unsigned());
+        [high, low, relative_offset.cast_unsigned()]
     }
 
     fn before_all(base_offset: Offset) -> Self {
@@ -85,9 +90,7 @@ impl WritableTimeIndex {
             return Err(self.full());
         }
         let relative = self.relative_offset(offset)?;
-        let (high, low) = halves(timestamp.cast_unsigned());
-        let words = [high, low, relative.cast_unsigned()];
-        self.push(TimestampOffset { timestamp, offset }, words)
+        self.push(TimestampOffset { timestamp, offset }, relative)
     }
 
     #[cold]

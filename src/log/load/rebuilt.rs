@@ -4,10 +4,11 @@ use super::content::{Content, Places, Rebuild};
 use super::scan::LogScan;
 use super::segment::IndexSettings;
 use crate::error::Result;
-use crate::format::entry::TimestampOffset;
+use crate::format::entry::{OffsetPosition, TimestampOffset, relative_offset};
 use crate::format::file_name::FileKind;
+use crate::index::writable::Entry;
 use crate::segment::source::Access;
-use crate::types::{NO_TIMESTAMP, Offset, Position};
+use crate::types::{NO_TIMESTAMP, Offset};
 
 /// An index made from the valid batches of its `.log`, a second time.
 #[derive(Debug)]
@@ -39,22 +40,9 @@ fn rebuild(
 ) -> Result<Vec<u8>> {
     let mut scan = LogScan::open(places, log, 0, log.length(), Access::Headers)?;
     let mut bytes = Vec::new();
-    let mut put = |entry: TimestampOffset, position: Position| {
-        let relative = entry.offset.wrapping_sub(base_offset);
-        let relative = i32::try_from(relative).unwrap_or(i32::MAX).to_be_bytes();
-        if kind == FileKind::OffsetIndex {
-            let position = i32::try_from(position).unwrap_or(i32::MAX);
-            bytes.extend_from_slice(&relative);
-            bytes.extend_from_slice(&position.to_be_bytes());
-        } else {
-            bytes.extend_from_slice(&entry.timestamp.to_be_bytes());
-            bytes.extend_from_slice(&relative);
-        }
-    };
-    let mut max = TimestampOffset {
-        timestamp: NO_TIMESTAMP,
-        offset: base_offset,
-    };
+    let relative = |offset| relative_offset(base_offset, offset).unwrap_or(i32::MAX);
+    let mut put = |words: &[u32]| bytes.extend(words.iter().copied().flat_map(u32::to_be_bytes));
+    let mut max = TimestampOffset::none(base_offset);
     let (mut last_indexed, mut last_time) = (0, NO_TIMESTAMP);
     while let Some((position, header)) = scan.next_batch()? {
         let offset = header.last_offset();
@@ -68,16 +56,17 @@ fn rebuild(
         if i64::try_from(since).unwrap_or(i64::MAX) > i64::from(settings.interval) {
             if kind == FileKind::OffsetIndex {
                 let offset = scan.entry_offset(position, &header, settings.entry)?;
-                put(TimestampOffset { offset, ..max }, position);
+                let position = i32::try_from(position).unwrap_or(i32::MAX);
+                put(&OffsetPosition { offset, position }.encode(relative(offset)));
             } else if max.timestamp > last_time {
-                put(max, position);
+                put(&max.encode(relative(max.offset)));
                 last_time = max.timestamp;
             }
             last_indexed = position;
         }
     }
     if kind == FileKind::TimeIndex && max.timestamp > last_time {
-        put(max, 0);
+        put(&max.encode(relative(max.offset)));
     }
     Ok(bytes)
 }

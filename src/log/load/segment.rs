@@ -5,14 +5,15 @@ use std::sync::Arc;
 use super::Trouble;
 use super::content::{Content, Source};
 use super::folder::Folder;
-use super::index::{OffsetIndex, TimeIndex, can_append_offset};
+use super::index::{Index, OffsetIndex, TimeIndex};
 use super::rebuilt::RebuiltIndex;
 use super::scan::LogScan;
 use super::txns::{TxnLog, truncate_txns};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::entry::TimestampOffset;
+use crate::format::entry::{TimestampOffset, relative_offset};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::index::writable::Entry;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
@@ -124,29 +125,31 @@ impl Segment {
     }
 
     fn offset_index(&mut self, folder: &mut Folder) -> Result<&mut OffsetIndex> {
-        let index = match self.offset_index.take() {
-            Some(index) => index,
-            None => OffsetIndex::open(
-                folder,
-                &self.name(FileKind::OffsetIndex),
-                self.base_offset,
-                self.settings.max_index_size,
-            )?,
-        };
+        let index = self.offset_index.take();
+        let index = self.opened(index, folder, FileKind::OffsetIndex)?;
         Ok(self.offset_index.insert(index))
     }
 
     fn time_index(&mut self, folder: &mut Folder) -> Result<&mut TimeIndex> {
-        let index = match self.time_index.take() {
-            Some(index) => index,
-            None => TimeIndex::open(
-                folder,
-                &self.name(FileKind::TimeIndex),
-                self.base_offset,
-                self.settings.max_index_size,
-            )?,
-        };
+        let index = self.time_index.take();
+        let index = self.opened(index, folder, FileKind::TimeIndex)?;
         Ok(self.time_index.insert(index))
+    }
+
+    fn opened<E: Entry<W>, const W: usize>(
+        &self,
+        index: Option<Index<E, W>>,
+        folder: &mut Folder,
+        kind: FileKind,
+    ) -> Result<Index<E, W>> {
+        let (base, max) = (self.base_offset, self.settings.max_index_size);
+        let open = || Index::open(folder, &self.name(kind), base, max);
+        index.map_or_else(open, Ok)
+    }
+
+    /// Whether its indexes can name this offset.
+    fn can_append_offset(&self, offset: Offset) -> bool {
+        relative_offset(self.base_offset, offset).is_some()
     }
 
     /// Opens both, so that they are there (`LogSegment.flush`).
@@ -211,7 +214,7 @@ impl Segment {
 
     /// The offset behind the last batch, as far as the index leads to it (`LogSegment.readNextOffset`).
     pub(super) fn read_next_offset(&mut self, folder: &mut Folder) -> Result<Offset> {
-        let last_indexed = self.offset_index(folder)?.last_offset();
+        let last_indexed = self.offset_index(folder)?.last_entry().offset;
         let Some(from) = self.translate_offset(folder, last_indexed)? else {
             return Ok(self.base_offset);
         };
@@ -336,7 +339,7 @@ impl Segment {
         position: Position,
         offset: Offset,
     ) -> Result<(), Trouble> {
-        if can_append_offset(self.base_offset, offset) {
+        if self.can_append_offset(offset) {
             return Ok(());
         }
         let expected = format!("{} to {} behind it", self.base_offset, i32::MAX);
@@ -457,7 +460,7 @@ impl Segment {
     /// Whether the last batch's offset is too far from the base (`LogSegment.hasOverflow`).
     pub(super) fn has_overflow(&mut self, folder: &mut Folder) -> Result<bool> {
         let next = self.read_next_offset(folder)?;
-        Ok(next > self.base_offset && !can_append_offset(self.base_offset, next.wrapping_sub(1)))
+        Ok(next > self.base_offset && !self.can_append_offset(next.wrapping_sub(1)))
     }
 
     /// Its live files take another state's names.
@@ -488,7 +491,7 @@ impl Segment {
         let mut counted = 0u64;
         self.open_indexes(folder)?;
         while let Some((position, header)) = source.next_batch()? {
-            if !can_append_offset(self.base_offset, header.last_offset()) {
+            if !self.can_append_offset(header.last_offset()) {
                 source.seek(position);
                 break;
             }

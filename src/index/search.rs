@@ -1,0 +1,113 @@
+//! Kafka's search over entries that may be in any order (`AbstractIndex`).
+//!
+//! Over unsorted entries the answer depends on which are looked at, so the two sections and the middle are Kafka's: the
+//! last 8 KiB are searched by themselves, which keeps their pages warm.
+
+use std::cmp::Ordering;
+use std::convert::Infallible;
+
+/// Bytes at the end that are searched first.
+const WARM: usize = 8192;
+
+/// Where the search ended: at an entry with the target's key, or at the last one below it.
+enum Found {
+    Equal(usize),
+    Below(usize),
+    /// All are above.
+    None,
+}
+
+fn search<const W: usize, E>(
+    entries: usize,
+    target: i64,
+    mut key: impl FnMut(usize) -> Result<i64, E>,
+) -> Result<Found, E> {
+    let Some(last) = entries.checked_sub(1) else {
+        return Ok(Found::None);
+    };
+    let warm = WARM.checked_div(W.saturating_mul(4)).unwrap_or_default();
+    let first_warm = last.saturating_sub(warm);
+    let (mut low, mut high) = if key(first_warm)? < target {
+        (first_warm, last)
+    } else if key(0)? > target {
+        return Ok(Found::None);
+    } else {
+        (0, first_warm)
+    };
+    while low < high {
+        let middle = low.midpoint(high.saturating_add(1));
+        match key(middle)?.cmp(&target) {
+            Ordering::Greater => high = middle.saturating_sub(1),
+            Ordering::Less => low = middle,
+            Ordering::Equal => return Ok(Found::Equal(middle)),
+        }
+    }
+    Ok(Found::Below(low))
+}
+
+fn sure<T>(answer: Result<T, Infallible>) -> T {
+    let Ok(answer) = answer;
+    answer
+}
+
+/// The last entry at or below the target, among entries of `W` words.
+pub(super) fn floor<const W: usize>(
+    entries: usize,
+    target: i64,
+    key: impl Fn(usize) -> i64,
+) -> Option<usize> {
+    sure(try_floor::<W, _>(entries, target, |n| Ok(key(n))))
+}
+
+/// As [`floor`], over keys that have to be read.
+///
+/// # Errors
+/// The first of `key`.
+pub fn try_floor<const W: usize, E>(
+    entries: usize,
+    target: i64,
+    key: impl FnMut(usize) -> Result<i64, E>,
+) -> Result<Option<usize>, E> {
+    Ok(match search::<W, E>(entries, target, key)? {
+        Found::Equal(n) | Found::Below(n) => Some(n),
+        Found::None => None,
+    })
+}
+
+/// The first entry at or above the target.
+pub(super) fn ceiling<const W: usize>(
+    entries: usize,
+    target: i64,
+    key: impl Fn(usize) -> i64,
+) -> Option<usize> {
+    match sure(search::<W, _>(entries, target, |n| Ok(key(n)))) {
+        Found::Equal(n) => Some(n),
+        Found::Below(n) => n.checked_add(1).filter(|&next| next < entries),
+        Found::None => Some(0).filter(|_| entries > 0),
+    }
+}
+
+/// How many entries stay when those at or above the target are taken back (`truncateTo`).
+pub(super) fn below<const W: usize>(
+    entries: usize,
+    target: i64,
+    key: impl Fn(usize) -> i64,
+) -> usize {
+    sure(try_below::<W, _>(entries, target, |n| Ok(key(n))))
+}
+
+/// As [`below`], over keys that have to be read.
+///
+/// # Errors
+/// The first of `key`.
+pub fn try_below<const W: usize, E>(
+    entries: usize,
+    target: i64,
+    mut key: impl FnMut(usize) -> Result<i64, E>,
+) -> Result<usize, E> {
+    Ok(match search::<W, E>(entries, target, &mut key)? {
+        Found::None => 0,
+        Found::Below(n) if key(n)? != target => n.saturating_add(1),
+        Found::Equal(n) | Found::Below(n) => n,
+    })
+}
