@@ -6,6 +6,8 @@ import dataclasses
 import re
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -70,11 +72,10 @@ def test_public_methods_are_documented() -> None:
 
 
 def test_version_is_that_of_the_distribution() -> None:
-    from importlib import metadata
-
-    try:
-        version = metadata.version("kafkalog")
-    except metadata.PackageNotFoundError:
-        pytest.skip("not installed, only on the path")
-    assert kafkalog.__version__ == version
+    root = Path(__file__).resolve().parents[2]
+    package = re.search(r'^version = "(.+)"$', (root / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert package is not None
+    assert kafkalog.__version__ == package[1]
+    # None where it is only on the path.
+    assert {found.version for found in metadata.distributions(name="kafkalog")} <= {package[1]}
     assert kafkalog.build_profile in {"release", "debug"}

@@ -153,6 +153,6 @@ def slots(spark: SparkSession) -> int:
 
     try:
         return int(spark.sparkContext.defaultParallelism)
-    except (AttributeError, NotImplementedError, PySparkException):
-        # A client of Spark Connect has no context.
+    except PySparkException:
+        # A client of Spark Connect has no context, and says so with one of these.
         return os.cpu_count() or 1
