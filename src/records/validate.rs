@@ -38,6 +38,19 @@ pub struct LeaderRules {
     pub timestamp_after_max_ms: i64,
 }
 
+/// Kafka's defaults.
+impl Default for LeaderRules {
+    fn default() -> Self {
+        Self {
+            codec: None,
+            compact: false,
+            timestamp_type: TimestampType::CreateTime,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: 60 * 60 * 1000,
+        }
+    }
+}
+
 impl LeaderRules {
     /// Whether a record's timestamp is in bounds (`LogValidator.validateTimestamp`); none at all always is, and under
     /// LogAppendTime every one.

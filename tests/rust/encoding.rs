@@ -23,7 +23,7 @@ use kafkalog::records::block::Payload;
 use kafkalog::records::builder::{BatchBuilder, BatchOptions};
 use kafkalog::records::plain;
 use kafkalog::records::validate::{LeaderRules, LeaderValidator, Placement};
-use kafkalog::types::{AppendOrigin, Compression, TimestampType};
+use kafkalog::types::{AppendOrigin, Compression};
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -184,10 +184,8 @@ fn read(data: &[u8]) -> (BatchHeader, Vec<Row>) {
 fn rules(codec: Option<Codec>) -> LeaderRules {
     LeaderRules {
         codec,
-        compact: false,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
         timestamp_after_max_ms: i64::MAX,
+        ..LeaderRules::default()
     }
 }
 

@@ -16,13 +16,7 @@ mod rules;
 const NOW: TimestampMs = 1_700_000_000_000;
 
 fn rules() -> LeaderRules {
-    LeaderRules {
-        codec: None,
-        compact: false,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
-        timestamp_after_max_ms: 3_600_000,
-    }
+    LeaderRules::default()
 }
 
 fn options() -> EncodeOptions {

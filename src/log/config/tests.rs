@@ -122,6 +122,12 @@ fn every_name_can_be_set() {
 }
 
 #[test]
+fn the_leaders_part() {
+    let rules = LogConfig::default().leader_rules().unwrap();
+    assert_eq!(rules, LeaderRules::default());
+}
+
+#[test]
 fn together() {
     let pairs = [
         ("internal.segment.bytes", "100"),

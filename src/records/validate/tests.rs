@@ -14,16 +14,6 @@ const CODECS: [Compression; 5] = [
     Compression::Zstd,
 ];
 
-fn rules() -> LeaderRules {
-    LeaderRules {
-        codec: None,
-        compact: false,
-        timestamp_type: TimestampType::CreateTime,
-        timestamp_before_max_ms: i64::MAX,
-        timestamp_after_max_ms: 3_600_000,
-    }
-}
-
 fn placement() -> Placement {
     Placement {
         base_offset: 1_234_567,
@@ -128,7 +118,8 @@ fn wrapper(magic: u8, inner: &[u8]) -> Vec<u8> {
 /// Offset, timestamp, key, value and number of headers of each record.
 type Read = Vec<(i64, i64, Option<String>, String, u32)>;
 
-fn read(data: &[u8]) -> (BatchHeader, Read) {
+/// A batch's header, its records' bytes, and where they lie in these.
+fn decoded(data: &[u8]) -> (BatchHeader, Vec<u8>, Vec<RecordSlot>) {
     let header = BatchHeader::parse(data).unwrap().unwrap();
     header.ensure_valid(data).unwrap();
     assert_eq!(header.size, data.len());
@@ -143,11 +134,14 @@ fn read(data: &[u8]) -> (BatchHeader, Read) {
         &mut slots,
     )
     .unwrap();
-    let source = if payload == Payload::Source {
-        data
-    } else {
-        &arena
-    };
+    if payload == Payload::Source {
+        arena = data.to_vec();
+    }
+    (header, arena, slots)
+}
+
+fn read(data: &[u8]) -> (BatchHeader, Read) {
+    let (header, source, slots) = decoded(data);
     let text = |start: u32, len: i32| {
         let len = usize::try_from(len).ok()?;
         Some(String::from_utf8(source[usize::try_from(start).unwrap()..][..len].to_vec()).unwrap())

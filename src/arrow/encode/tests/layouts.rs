@@ -178,26 +178,32 @@ fn header_fields() -> Fields {
     ])
 }
 
-fn headers_column(rows: &[Option<Pairs<'_>>]) -> ArrayRef {
-    let entry = StructBuilder::new(
+type HeaderLists = ListBuilder<StructBuilder>;
+
+fn header_lists() -> HeaderLists {
+    ListBuilder::new(StructBuilder::new(
         header_fields(),
         vec![
             Box::new(StringBuilder::new()),
             Box::new(BinaryBuilder::new()),
         ],
-    );
-    let mut list = ListBuilder::new(entry);
+    ))
+}
+
+fn append_header(list: &mut HeaderLists, key: Option<&str>, value: Option<&[u8]>) {
+    let header = list.values();
+    let keys = header.field_builder::<StringBuilder>(0).unwrap();
+    keys.append_option(key);
+    let values = header.field_builder::<BinaryBuilder>(1).unwrap();
+    values.append_option(value);
+    header.append(true);
+}
+
+fn headers_column(rows: &[Option<Pairs<'_>>]) -> ArrayRef {
+    let mut list = header_lists();
     for row in rows {
         for (key, value) in row.iter().flatten() {
-            list.values()
-                .field_builder::<StringBuilder>(0)
-                .unwrap()
-                .append_value(key);
-            list.values()
-                .field_builder::<BinaryBuilder>(1)
-                .unwrap()
-                .append_option(*value);
-            list.values().append(true);
+            append_header(&mut list, Some(key), *value);
         }
         list.append(row.is_some());
     }
@@ -273,24 +279,9 @@ fn headers_as_list_and_as_map() {
 
 #[test]
 fn a_header_needs_a_key() {
-    let entry = StructBuilder::new(
-        header_fields(),
-        vec![
-            Box::new(StringBuilder::new()),
-            Box::new(BinaryBuilder::new()),
-        ],
-    );
-    let mut list = ListBuilder::new(entry);
+    let mut list = header_lists();
     list.append(true);
-    list.values()
-        .field_builder::<StringBuilder>(0)
-        .unwrap()
-        .append_null();
-    list.values()
-        .field_builder::<BinaryBuilder>(1)
-        .unwrap()
-        .append_value(b"v");
-    list.values().append(true);
+    append_header(&mut list, None, Some(b"v"));
     list.append(true);
     let column: ArrayRef = Arc::new(list.finish());
     let (batches, error) = encode(

@@ -15,13 +15,22 @@ fn log_append_time_from_a_producer() {
     };
     let by_log = LeaderRules {
         timestamp_type: TimestampType::LogAppendTime,
-        ..rules()
+        ..LeaderRules::default()
     };
     let error = refused(&batch_with(&ROWS, log_append(NOW)), &by_log, &placement());
     assert_eq!(error.refusal(), Some(Refusal::InvalidTimestamp));
-    let error = refused(&batch_with(&ROWS, log_append(-1)), &rules(), &placement());
+    let error = refused(
+        &batch_with(&ROWS, log_append(-1)),
+        &LeaderRules::default(),
+        &placement(),
+    );
     assert!(error.to_string().contains("found LogAppendTime"), "{error}");
-    let (out, _) = validate(&batch_with(&ROWS, log_append(NOW)), &rules(), &placement()).unwrap();
+    let (out, _) = validate(
+        &batch_with(&ROWS, log_append(NOW)),
+        &LeaderRules::default(),
+        &placement(),
+    )
+    .unwrap();
     let (header, rows) = read(&out);
     assert_eq!(
         (header.timestamp_type(), header.max_timestamp),
@@ -34,28 +43,28 @@ fn log_append_time_from_a_producer() {
 fn one_batch_at_a_time() {
     let two = [batch_of(Compression::None), batch_of(Compression::None)].concat();
     assert!(matches!(
-        refused(&two, &rules(), &placement()),
+        refused(&two, &LeaderRules::default(), &placement()),
         Error::InvalidRecord(_)
     ));
     let two = [wrapper(1, &messages(1)), wrapper(1, &messages(1))].concat();
     assert!(
-        refused(&two, &rules(), &placement())
+        refused(&two, &LeaderRules::default(), &placement())
             .to_string()
             .contains("expected one batch, found 2 of them")
     );
     let mixed = [messages(1), messages(0)].concat();
     assert!(
-        refused(&mixed, &rules(), &placement())
+        refused(&mixed, &LeaderRules::default(), &placement())
             .to_string()
             .contains("magic: expected 1 as in the first batch, found 0")
     );
     assert!(matches!(
-        refused(&[], &rules(), &placement()),
+        refused(&[], &LeaderRules::default(), &placement()),
         Error::InvalidRecord(_)
     ));
     let cut = &batch_of(Compression::None)[..90];
     assert!(matches!(
-        refused(cut, &rules(), &placement()),
+        refused(cut, &LeaderRules::default(), &placement()),
         Error::CorruptRecord(_)
     ));
 }
@@ -80,7 +89,14 @@ fn counts_that_contradict_the_offsets() {
             let crc = crc32c::crc32c(&data[21..]).to_be_bytes();
             data[17..21].copy_from_slice(&crc);
             for codec in [None, Some(Codec::new(Compression::Zstd))] {
-                let result = validate(&data, &LeaderRules { codec, ..rules() }, &placement());
+                let result = validate(
+                    &data,
+                    &LeaderRules {
+                        codec,
+                        ..LeaderRules::default()
+                    },
+                    &placement(),
+                );
                 assert_eq!(result.is_ok(), good, "{count} {delta} {compression}");
             }
         }
@@ -92,7 +108,7 @@ fn no_records_control_records_sequences() {
     let mut empty = Vec::new();
     crate::records::builder::empty_batch(BatchOptions::default(), 0, -1, &mut empty).unwrap();
     assert!(
-        refused(&empty, &rules(), &placement())
+        refused(&empty, &LeaderRules::default(), &placement())
             .to_string()
             .contains("records count: expected 1 or more, found 0")
     );
@@ -105,7 +121,7 @@ fn no_records_control_records_sequences() {
     };
     end_transaction(options, NOW, ControlType::Commit, 3, &mut marker).unwrap();
     assert!(
-        refused(&marker, &rules(), &placement())
+        refused(&marker, &LeaderRules::default(), &placement())
             .to_string()
             .contains("records from a client, found control records")
     );
@@ -116,7 +132,7 @@ fn no_records_control_records_sequences() {
     };
     let zstd = LeaderRules {
         codec: Some(Codec::new(Compression::Zstd)),
-        ..rules()
+        ..LeaderRules::default()
     };
     let (out, validated) = validate(&marker, &zstd, &coordinator).unwrap();
     assert!(!validated.is_reencoded && out[16..] == marker[16..]);
@@ -130,7 +146,7 @@ fn no_records_control_records_sequences() {
     };
     let mut unnumbered = batch_with(&ROWS, options);
     unnumbered[53..57].copy_from_slice(&(-1i32).to_be_bytes());
-    let error = refused(&unnumbered, &rules(), &placement()).to_string();
+    let error = refused(&unnumbered, &LeaderRules::default(), &placement()).to_string();
     assert!(
         error.contains("base sequence: expected 0 or more from producer 5, found -1"),
         "{error}"
@@ -142,7 +158,7 @@ fn keys_in_a_compacted_topic() {
     let rows = [(NOW, Some("k"), "v"), (NOW, None, "v"), (NOW, None, "v")];
     let rules = LeaderRules {
         compact: true,
-        ..rules()
+        ..LeaderRules::default()
     };
     for compression in CODECS {
         let data = batch_with(
@@ -171,7 +187,7 @@ fn timestamps_at_the_bounds() {
     let rules = LeaderRules {
         timestamp_before_max_ms: 1000,
         timestamp_after_max_ms: 500,
-        ..rules()
+        ..LeaderRules::default()
     };
     for compression in CODECS {
         for (timestamp, good) in [
@@ -230,12 +246,16 @@ fn what_is_inside_a_wrapper_is_checked() {
     let mut flipped = messages(1);
     let last = flipped.len() - 1;
     flipped[last] ^= 1;
-    let error = refused(&wrapper(1, &flipped), &rules(), &placement());
+    let error = refused(&wrapper(1, &flipped), &LeaderRules::default(), &placement());
     assert!(
         matches!(error, Error::CorruptRecord(_)) && error.to_string().contains("crc (CRC-32)"),
         "{error}"
     );
-    let error = refused(&wrapper(1, &messages(0)), &rules(), &placement());
+    let error = refused(
+        &wrapper(1, &messages(0)),
+        &LeaderRules::default(),
+        &placement(),
+    );
     assert!(
         error
             .to_string()
@@ -244,7 +264,7 @@ fn what_is_inside_a_wrapper_is_checked() {
     );
     let nested = wrapper(1, &wrapper(1, &messages(1)));
     assert!(matches!(
-        refused(&nested, &rules(), &placement()),
+        refused(&nested, &LeaderRules::default(), &placement()),
         Error::InvalidRecord(_)
     ));
 }
@@ -254,11 +274,11 @@ fn what_is_inside_a_wrapper_is_checked() {
 fn damaged_appends() {
     let mut validator = LeaderValidator::new();
     let wanted = [
-        rules(),
+        LeaderRules::default(),
         LeaderRules {
             codec: Some(Codec::new(Compression::Lz4)),
             compact: true,
-            ..rules()
+            ..LeaderRules::default()
         },
     ];
     for data in [

@@ -7,7 +7,7 @@ use crate::format::batch::set_max_timestamp;
 fn the_producers_codec_is_kept_in_place() {
     for compression in CODECS {
         let data = batch_of(compression);
-        let (out, validated) = validate(&data, &rules(), &placement()).unwrap();
+        let (out, validated) = validate(&data, &LeaderRules::default(), &placement()).unwrap();
         assert!(!validated.is_reencoded);
         assert_eq!(
             (
@@ -34,7 +34,7 @@ fn another_codec_is_encoded_anew_and_another_level_is_not() {
         for target in CODECS {
             let rules = LeaderRules {
                 codec: Some(Codec::new(target)),
-                ..rules()
+                ..LeaderRules::default()
             };
             let (out, validated) = validate(&batch_of(source), &rules, &placement()).unwrap();
             assert_eq!(validated.is_reencoded, source != target);
@@ -53,7 +53,7 @@ fn another_codec_is_encoded_anew_and_another_level_is_not() {
     }
     let rules = LeaderRules {
         codec: Some(Codec::with_level(Compression::Gzip, 9).unwrap()),
-        ..rules()
+        ..LeaderRules::default()
     };
     let gzip = BatchOptions {
         codec: Codec::with_level(Compression::Gzip, 1).unwrap(),
@@ -78,7 +78,7 @@ fn a_producer_keeps_its_place_in_a_new_batch() {
     };
     let rules = LeaderRules {
         codec: Some(Codec::new(Compression::Zstd)),
-        ..rules()
+        ..LeaderRules::default()
     };
     let (header, _) = read(
         &validate(&batch_with(&ROWS, options), &rules, &placement())
@@ -103,7 +103,7 @@ fn log_append_time() {
             let rules = LeaderRules {
                 codec: target,
                 timestamp_type: TimestampType::LogAppendTime,
-                ..rules()
+                ..LeaderRules::default()
             };
             let (out, validated) = validate(&batch_of(source), &rules, &placement()).unwrap();
             assert_eq!(
@@ -126,7 +126,7 @@ fn a_largest_timestamp_that_lies_is_put_right() {
     let mut data = batch_of(Compression::Zstd);
     let header = BatchHeader::parse(&data).unwrap().unwrap();
     set_max_timestamp(&mut data, &header, TimestampType::CreateTime, 5);
-    let (out, validated) = validate(&data, &rules(), &placement()).unwrap();
+    let (out, validated) = validate(&data, &LeaderRules::default(), &placement()).unwrap();
     assert_eq!(
         (read(&out).0.max_timestamp, validated.max_timestamp),
         (NOW + 7, NOW + 7)
@@ -146,7 +146,7 @@ fn old_formats_become_the_new_one() {
                     &data,
                     &LeaderRules {
                         codec: target,
-                        ..rules()
+                        ..LeaderRules::default()
                     },
                     &placement(),
                 )
@@ -194,14 +194,14 @@ fn offsets_with_gaps_inside_a_compressed_batch() {
         let mut data = Vec::new();
         builder.finish(&mut Compressor::new(), &mut data).unwrap();
         assert!(matches!(
-            refused(&data, &rules(), &placement()),
+            refused(&data, &LeaderRules::default(), &placement()),
             Error::InvalidRecord(_)
         ));
         let coordinator = Placement {
             origin: AppendOrigin::Coordinator,
             ..placement()
         };
-        let (out, validated) = validate(&data, &rules(), &coordinator).unwrap();
+        let (out, validated) = validate(&data, &LeaderRules::default(), &coordinator).unwrap();
         assert_eq!(validated.is_reencoded, compression == Compression::Gzip);
         assert_eq!(validated.next_offset, 1_234_570);
         if validated.is_reencoded {
@@ -224,23 +224,12 @@ fn header_keys_pass_through_text() {
     data[key] = 0xff;
     let rules = LeaderRules {
         codec: Some(Codec::new(Compression::Zstd)),
-        ..rules()
+        ..LeaderRules::default()
     };
     let (out, _) = validate(&data, &rules, &placement()).unwrap();
-    let (mut arena, mut slots) = (Vec::new(), Vec::new());
-    let header = BatchHeader::parse(&out).unwrap().unwrap();
-    plain::batch(
-        &out,
-        0,
-        &header,
-        &mut Decompressor::new(),
-        &mut arena,
-        DecodeLimit::default(),
-        &mut slots,
-    )
-    .unwrap();
+    let (_, bytes, slots) = decoded(&out);
     let start = usize::try_from(slots[0].headers_start).unwrap();
-    let keys: Vec<_> = HeaderIter::new(&arena, start, slots[0].headers_count)
+    let keys: Vec<_> = HeaderIter::new(&bytes, start, slots[0].headers_count)
         .map(|h| h.key.to_vec())
         .collect();
     assert_eq!(keys, ["\u{fffd}".as_bytes()]);
