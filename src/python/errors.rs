@@ -97,7 +97,7 @@ fn new<'py>(
     Ok(PyErr::from_value(class.call1(args)?))
 }
 
-/// The exception for a panic: a fault of ours, told instead of ending the process.
+/// What is said of a panic: a fault of ours, told instead of ending the process.
 pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()

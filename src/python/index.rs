@@ -153,6 +153,25 @@ impl<T> Closing<T> {
     }
 }
 
+/// An index opened at its base offset. Whether it is there comes before what it is called; but nothing is created
+/// without a name.
+fn opened<T: Send>(
+    py: Python<'_>,
+    path: &Path,
+    base_offset: Option<i64>,
+    writable: bool,
+    open: impl FnOnce(i64) -> Result<T> + Send,
+) -> PyResult<Closing<T>> {
+    let base = match base_of(path, base_offset) {
+        Err(error) if writable => return Err(error),
+        base => base,
+    };
+    let from = *base.as_ref().unwrap_or(&0);
+    let index = py.detach(|| open(from)).map_err(into_py)?;
+    base?;
+    Ok(Closing::new(index))
+}
+
 /// Either index, read or written.
 enum AnyIndex {
     Offset(OffsetIndex),
@@ -252,13 +271,7 @@ impl Index {
         max_index_size: usize,
         writable: bool,
     ) -> PyResult<Self> {
-        // Whether it is there comes before what it is called; but nothing is created without a name.
-        let base = match base_of(&path, base_offset) {
-            Err(error) if writable => return Err(error),
-            base => base,
-        };
-        let from = *base.as_ref().unwrap_or(&0);
-        let open = || -> Result<AnyIndex> {
+        let index = opened(py, &path, base_offset, writable, |from| {
             let (disk, size) = (Disk::default(), max_index_size);
             Ok(match (is_time, writable) {
                 (false, false) => AnyIndex::Offset(OffsetIndex::open(&path, from, Access::Closed)?),
@@ -270,12 +283,8 @@ impl Index {
                     AnyIndex::WrittenTime(WritableTimeIndex::open(&disk, &path, from, size)?)
                 }
             })
-        };
-        let index = py.detach(open).map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Closing::new(index),
-        })
+        })?;
+        Ok(Self { index })
     }
 
     #[getter]
@@ -473,24 +482,15 @@ impl TransactionIndex {
         base_offset: Option<i64>,
         writable: bool,
     ) -> PyResult<Self> {
-        let base = match base_of(&path, base_offset) {
-            Err(error) if writable => return Err(error),
-            base => base,
-        };
-        let from = *base.as_ref().unwrap_or(&0);
-        let open = || -> Result<AnyTxnIndex> {
+        let index = opened(py, &path, base_offset, writable, |from| {
             Ok(if writable {
                 AnyTxnIndex::Written(TransactionIndexFile::open(&Disk::default(), &path, from)?)
             } else {
                 // Small, and appended to while its segment is active: read by copy.
                 AnyTxnIndex::Read(ReadTxnIndex::open(&path, from, Access::Active)?)
             })
-        };
-        let index = py.detach(open).map_err(into_py)?;
-        base?;
-        Ok(Self {
-            index: Closing::new(index),
-        })
+        })?;
+        Ok(Self { index })
     }
 
     #[getter]
