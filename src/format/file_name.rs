@@ -19,8 +19,6 @@ pub const MAX_TOPIC_LEN: usize = 249;
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 /// What the names of Kafka's own topics begin with.
 pub const INTERNAL_TOPIC_PREFIX: &str = "__";
-/// Tiered storage's index cache; no partition (`RemoteIndexCache.DIR_NAME`).
-pub const REMOTE_LOG_INDEX_CACHE: &str = "remote-log-index-cache";
 
 /// What a segment's file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

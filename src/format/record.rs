@@ -24,9 +24,6 @@ use super::text::put_text;
 use super::varint::{get_varint, get_varlong};
 use crate::error::{Error, Result};
 
-/// Fewest bytes a record takes: its length and six fields of a byte.
-pub const MIN_RECORD_LEN: usize = 7;
-
 /// Where some bytes lie, or null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {

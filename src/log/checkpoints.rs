@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::dir::{
-    CHECKPOINTS, CLEANER, LOG_START, Offsets, RECOVERY_POINT, REPLICATION, read_text,
+    CHECKPOINTS, CLEANER, LOG_START, Offsets, RECOVERY_POINT, REPLICATION, read_parsed,
 };
 use crate::error::Result;
 use crate::format::checkpoint::{parse_offsets, write_offsets};
@@ -92,9 +92,7 @@ impl Checkpoints {
     pub fn plan(log_dir: &Path, logs: &[LogEnds], is_whole: bool) -> Self {
         let mut planned = Self::default();
         for file in CHECKPOINTS {
-            let found = read_text(&log_dir.join(file));
-            let lines = found.and_then(|text| text.map(|text| parse_offsets(&text)).transpose());
-            let (before, is_broken) = match lines {
+            let (before, is_broken) = match read_parsed(&log_dir.join(file), parse_offsets) {
                 Ok(lines) if is_whole || lines.is_some() => (lines.unwrap_or_default(), false),
                 Err(_) if is_whole => (Offsets::new(), true),
                 _ => continue,
@@ -175,10 +173,9 @@ pub(super) fn truncate_cleaner(
     offset: Offset,
 ) -> Result<()> {
     let path = log_dir.join(CLEANER);
-    let Some(text) = read_text(&path)? else {
+    let Some(mut lines) = read_parsed(&path, parse_offsets)? else {
         return Ok(());
     };
-    let mut lines = parse_offsets(&text).map_err(|e| e.at(&path))?;
     match lines.get_mut(partition) {
         Some(clean) if *clean > offset => *clean = offset,
         _ => return Ok(()),

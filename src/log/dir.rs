@@ -35,7 +35,7 @@ const MAX_TEXT: u64 = 256 << 20;
 pub type Offsets = BTreeMap<TopicPartition, Offset>;
 
 /// Reads a text file whole; `None` where there is none.
-pub(super) fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
+fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::metadata(path) {
         Ok(meta) if meta.len() > MAX_TEXT => Err(Error::corrupt_index(
             "text file",
@@ -48,6 +48,16 @@ pub(super) fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(path)(e)),
     }
+}
+
+/// Reads a text file and what is in it; `None` where there is none.
+pub(super) fn read_parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    let text = read_text(path)?;
+    text.map(|text| parse(&text).map_err(|error| error.at(path)))
+        .transpose()
 }
 
 /// What a log dir says of its partitions besides their folders.
@@ -67,10 +77,7 @@ impl DirState {
     /// Reads what there is.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
-        let offsets = |name: &str| {
-            let text = read_text(&folder.join(name)).ok()??;
-            parse_offsets(&text).ok()
-        };
+        let offsets = |name: &str| read_parsed(&folder.join(name), parse_offsets).ok()?;
         Self {
             clean_shutdown: folder.join(CLEAN_SHUTDOWN).exists(),
             recovery_points: offsets(RECOVERY_POINT).unwrap_or_default(),
@@ -139,10 +146,7 @@ impl LogDir {
     /// # Errors
     /// `Io`, or `CorruptIndex` where it is no properties file.
     pub fn meta(&self) -> Result<Option<BTreeMap<String, String>>> {
-        let path = self.path.join(META_PROPERTIES);
-        read_text(&path)?
-            .map(|text| parse_properties(&text).map_err(|e| e.at(&path)))
-            .transpose()
+        read_parsed(&self.path.join(META_PROPERTIES), parse_properties)
     }
 
     /// One of [`CHECKPOINTS`], if it is there.
@@ -150,10 +154,7 @@ impl LogDir {
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse it.
     pub fn checkpoint(&self, name: &str) -> Result<Option<Offsets>> {
-        let path = self.path.join(name);
-        read_text(&path)?
-            .map(|text| parse_offsets(&text).map_err(|e| e.at(&path)))
-            .transpose()
+        read_parsed(&self.path.join(name), parse_offsets)
     }
 
     /// Whether the broker stopped cleanly.

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use super::range::{PartitionRange, SegmentRange};
 use crate::error::Result;
-use crate::format::file_name::FileKind;
-use crate::segment::LogSegment;
 use crate::segment::lookup::SegmentLookup;
 use crate::types::{Offset, Position};
 
@@ -59,16 +57,6 @@ pub fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<Partitio
 
 /// Where the records from `offset` on begin, and never before the segment's own start.
 fn start_position(folder: &Arc<Path>, segment: &SegmentRange, offset: Offset) -> Result<Position> {
-    let mut listed = LogSegment::named(
-        Arc::clone(folder),
-        segment.file_name.clone(),
-        segment.base_offset,
-        segment.size,
-        0,
-    );
-    listed.is_active = segment.is_active;
-    listed.next_base_offset = segment.next_base_offset;
-    listed.has_offset_index = listed.sibling(FileKind::OffsetIndex).exists();
-    let found = SegmentLookup::open(&listed)?.start_position(offset)?;
+    let found = SegmentLookup::open(&segment.segment(folder))?.start_position(offset)?;
     Ok(found.max(segment.start_position))
 }

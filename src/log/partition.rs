@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_text};
+use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_parsed};
 use super::listing;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
@@ -20,9 +20,9 @@ use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
 };
 use crate::segment::LogSegment;
-use crate::segment::lookup::SegmentLookup;
+use crate::segment::lookup::{Found, SegmentLookup};
 use crate::segment::statistics::SegmentStatistics;
-use crate::types::{Offset, Position, TimestampMs};
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What the names of KRaft snapshots end in (`Snapshots`).
 const CHECKPOINT_SUFFIX: &str = ".checkpoint";
@@ -239,9 +239,7 @@ impl PartitionLog {
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn topic_id(&self) -> Result<Option<String>> {
         let path = self.path.join(PARTITION_METADATA);
-        read_text(&path)?
-            .map(|text| parse_partition_metadata(&text).map_err(|e| e.at(&path)))
-            .transpose()
+        read_parsed(&path, parse_partition_metadata)
     }
 
     /// The leader epochs as they are on disk.
@@ -250,8 +248,7 @@ impl PartitionLog {
     /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
     pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
         let path = self.path.join(LEADER_EPOCH_CHECKPOINT);
-        let epochs = read_text(&path)?.map(|text| parse_epochs(&text).map_err(|e| e.at(&path)));
-        Ok(epochs.transpose()?.unwrap_or_default())
+        Ok(read_parsed(&path, parse_epochs)?.unwrap_or_default())
     }
 
     /// Every file of the folder that is not one of its segments' logs, with its length, by name.
@@ -336,7 +333,7 @@ impl PartitionLog {
     /// `Io`, or what is wrong with a header on the way.
     pub fn max_timestamp_of(&self, n: usize) -> Result<TimestampMs> {
         let Some(segment) = self.segments.get(n) else {
-            return Ok(crate::types::NO_TIMESTAMP);
+            return Ok(NO_TIMESTAMP);
         };
         if let Some(known) = segment.known_max_timestamp() {
             return Ok(known);
@@ -404,8 +401,8 @@ impl PartitionLog {
     }
 }
 
-impl From<crate::segment::lookup::Found> for OffsetAndTimestamp {
-    fn from(found: crate::segment::lookup::Found) -> Self {
+impl From<Found> for OffsetAndTimestamp {
+    fn from(found: Found) -> Self {
         Self {
             offset: found.offset,
             timestamp: found.timestamp,

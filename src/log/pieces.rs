@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::log::range::{Cut, PartitionRange, SegmentRange};
-use crate::segment::LogSegment;
 use crate::segment::lookup::SegmentLookup;
 
 /// What is done where no index entry says where a batch begins.
@@ -52,7 +51,7 @@ impl Pieces {
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
-            let lookup = SegmentLookup::open_owned(listed(folder, segment)).ok()?;
+            let lookup = SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?;
             self.open = Some((path, lookup));
         }
         let walks = (self.uncharted == Uncharted::Walk).then_some(segment.start_position);
@@ -120,19 +119,4 @@ impl Iterator for Pieces {
         }
         (!piece.is_empty()).then_some(piece)
     }
-}
-
-/// The segment as its folder's lister would have given it.
-fn listed(folder: &Path, range: &SegmentRange) -> LogSegment {
-    let mut segment = LogSegment::named(
-        Arc::from(folder),
-        range.file_name.clone(),
-        range.base_offset,
-        range.size,
-        0,
-    );
-    segment.is_active = range.is_active;
-    segment.next_base_offset = range.next_base_offset;
-    segment.has_offset_index = true;
-    segment
 }

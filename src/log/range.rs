@@ -2,9 +2,10 @@
 //!
 //! A range pins every file's name and size as they were at planning, so that a retried Spark task reads the same bytes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::segment::LogSegment;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::types::{Offset, Position};
 
@@ -52,6 +53,22 @@ impl SegmentRange {
     #[must_use]
     pub fn ceiling(&self) -> Option<Offset> {
         self.end.map(|cut| cut.offset).or(self.next_base_offset)
+    }
+
+    /// The segment as its folder's lister would have given it, with an offset index if there is one.
+    #[must_use]
+    pub fn segment(&self, folder: &Arc<Path>) -> LogSegment {
+        let mut segment = LogSegment::named(
+            Arc::clone(folder),
+            self.file_name.clone(),
+            self.base_offset,
+            self.size,
+            0,
+        );
+        segment.is_active = self.is_active;
+        segment.next_base_offset = self.next_base_offset;
+        segment.has_offset_index = true;
+        segment
     }
 }
 

@@ -62,6 +62,17 @@ pub struct LoadRequest {
     pub producer_id_expiration_ms: i64,
 }
 
+impl LoadRequest {
+    /// The same, after an unclean stop with nothing flushed: everything is checked, all indexes are made anew.
+    const fn unflushed(self) -> Self {
+        Self {
+            clean: false,
+            recovery_point: 0,
+            ..self
+        }
+    }
+}
+
 /// A segment that was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedSegment {
@@ -149,12 +160,7 @@ pub fn plan(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Pla
 /// # Errors
 /// As [`plan`].
 pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
-    let request = LoadRequest {
-        clean: false,
-        recovery_point: 0,
-        ..request
-    };
-    let mut loader = Loader::new(path, config, request)?;
+    let mut loader = Loader::new(path, config, request.unflushed())?;
     let outcome = loader.salvage().and_then(|()| loader.load());
     Ok(loader.into_plan(outcome))
 }
@@ -170,12 +176,7 @@ pub fn plan_rebuild(
     request: LoadRequest,
     entry: EntryOffset,
 ) -> Result<Plan> {
-    let request = LoadRequest {
-        clean: false,
-        recovery_point: 0,
-        ..request
-    };
-    let mut loader = Loader::new(path, config, request)?;
+    let mut loader = Loader::new(path, config, request.unflushed())?;
     loader.settings.entry = entry;
     let outcome = loader.discard_broken_indexes().and_then(|()| loader.load());
     Ok(loader.into_plan(outcome))

@@ -276,9 +276,9 @@ impl Loader<'_> {
         }
         if is_listed && !into.contains(&base) {
             let name = FileName::new(base, FileKind::Snapshot).to_string();
-            if folder.rename(&name, &format!("{name}{}", FileState::Deleted.suffix())) {
-                self.deleted
-                    .push(format!("{name}{}", FileState::Deleted.suffix()));
+            let deleted = format!("{name}{}", FileState::Deleted.suffix());
+            if folder.rename(&name, &deleted) {
+                self.deleted.push(deleted);
             }
         }
         drop(folder);

@@ -26,6 +26,7 @@ use crate::types::Offset;
 
 /// What a file is renamed with that Kafka stumbles over.
 const UNREAD: &str = ".unread";
+
 impl Loader<'_> {
     /// Makes the folder under plan one that Kafka loads without losing a batch.
     pub(super) fn salvage(&mut self) -> Result<()> {
@@ -157,12 +158,7 @@ impl Loader<'_> {
             else {
                 continue;
             };
-            let batches = Batches {
-                places: folder.places(),
-                content,
-                floor: 0,
-                ceiling: Offset::MAX,
-            };
+            let batches = Batches::all(folder.places(), content);
             let (parts, _, next) = batches.greedy()?.0;
             let taken: u64 = parts.iter().map(|part| part.1).sum();
             let original = folder.names().into_iter().any(|other| {
@@ -197,12 +193,7 @@ impl Loader<'_> {
             else {
                 continue;
             };
-            let batches = Batches {
-                places: folder.places(),
-                content,
-                floor: 0,
-                ceiling: Offset::MAX,
-            };
+            let batches = Batches::all(folder.places(), content);
             let first = batches.first()?;
             logs.push(LogFile {
                 base_offset: offset_of(&name)

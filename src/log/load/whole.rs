@@ -53,7 +53,17 @@ pub(super) struct Batches<'a> {
     pub(super) ceiling: Offset,
 }
 
-impl Batches<'_> {
+impl<'a> Batches<'a> {
+    /// Those with any offset.
+    pub(super) const fn all(places: &'a Places, content: &'a Content) -> Self {
+        Self {
+            places,
+            content,
+            floor: 0,
+            ceiling: Offset::MAX,
+        }
+    }
+
     fn walk(&self) -> Result<Walk> {
         let access = Access::Records;
         let length = self.content.length();

@@ -6,7 +6,7 @@ use std::path::Path;
 use regex::Regex;
 
 use super::candidate::Candidate;
-use super::options::{Ending, Partitions, PlanOptions, Starting, Timestamp};
+use super::options::{ByPartition, Ending, Partitions, PlanOptions, Starting, Timestamp};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, INTERNAL_TOPIC_PREFIX};
 use crate::types::TopicPartition;
@@ -156,28 +156,39 @@ pub(super) fn no_duplicates(chosen: &[&Candidate]) -> Result<()> {
     Ok(())
 }
 
+fn by_time(bound: Option<&Timestamp>) -> Option<&ByPartition> {
+    match bound {
+        Some(Timestamp::ByPartition(map)) => Some(map),
+        _ => None,
+    }
+}
+
 /// A bound for a partition that is not read is a mistake.
 pub(super) fn name_only_chosen(options: &PlanOptions, chosen: &[&Candidate]) -> Result<()> {
     let starting = match &options.starting_offsets {
-        Starting::Offsets(map) => Some(("starting offsets", map)),
+        Starting::Offsets(map) => Some(map),
         _ => None,
     };
     let ending = match &options.ending_offsets {
-        Ending::Offsets(map) => Some(("ending offsets", map)),
+        Ending::Offsets(map) => Some(map),
         _ => None,
     };
-    let by_time = |what, bound: &'_ Option<Timestamp>| match bound {
-        Some(Timestamp::ByPartition(map)) => Some((what, map.clone())),
-        _ => None,
-    };
-    let times = [
-        by_time("starting timestamps", &options.starting_timestamp),
-        by_time("ending timestamps", &options.ending_timestamp),
+    let bounds = [
+        ("starting offsets", starting),
+        ("ending offsets", ending),
+        (
+            "starting timestamps",
+            by_time(options.starting_timestamp.as_ref()),
+        ),
+        (
+            "ending timestamps",
+            by_time(options.ending_timestamp.as_ref()),
+        ),
     ];
-    let times = times.iter().flatten().map(|(what, map)| (*what, map));
     let there: BTreeSet<&TopicPartition> = chosen.iter().map(|c| c.partition()).collect();
-    for (what, map) in starting.into_iter().chain(ending).chain(times) {
-        if let Some(wrong) = map.keys().find(|named| !there.contains(named)) {
+    for (what, map) in bounds {
+        let mut names = map.into_iter().flat_map(BTreeMap::keys);
+        if let Some(wrong) = names.find(|name| !there.contains(name)) {
             let there = listed(there.iter().map(ToString::to_string));
             let text = format!("{what} name {wrong}, which is not read; there are: {there}");
             return Err(Error::InvalidArgument(text));

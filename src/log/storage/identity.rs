@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::properties::{parse_properties, write_properties};
 use crate::format::uuid::Uuid;
 use crate::io::atomic;
-use crate::log::dir::{META_PROPERTIES, read_text};
+use crate::log::dir::{META_PROPERTIES, read_parsed};
 
 /// Whose a log dir is: what `meta.properties` says (KIP-858).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +33,8 @@ pub(super) fn identify(dirs: &[DirHandle], identity: &Identity) -> Result<()> {
     let mut unmarked = Vec::new();
     for dir in dirs {
         let path = dir.path.join(META_PROPERTIES);
-        match read_text(&path)? {
-            Some(text) => {
-                let found = parse_properties(&text).map_err(|e| e.at(&path))?;
-                check_identity(&path, &found, identity)?;
-            }
+        match read_parsed(&path, parse_properties)? {
+            Some(found) => check_identity(&path, &found, identity)?,
             None => unmarked.push((dir, path)),
         }
     }

@@ -12,7 +12,7 @@ use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::lock::PartitionClaim;
 use crate::log::checkpoints::truncate_cleaner;
-use crate::log::dir::read_text;
+use crate::log::dir::read_parsed;
 use crate::types::{Offset, TopicPartition};
 
 /// How far a partition is, for the checkpoints.
@@ -204,9 +204,7 @@ impl PartitionDir {
 /// The topic id that is there, else the one given, which is written then.
 fn topic_id_of(folder: &Path, given: Option<Uuid>, disk: &Disk) -> Result<Option<String>> {
     let path = folder.join(PARTITION_METADATA);
-    let there = read_text(&path)?
-        .map(|text| parse_partition_metadata(&text).map_err(|e| e.at(&path)))
-        .transpose()?;
+    let there = read_parsed(&path, parse_partition_metadata)?;
     match (there, given) {
         (Some(there), Some(given)) if there.parse::<Uuid>()? != given => {
             Err(Error::InvalidArgument(format!(

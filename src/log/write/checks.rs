@@ -1,7 +1,7 @@
 //! What is asked of batches before they are appended (`UnifiedLog.analyzeAndValidateRecords`).
 
 use crate::error::{Error, Refusal, Result};
-use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC};
+use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::types::{AppendOrigin, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset, TimestampMs};
 
 /// By what batches are judged.
@@ -53,11 +53,16 @@ fn next(records: &[u8], at: usize) -> Result<Option<BatchHeader>> {
     if rest.len() < HEADER_SIZE_UP_TO_MAGIC {
         return Ok(None);
     }
-    if let Some(&magic) = rest.get(crate::format::batch::MAGIC_AT)
+    if let Some(&magic) = rest.get(MAGIC_AT)
         && magic > 2
     {
         let magic = magic.cast_signed();
-        return Err(shift(Error::corrupt("magic", 16, "0, 1 or 2", magic)));
+        return Err(shift(Error::corrupt(
+            "magic",
+            MAGIC_AT as u64,
+            "0, 1 or 2",
+            magic,
+        )));
     }
     if size > rest.len() {
         return Ok(None);

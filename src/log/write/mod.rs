@@ -30,6 +30,7 @@ use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
 use crate::records::validate::LeaderValidator;
+use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
 pub mod append;
@@ -44,6 +45,7 @@ mod truncate;
 pub use append::{AppendInfo, LeaderAppend};
 pub use segments::SegmentInfo;
 use segments::Segments;
+use truncate::Deleted;
 
 /// How a log is opened and kept.
 #[derive(Clone, Debug)]
@@ -93,7 +95,7 @@ pub struct WritableLog {
     epochs: LeaderEpochs,
     producers: ProducerStateManager,
     validator: LeaderValidator,
-    deleted: Vec<truncate::Deleted>,
+    deleted: Vec<Deleted>,
     /// A roll whose old segments are still to be brought to the disk, up to this offset.
     flush_after_roll: Option<Offset>,
     /// What made the log refuse everything.
@@ -138,7 +140,7 @@ impl WritableLog {
     }
 
     /// The active segment.
-    pub const fn active_segment(&mut self) -> &mut crate::segment::writer::WritableSegment {
+    pub const fn active_segment(&mut self) -> &mut WritableSegment {
         &mut self.segments.active
     }
 

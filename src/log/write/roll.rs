@@ -2,9 +2,10 @@
 
 use super::WritableLog;
 use crate::error::{Error, Refusal, Result};
-use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::format::file_name::FileName;
 use crate::io::appender::SyncPolicy;
-use crate::segment::files::{SEGMENT_FILES, rename_segment, sync_segment};
+use crate::log::config::LogConfig;
+use crate::segment::files::{SEGMENT_FILES, sync_segment};
 use crate::segment::writer::{SegmentSettings, WritableSegment};
 use crate::types::{Offset, TimestampMs};
 
@@ -77,21 +78,6 @@ impl WritableLog {
         } else {
             self.segments.active = self.open_segment(base_offset, now_ms)?;
             self.rename_to_deleted(old_base, now_ms)?;
-        }
-        Ok(())
-    }
-
-    /// Gives a segment's files names that say they go, and notes when.
-    pub(super) fn rename_to_deleted(
-        &mut self,
-        base_offset: Offset,
-        now_ms: TimestampMs,
-    ) -> Result<()> {
-        let disk = &self.options.disk;
-        let (live, deleted) = (FileState::Live, FileState::Deleted);
-        rename_segment(disk, &self.folder, base_offset, live, deleted)?;
-        for kind in SEGMENT_FILES {
-            self.note_deleted(base_offset, kind, now_ms);
         }
         Ok(())
     }
@@ -171,30 +157,11 @@ impl WritableLog {
 }
 
 /// What a segment needs of its topic's settings, with a jitter out of this random number.
-pub(super) fn settings(config: &crate::log::config::LogConfig, random: u64) -> SegmentSettings {
+pub(super) fn settings(config: &LogConfig, random: u64) -> SegmentSettings {
     SegmentSettings {
         max_index_size: usize::try_from(config.segment_index_bytes).unwrap_or_default(),
         index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or_default(),
         roll_jitter_ms: config.segment_jitter(random),
         initial_length: config.initial_file_size(),
-    }
-}
-
-impl WritableLog {
-    pub(super) fn note_deleted(
-        &mut self,
-        base_offset: Offset,
-        kind: FileKind,
-        now_ms: TimestampMs,
-    ) {
-        let name = FileName {
-            offset: base_offset,
-            kind,
-            state: FileState::Deleted,
-        };
-        self.deleted.push(super::truncate::Deleted {
-            path: self.folder.join(name.to_string()),
-            due_ms: now_ms.saturating_add(self.options.config.file_delete_delay_ms),
-        });
     }
 }

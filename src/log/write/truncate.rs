@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use super::WritableLog;
 use crate::error::{Error, Result};
-use crate::format::file_name::FileKind;
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::segment::files::{SEGMENT_FILES, rename_segment};
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
 /// A file renamed to `.deleted`.
 #[derive(Debug)]
 pub(super) struct Deleted {
-    pub(super) path: PathBuf,
+    path: PathBuf,
     /// When it is to go.
-    pub(super) due_ms: TimestampMs,
+    due_ms: TimestampMs,
 }
 
 impl WritableLog {
@@ -50,9 +51,7 @@ impl WritableLog {
             log.truncate_epochs_from_end(offset)?;
             log.log_start_offset = log.log_start_offset.min(offset);
             log.rebuild_producers(offset, now_ms)?;
-            if log.high_watermark >= log.log_end_offset {
-                log.update_high_watermark(log.log_end_offset)?;
-            }
+            log.hold_high_watermark();
             Ok(true)
         })
     }
@@ -129,6 +128,33 @@ impl WritableLog {
             self.segments.closed.retain(|&base, _| base < base_offset);
         }
         Ok(going)
+    }
+
+    /// Gives a segment's files names that say they go, and notes when.
+    pub(super) fn rename_to_deleted(
+        &mut self,
+        base_offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        let disk = &self.options.disk;
+        let (live, deleted) = (FileState::Live, FileState::Deleted);
+        rename_segment(disk, &self.folder, base_offset, live, deleted)?;
+        for kind in SEGMENT_FILES {
+            self.note_deleted(base_offset, kind, now_ms);
+        }
+        Ok(())
+    }
+
+    fn note_deleted(&mut self, base_offset: Offset, kind: FileKind, now_ms: TimestampMs) {
+        let name = FileName {
+            offset: base_offset,
+            kind,
+            state: FileState::Deleted,
+        };
+        self.deleted.push(Deleted {
+            path: self.folder.join(name.to_string()),
+            due_ms: now_ms.saturating_add(self.options.config.file_delete_delay_ms),
+        });
     }
 
     /// Removes the files whose `file.delete.delay.ms` has passed by this time; all of them by [`TimestampMs::MAX`].
