@@ -154,6 +154,22 @@ impl Disk {
         write_all_at(file, bytes, position).map_err(Error::io(path))
     }
 
+    /// Gives a file blocks behind its end, which its length does not show; returns whether it got them. It may well not:
+    /// the disk has none to spare, or no such thing.
+    #[must_use]
+    pub fn make_room(&self, file: &File, position: u64, len: u64) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(file, flags, position, len).is_ok()
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (file, position, len);
+            false
+        }
+    }
+
     /// Cuts or lengthens a file; what is added reads as zeros.
     ///
     /// # Errors
