@@ -92,9 +92,9 @@ fn one_by_one(log: &mut WritableLog, arrow: &RecordBatch, keeps_offsets: bool) -
         options.rules.codec = None;
     }
     let mut encoder = Encoder::new(options);
-    let mut encoded = encoder.rows(arrow).unwrap();
+    let mut made = encoder.rows(arrow).unwrap();
     let mut infos = Vec::new();
-    while let Some(mut batch) = encoded.next_batches(NOW_MS, 0).unwrap() {
+    while let Some(mut batch) = made.next_batches(NOW_MS, 0).unwrap() {
         let info = if keeps_offsets {
             batch.assign(0, 0);
             log.append_as_follower(batch.bytes(), 0, NOW_MS)
