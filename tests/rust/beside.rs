@@ -1,4 +1,4 @@
-//! One writer of an index, four reading threads beside it, and reading processes.
+//! One writer of an index, four reading threads beside it, and four reading processes.
 //!
 //! An entry's second field follows from its first, so a torn one shows; and what the writer certainly had written before a
 //! lookup and had not taken back after it, the lookup must have found.
@@ -23,6 +23,7 @@ use crate::common::{Chance, is_slow};
 const BASE: i64 = 7_000_000_000;
 /// Offsets of neighbouring entries are this far apart, give or take the round in which they were written.
 const STEP: i64 = 64;
+/// Threads, and processes.
 const READERS: usize = 4;
 /// Where a reading process is told what to read.
 const FILE: &str = "KAFKALOG_TEST_BESIDE";
@@ -281,7 +282,7 @@ fn processes_beside_the_writer() {
     let disk = Disk::default();
     let mut offsets = WritableOffsetIndex::open(&disk, &path, BASE, 10 << 20).unwrap();
     let mut times = WritableTimeIndex::open(&disk, &time, BASE, 10 << 20).unwrap();
-    let processes: Vec<_> = (0..2)
+    let processes: Vec<_> = (0..READERS)
         .map(|_| {
             let mut process = Command::new(std::env::current_exe().unwrap());
             process.args(["--exact", "beside::a_reading_process", "--nocapture"]);

@@ -22,8 +22,8 @@ _FORMAT_HELP = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    _common.add_path(parser)
-    parser.add_argument("-t", "--topic", help="the topic; needed unless PATH is a partition's folder")
+    parser.add_argument("path", metavar="PATH", help="a log dir, a partition's folder, or a .log file")
+    parser.add_argument("-t", "--topic", help="the topic; needed where PATH is a log dir")
     parser.add_argument("-p", "--partition", type=int, help="only this partition")
     parser.add_argument(
         "-o",
@@ -31,7 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=_offset,
         metavar="OFF",
-        help="beginning, end, an offset, -N for the last N of each partition, s@MS from a time, e@MS until a time",
+        help="beginning, end, an offset, -N for the last N of each partition or of the file, s@MS from a time, "
+        "e@MS until a time",
     )
     _common.add_isolation_level(parser)
     parser.add_argument("-c", "--count", type=_count, help="end after this many records")
