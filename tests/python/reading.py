@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow as pa
+
 import kafkalog
 from kafkalog import LogConfig, LogWriter, Record
 
@@ -66,7 +68,7 @@ def look(folder: Path, chance: random.Random) -> int:
     assert start + len(offsets) >= least, f"{start + len(offsets)} of {least}"
     assert table["value"].to_pylist() == [value(offset) for offset in offsets]
     assert table["key"].to_pylist() == [b"k"] * len(offsets)
-    assert table["timestamp"].cast("int64").to_pylist() == [NOW + offset * 2 for offset in offsets]
+    assert table["timestamp"].cast(pa.int64()).to_pylist() == [NOW + offset * 2 for offset in offsets]
     log = kafkalog.PartitionLog(folder / "t-0")
     assert log.log_end_offset >= least
     for _ in range(5):
