@@ -5,8 +5,8 @@ of 16 KB, no compression, Kafka's default sync policy, all in one folder. Every 
 round makes one pass of every leg in turn, the order reversed every other round. Each leg has made passes before, so
 that Java is compiled, and one more right before each that counts: page cache that was just given back is quicker to
 get again than memory that a virtual machine's host has to find. A pass makes a new log and appends to it; the log is
-removed outside the clock. Wall time and CPU time, of all threads, are the leg's own; medians, their ratios to the first
-leg's, and the best.
+removed outside the clock. Wall time and CPU time, of all threads, are the leg's own (Java tells CPU time in steps of
+10 ms); medians, their ratios to the first leg's, and the best.
 
 Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
