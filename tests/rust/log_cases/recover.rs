@@ -251,13 +251,22 @@ fn the_verb_does_as_kafka_or_refuses() {
         let done = recover(folder, &options).unwrap();
         assert_eq!(planned.partitions, done.partitions, "{}", case.name);
         assert_eq!(written.partitions, done.partitions, "{}", case.name);
+        let is_whole = done.partitions.iter().all(|each| each.bytes_cut() == 0);
+        let marker = is_whole.then(|| before.get(CLEAN_SHUTDOWN)).flatten();
+        assert_eq!(
+            super::tree(folder).get(CLEAN_SHUTDOWN),
+            marker,
+            "{}",
+            case.name
+        );
         let unlinked = case.config["run_deletes"].as_bool().unwrap_or(true);
         let mut differences = super::compare(&super::tree(folder), &super::tree(&out));
         std::fs::remove_dir_all(&out).unwrap();
         if unlinked {
             differences.extend(case.compare_tree(folder));
             // The cases leave out what Kafka's shutdown writes of all partitions.
-            differences.retain(|line| !CHECKPOINTS.iter().any(|name| line.starts_with(name)));
+            let shutdown = CHECKPOINTS.iter().chain([&CLEAN_SHUTDOWN]);
+            differences.retain(|line| !shutdown.clone().any(|name| line.starts_with(name)));
         }
         differences.extend(compare_checkpoints(case, folder));
         differences
