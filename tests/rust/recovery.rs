@@ -44,7 +44,7 @@ fn options(case: &Case, disk: Disk) -> RecoverOptions {
         clean: case.config["clean"].as_bool(),
         recovery_point: case.config["recovery_point"].as_i64(),
         log_start_offset: case.config["log_start_offset"].as_i64(),
-        config: log_cases::recover::config(case),
+        config: log_cases::config(case),
         on_loss: OnLoss::AsKafka,
         disk,
         ..RecoverOptions::at(case.now_ms())
@@ -357,7 +357,7 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
     let folder = work.path().join(case.partition_folder());
     let out = work.path().join("out");
     let mut options = RebuildOptions {
-        config: log_cases::recover::config(case),
+        config: log_cases::config(case),
         dry_run: true,
         ..RebuildOptions::at(case.now_ms())
     };

@@ -223,7 +223,7 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
             clean: case.config["clean"].as_bool(),
             recovery_point: case.config["recovery_point"].as_i64(),
             log_start_offset: case.config["log_start_offset"].as_i64(),
-            config: log_cases::recover::config(&case),
+            config: log_cases::config(&case),
             on_loss: OnLoss::Salvage,
             ..RecoverOptions::at(case.now_ms())
         };

@@ -12,30 +12,23 @@ use kafkalog::index::writable::time::WritableTimeIndex;
 use kafkalog::io::disk::Disk;
 use serde_json::{Value, json};
 
-use super::{Case, Listed, run_all};
+use super::{Case, Outcome, run_all};
 
-/// From which operation on Kafka's own object is broken, and why. What it answers from there on are exceptions out of
-/// that state, and its file holds bytes in wrong places.
-const BROKEN: &[(&str, u64, &str)] = &[
-    (
-        "offset-resize",
-        13,
-        "a resize below the entries: Kafka cuts the file, then throws, and its entries reach beyond the file; here it is \
-         refused and nothing changes",
-    ),
-    (
-        "time-order",
-        12,
-        "an offset that does not fit: Kafka has written the timestamp by then and goes on four bytes off; here nothing is \
-         written and the next append is in its place",
-    ),
-    (
-        "time-resize",
-        8,
-        "a resize below the entries: Kafka cuts the file, then throws, and the next append overwrites the first entry; \
-         here it is refused and nothing changes",
-    ),
-];
+/// Why Kafka's own object is broken after this error. What it answers from there on are exceptions out of that state, and
+/// its file holds bytes in wrong places.
+fn breaks(is_time: bool, op: &Value, error: &Value) -> Option<&'static str> {
+    match (op["op"].as_str()?, class(error)) {
+        ("resize", "IllegalArgumentException") => Some(
+            "a resize below the entries: Kafka cuts the file, then throws, and its entries reach beyond the file; here it \
+             is refused and nothing changes",
+        ),
+        ("append", "IndexOffsetOverflowException") if is_time => Some(
+            "an offset that does not fit: Kafka has written the timestamp by then and goes on eight bytes off; here \
+             nothing is written and the next append is in its place",
+        ),
+        _ => None,
+    }
+}
 
 enum Index {
     Offset(WritableOffsetIndex),
@@ -158,12 +151,19 @@ impl Index {
     }
 }
 
+/// An exception's class, without its package.
+fn class(error: &Value) -> &str {
+    error["class"].as_str().unwrap().rsplit('.').next().unwrap()
+}
+
 /// Whether an error of ours is Kafka's. Exceptions out of a closed object, or out of its buffer, are crashes of its own: any
 /// error of ours will do.
 fn is_same(kafka: &Value, ours: &Error) -> bool {
-    let class = kafka["class"].as_str().unwrap().rsplit('.').next().unwrap();
-    match class {
-        "NullPointerException" | "BufferOverflowException" | "IndexOutOfBoundsException" => true,
+    match class(kafka) {
+        "NullPointerException"
+        | "BufferOverflowException"
+        | "IndexOutOfBoundsException"
+        | "ReadOnlyBufferException" => true,
         "IllegalArgumentException" => {
             ours.refusal() == Some(Refusal::IndexFull) || matches!(ours, Error::InvalidArgument(_))
         }
@@ -180,19 +180,20 @@ fn file_size(path: &Path) -> i64 {
     fs::metadata(path).map_or(-1, |file| i64::try_from(file.len()).unwrap())
 }
 
-/// How every operation's outcome differs from Kafka's, with the operation's number.
-fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
+/// How every operation's outcome differs from Kafka's.
+fn run(case: &Case, folder: &Path) -> Outcome {
     let path: PathBuf = folder.join(case.config["file"].as_str().unwrap());
     let is_time = case.config["index"] == "time";
     let mut base: i64 = number(&case.config["base_offset"]);
     let mut size = case.config["max_index_size"].as_i64().unwrap_or(0);
     let mut index: Option<Index> = None;
-    let mut found = Vec::new();
+    let mut outcome = Outcome::default();
     assert_eq!(case.input.len(), case.result.len());
     for (op, kafka) in case.input.iter().zip(&case.result) {
         let i = kafka["i"].as_u64().unwrap();
         let mut differ = |what: &str, kafka: &dyn Display, ours: &dyn Display| {
-            found.push((i, format!("{i} {op}: {what}: Kafka {kafka}, here {ours}")));
+            let line = format!("{i} {op}: {what}: Kafka {kafka}, here {ours}");
+            outcome.differences.push(line);
         };
         let edited = || {
             OpenOptions::new()
@@ -201,7 +202,7 @@ fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
                 .truncate(false)
                 .open(&path)
         };
-        let outcome = match (op["op"].as_str().unwrap(), &mut index) {
+        let answer = match (op["op"].as_str().unwrap(), &mut index) {
             ("open", slot) => {
                 base = op["base_offset"].as_i64().unwrap_or(base);
                 size = op["max_index_size"].as_i64().unwrap_or(size);
@@ -236,7 +237,7 @@ fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
             }
             (_, Some(index)) => index.step(op),
         };
-        match (&outcome, kafka.get("error")) {
+        match (&answer, kafka.get("error")) {
             (Ok(result), None) => {
                 let expected = kafka.get("result");
                 if expected != result.as_ref() {
@@ -249,6 +250,11 @@ fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
             (Err(ours), None) => differ("error", &"none", ours),
             (Ok(_), Some(error)) => differ("error", error, &"none"),
         }
+        let broken = kafka.get("error").and_then(|e| breaks(is_time, op, e));
+        if let Some(why) = broken {
+            outcome.broken = Some((i, why));
+            return outcome;
+        }
         let length = file_size(&path);
         if kafka["file_size"] != length {
             differ("file size", &kafka["file_size"], &length);
@@ -259,26 +265,11 @@ fn differences(case: &Case, folder: &Path) -> Vec<(u64, String)> {
         }
     }
     drop(index);
-    let end = u64::try_from(case.input.len()).unwrap();
-    found.extend(
-        case.compare_tree(folder)
-            .into_iter()
-            .map(|line| (end, line)),
-    );
-    found
+    outcome.differences.extend(case.compare_tree(folder));
+    outcome
 }
 
 #[test]
 fn index_ops() {
-    let listed: Vec<(&str, &str)> = BROKEN.iter().map(|&(name, _, why)| (name, why)).collect();
-    let listed: Listed = listed.leak();
-    run_all("index-ops", listed, |case, folder| {
-        let mut found = differences(case, folder);
-        if let Some((_, from, _)) = BROKEN.iter().find(|(name, ..)| *name == case.name) {
-            // A listed case is as Kafka has it up to where Kafka's object breaks.
-            let early: Vec<_> = found.iter().filter(|(i, _)| i < from).collect();
-            assert!(early.is_empty(), "{}: {early:?}", case.name);
-        }
-        found.drain(..).map(|(_, line)| line).collect()
-    });
+    run_all("index-ops", run);
 }

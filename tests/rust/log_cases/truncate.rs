@@ -64,5 +64,5 @@ fn run(case: &Case, folder: &Path) -> Vec<String> {
 
 #[test]
 fn truncate_as_kafka() {
-    run_all("truncate", &[], run);
+    run_all("truncate", run);
 }
