@@ -355,6 +355,13 @@ impl BatchHeader {
         !self.is_legacy() && self.attributes.is_transactional()
     }
 
+    /// Whether a producer with an id wrote it; Kafka takes any negative one for none (`AbstractRecordBatch.hasProducerId`).
+    #[inline]
+    #[must_use]
+    pub const fn has_producer_id(&self) -> bool {
+        self.producer_id > NO_PRODUCER_ID
+    }
+
     /// Control batch; only magic 2 can be.
     #[inline]
     #[must_use]

@@ -376,7 +376,7 @@ fn check_batch(header: &BatchHeader, first: &BatchHeader, origin: AppendOrigin) 
             &"control records",
         );
     }
-    if header.producer_id > crate::types::NO_PRODUCER_ID && header.base_sequence < 0 {
+    if header.has_producer_id() && header.base_sequence < 0 {
         return refused(
             "base sequence",
             &format_args!("0 or more from producer {}", header.producer_id),

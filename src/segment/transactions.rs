@@ -17,7 +17,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::records::block::Payload;
 use crate::records::plain;
-use crate::types::{NO_PRODUCER_ID, Offset, Position};
+use crate::types::{Offset, Position};
 
 /// The most a control batch's record may decompress to; brokers do not even compress it.
 const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
@@ -67,7 +67,7 @@ pub fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<
     let mut found = Vec::new();
     while let Some((position, header)) = cursor.next(&mut source)? {
         let producer_id = header.producer_id;
-        if producer_id == NO_PRODUCER_ID || header.is_legacy() || header.last_offset() < from {
+        if !header.has_producer_id() || header.is_legacy() || header.last_offset() < from {
             continue;
         }
         let offset = header.base_offset;

@@ -14,7 +14,7 @@ use crate::format::file_name::{FileKind, FileState};
 use crate::log::producer_state::ProducerStateManager;
 use crate::log::producer_state::by_producer::ByProducer;
 use crate::log::producer_state::snapshots::{MAX_SNAPSHOT, SnapshotFiles, snapshot_offset};
-use crate::types::{AppendOrigin, NO_PRODUCER_ID, Offset, TimestampMs};
+use crate::types::{AppendOrigin, Offset, TimestampMs};
 
 /// The snapshots of a folder under plan.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn replay(producers: &mut ProducerStateManager, batches: &mut LogScan) -> Result
     let mut appends = ByProducer::default();
     let mut completed = Vec::new();
     while let Some((position, header)) = batches.next_batch()? {
-        if header.producer_id <= NO_PRODUCER_ID {
+        if !header.has_producer_id() {
             continue;
         }
         let marker = batches.marker(position, &header)?;

@@ -19,7 +19,7 @@ use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
-use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position};
+use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position};
 
 /// Rebuilt indexes of a plan that are kept; those beyond are made again when they are written.
 const MAX_KEPT_INDEXES: u64 = 64 << 20;
@@ -316,7 +316,7 @@ impl Segment {
                 if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest.epoch) {
                     epochs.assign(epoch, header.base_offset)?;
                 }
-                if header.producer_id > NO_PRODUCER_ID {
+                if header.has_producer_id() {
                     let marker = scan.marker(position, &header)?;
                     let origin = AppendOrigin::Replication;
                     let mut append = producers.prepare_update(header.producer_id, origin);

@@ -10,7 +10,7 @@ use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
 use crate::format::file_name::FileName;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::Access;
-use crate::types::{NO_PRODUCER_ID, Offset, Position};
+use crate::types::{Offset, Position};
 
 /// Batches of one segment that are sorted out when some are out of order; beyond, the first come is kept.
 const MAX_SORTED: usize = 4 << 20;
@@ -277,7 +277,7 @@ impl Walk {
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(_) => return Ok(None),
         }
-        if header.producer_id > NO_PRODUCER_ID && self.scan.marker(position, &header).is_err() {
+        if header.has_producer_id() && self.scan.marker(position, &header).is_err() {
             return Ok(None);
         }
         Ok(Some(Whole {

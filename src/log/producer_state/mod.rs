@@ -33,7 +33,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::ProducerState;
 use crate::format::file_name::{FileKind, FileName};
 use crate::records::control::EndTransaction;
-use crate::types::{AppendOrigin, NO_PRODUCER_ID, Offset, TimestampMs};
+use crate::types::{AppendOrigin, Offset, TimestampMs};
 
 /// `producer.id.expiration.ms`, a day.
 pub const DEFAULT_PRODUCER_ID_EXPIRATION_MS: i64 = 24 * 60 * 60 * 1000;
@@ -190,7 +190,7 @@ impl ProducerStateManager {
     ) -> Result<Analysis> {
         let mut analysis = Analysis::default();
         for (header, marker) in batches {
-            if header.producer_id == NO_PRODUCER_ID {
+            if !header.has_producer_id() {
                 continue;
             }
             if origin == AppendOrigin::Client {

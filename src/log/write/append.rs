@@ -10,7 +10,7 @@ use crate::records::control::EndTransaction;
 use crate::records::encoded::EncodedBatches;
 use crate::records::validate::Placement;
 use crate::segment::writer::{RollParams, RollReasons};
-use crate::types::{AppendOrigin, NO_PRODUCER_ID, NO_TIMESTAMP, Offset, Position, TimestampMs};
+use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What a leader says about an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -435,7 +435,7 @@ impl Append<'_> {
         let each = self.headers.iter().map(|header| {
             let begin = at;
             at = at.saturating_add(header.size);
-            if !header.is_control() || header.producer_id == NO_PRODUCER_ID {
+            if !header.is_control() || !header.has_producer_id() {
                 return Ok(None);
             }
             let batch = self.records.get(begin..at).unwrap_or_default();

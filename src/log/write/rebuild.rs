@@ -12,7 +12,7 @@ use crate::io::file::read_at;
 use crate::log::producer_state::ProducerStateManager;
 use crate::records::control::EndTransaction;
 use crate::segment::files::header_at;
-use crate::types::{AppendOrigin, NO_PRODUCER_ID, Offset, Position, TimestampMs};
+use crate::types::{AppendOrigin, Offset, Position, TimestampMs};
 
 /// A `.log` that is only read.
 struct Batches {
@@ -116,7 +116,7 @@ fn replay(
         if header.last_offset() >= end {
             break;
         }
-        if header.last_offset() >= begin && header.producer_id != NO_PRODUCER_ID {
+        if header.last_offset() >= begin && header.has_producer_id() {
             markers.push(batches.marker(at, &header)?);
             headers.push(header);
         }
