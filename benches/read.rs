@@ -11,9 +11,11 @@
 //! | all | the eight default columns, binary |
 //! | plain | `view` through the plain decoder: what the fast one buys |
 //! | limit x2 | the limit by two threads, each with half of the bytes: the factor that the machine gives |
+//! | apart x2 | two readers of half of the bytes each, views dropped where they are made: what handing them over costs |
 //! | view x2, binary x2 | two threads (wall time only), and how many times as fast as one |
 //!
-//! `LEGS=limit,view` in the environment runs only these.
+//! `LEGS=limit,view` in the environment runs only these. With `--serve LEG` before the folders it makes one pass for each
+//! line on standard input and answers in JSON, as a leg of `benches/python/compare.py`.
 //!
 //! The figure is the time on the processor from `/proc`, which a busy machine disturbs less than wall time; the first
 //! column is wall time.
@@ -31,6 +33,7 @@
 )]
 
 use std::fs::File;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -40,6 +43,7 @@ use kafkalog::arrow::schema::{Column, Layout};
 use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};
 use kafkalog::io::mapping::Mapping;
+use kafkalog::log::pieces::{Pieces, Uncharted};
 use kafkalog::log::range::{PartitionRange, SegmentRange};
 use kafkalog::records::{block, plain};
 use kafkalog::segment::filter::TimestampBounds;
@@ -243,6 +247,18 @@ fn read(ranges: &[PartitionRange], layout: Layout, columns: &[Column]) -> u64 {
     rows
 }
 
+/// A reader in a thread of its own for each half.
+fn read_apart(halves: &[Vec<PartitionRange>], layout: Layout) -> u64 {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = halves
+            .iter()
+            .map(|half| scope.spawn(|| read(half, layout, &FOUR)))
+            .collect();
+        let rows = threads.into_iter().map(|t| t.join().expect("a half"));
+        rows.sum()
+    })
+}
+
 fn read_in_two(ranges: &[PartitionRange], layout: Layout) -> u64 {
     let options = options(layout, &FOUR);
     let mut reader = ParallelReader::try_new(ranges.to_vec(), 2, ReadOptions::default(), &options)
@@ -268,11 +284,14 @@ fn chosen(leg: &str) -> bool {
     std::env::var("LEGS").map_or(true, |legs| legs.split(',').any(|name| name == leg))
 }
 
-fn compare(name: &str, ranges: &[PartitionRange]) {
-    type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
+type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
+
+fn legs(ranges: &[PartitionRange]) -> Vec<Leg<'_>> {
     let (parts, halves) = (whole(ranges), halves(ranges));
-    let legs: Vec<Leg<'_>> = vec![
-        ("limit", Box::new(|| limit(&parts))),
+    let bytes: u64 = ranges.iter().map(PartitionRange::bytes).sum();
+    let pieces: Vec<_> = Pieces::new(ranges.to_vec(), bytes.div_ceil(2), Uncharted::Walk).collect();
+    vec![
+        ("limit", Box::new(move || limit(&parts))),
         ("view", Box::new(|| read(ranges, Layout::View, &FOUR))),
         ("binary", Box::new(|| read(ranges, Layout::Binary, &FOUR))),
         (
@@ -280,14 +299,41 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
             Box::new(|| read(ranges, Layout::Binary, Column::defaults())),
         ),
         ("plain", Box::new(|| by_plain_decoder(ranges))),
-        ("limit x2", Box::new(|| limit_in_two(&halves))),
+        ("limit x2", Box::new(move || limit_in_two(&halves))),
+        (
+            "apart x2",
+            Box::new(move || read_apart(&pieces, Layout::View)),
+        ),
         ("view x2", Box::new(|| read_in_two(ranges, Layout::View))),
         (
             "binary x2",
             Box::new(|| read_in_two(ranges, Layout::Binary)),
         ),
-    ];
-    let legs: Vec<Leg<'_>> = legs.into_iter().filter(|(name, _)| chosen(name)).collect();
+    ]
+}
+
+/// One pass of a leg for each line on standard input.
+fn serve(leg: &str, ranges: &[PartitionRange]) {
+    let legs = legs(ranges);
+    let (_, pass) = legs
+        .iter()
+        .find(|(name, _)| *name == leg)
+        .expect("a leg of this name");
+    println!("{{\"ready\": true}}");
+    for line in std::io::stdin().lock().lines() {
+        line.expect("standard input is text");
+        let start = Instant::now();
+        let records = pass();
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{{\"records\": {records}, \"value_bytes\": null, \"seconds\": {seconds}}}");
+    }
+}
+
+fn compare(name: &str, ranges: &[PartitionRange]) {
+    let legs: Vec<Leg<'_>> = legs(ranges)
+        .into_iter()
+        .filter(|(name, _)| chosen(name))
+        .collect();
     let mut times = vec![Vec::new(); legs.len()];
     let mut records = 0;
     for round in 0..=ROUNDS {
@@ -317,6 +363,7 @@ fn compare(name: &str, ranges: &[PartitionRange]) {
     for (leg, wall, cpu) in &medians {
         print!("  {leg:<10} wall {wall:8.1} ({:.2})", wall / first_wall);
         let alone = leg.strip_suffix(" x2");
+        let alone = alone.map(|one| if one == "apart" { "view" } else { one });
         match medians.iter().find(|(one, ..)| Some(*one) == alone) {
             Some((_, one, _)) => println!("   {:.2} times as fast as one", one / wall),
             None if alone.is_some() => println!(),
@@ -388,15 +435,19 @@ fn main() {
     if cfg!(debug_assertions) {
         println!("a debug build: its figures mean nothing");
     }
-    let folders: Vec<PathBuf> = std::env::args()
+    let arguments: Vec<String> = std::env::args()
         .skip(1)
         .filter(|a| a != "--bench")
-        .map(PathBuf::from)
         .collect();
-    if !folders.is_empty() {
-        let ranges: Vec<_> = folders.iter().map(|folder| range(folder)).collect();
-        compare("given", &ranges);
-        return;
+    let (leg, folders) = match arguments.as_slice() {
+        [flag, leg, folders @ ..] if flag == "--serve" => (Some(leg), folders),
+        folders => (None, folders),
+    };
+    let ranges: Vec<_> = folders.iter().map(|f| range(Path::new(f))).collect();
+    match leg {
+        Some(leg) => return serve(leg, &ranges),
+        None if !ranges.is_empty() => return compare("given", &ranges),
+        None => {}
     }
     let scratch = tempfile::tempdir().expect("a scratch folder");
     for (name, value_len, batch_bytes) in [

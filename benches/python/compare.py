@@ -8,6 +8,8 @@ Legs:
   view[:N] binary[:N]   kafkalog.scan from Python through the C stream (offset, timestamp, key, value), N threads
   all-view all-binary   the same with the default columns
   batches               kafkalog.scan_batches: headers and checksums
+  rust:LEG              a leg of `cargo bench --bench read`, as "rust:view" or "rust:view x2": the same reading without
+                        Python
   limit                 `cargo bench --bench limit`: map the file, read it once, CRC-32C of every batch
   java:copy java:sizes  Kafka's FileRecords, checksums verified; key and value as arrays / only looked at
   dump:ours dump:kafka  `kafkalog dump` and Kafka's DumpLogSegments with --print-data-log, a fresh process a pass
@@ -103,10 +105,10 @@ class Leg:
             self.process.wait(30)
 
 
-def limit_command() -> list[str]:
-    """Build the limit's leg and give its path."""
+def bench(name: str) -> str:
+    """Build a bench of the crate and give its path."""
     done = subprocess.run(
-        ["cargo", "bench", "--bench", "limit", "--no-run", "--message-format", "json"],
+        ["cargo", "bench", "--bench", name, "--no-run", "--message-format", "json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -114,9 +116,9 @@ def limit_command() -> list[str]:
     )
     for line in done.stdout.splitlines():
         message = json.loads(line)
-        if message.get("executable") and message["target"]["name"] == "limit":
-            return [str(message["executable"]), "--serve"]
-    sys.exit("no such bench: limit")
+        if message.get("executable") and message["target"]["name"] == name:
+            return str(message["executable"])
+    sys.exit(f"no such bench: {name}")
 
 
 def legs(names: list[str], folders: list[str]) -> list[Leg]:
@@ -133,7 +135,9 @@ def legs(names: list[str], folders: list[str]) -> list[Leg]:
         elif kind == "batches":
             made.append(Leg(name, [sys.executable, here, "batches", *folders]))
         elif kind == "limit":
-            made.append(Leg(name, [*limit_command(), *files]))
+            made.append(Leg(name, [bench("limit"), "--serve", *files]))
+        elif kind == "rust":
+            made.append(Leg(name, [bench("read"), "--serve", option, *folders]))
         elif kind == "java" and witness is not None:
             command = ["java", "-Xmx1g", "-cp", witness.class_path, "witness.Main", "pass", option, *files]
             made.append(Leg(name, command))

@@ -29,18 +29,17 @@ def anonymous_kib() -> int:
 
 def scan(layout: str, threads: str, columns: str, *folders: str) -> tuple[int, int]:
     records = value_bytes = 0
-    for folder in folders:
-        reader = kafkalog.scan(
-            folder,
-            columns=columns.split(","),
-            layout="view" if layout == "view" else "binary",
-            threads=int(threads),
-        )
-        for batch in reader:
-            records += batch.num_rows
-            if layout == "binary" and "value" in columns:
-                value = batch.column("value")
-                value_bytes += value.nbytes - 4 * (len(value) + 1)
+    reader = kafkalog.scan(
+        list(folders),
+        columns=columns.split(","),
+        layout="view" if layout == "view" else "binary",
+        threads=int(threads),
+    )
+    for batch in reader:
+        records += batch.num_rows
+        if layout == "binary" and "value" in columns:
+            value = batch.column("value")
+            value_bytes += value.nbytes - 4 * (len(value) + 1)
     return records, value_bytes
 
 

@@ -22,8 +22,8 @@ use crate::records::RecordSlot;
 
 /// Longest string that a view holds itself.
 const INLINE: u32 = 12;
-/// Short payloads are copied sixteen bytes at once; there must be room for that behind the last one.
-const SLACK: usize = 16;
+/// Payloads of up to so many bytes are copied in one go of a fixed size; there must be room for that behind the last one.
+const SLACK: usize = 128;
 
 /// Which payload of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Gathered {
             let (start, len) = (start as usize, len.max(0).unsigned_abs() as usize);
             match words.window::<16>(start) {
                 Some(bytes) if len <= 16 => put(data, at, bytes),
-                _ => copy(data, at, source, start, len),
+                _ => copy(data, at, words, start, len),
             }
             .ok_or_else(|| {
                 Error::invalid("payload", start as u64, "bytes within the batch", len)
@@ -254,18 +254,35 @@ impl Gathered {
     }
 }
 
-/// Writes sixteen bytes, of which what is too much is overwritten by the next payload. `None`: no room, which
-/// [`SLACK`] rules out.
+/// Writes `N` bytes, of which what is too much is overwritten by the next payload. `None`: no room, which [`SLACK`]
+/// rules out.
 #[inline]
-fn put(to: &mut [u8], at: usize, bytes: &[u8; 16]) -> Option<()> {
+fn put<const N: usize>(to: &mut [u8], at: usize, bytes: &[u8; N]) -> Option<()> {
+    const { assert!(N <= SLACK, "there is room for so much") };
     *to.get_mut(at..)?.first_chunk_mut()? = *bytes;
     Some(())
 }
 
-/// Copies `len` bytes. `None`: out of bounds.
+/// Copies `len` bytes; of a fixed size where it can, as a call for a few lines costs more than they do. `None`: out of
+/// bounds.
 #[inline]
-fn copy(to: &mut [u8], at: usize, from: &[u8], start: usize, len: usize) -> Option<()> {
-    let from = from.get(start..start.checked_add(len)?)?;
+fn copy(to: &mut [u8], at: usize, from: Words<'_>, start: usize, len: usize) -> Option<()> {
+    if len <= 32
+        && let Some(bytes) = from.window::<32>(start)
+    {
+        return put(to, at, bytes);
+    }
+    if len <= 64
+        && let Some(bytes) = from.window::<64>(start)
+    {
+        return put(to, at, bytes);
+    }
+    if len <= SLACK
+        && let Some(bytes) = from.window::<SLACK>(start)
+    {
+        return put(to, at, bytes);
+    }
+    let from = from.bytes().get(start..start.checked_add(len)?)?;
     to.get_mut(at..at.checked_add(len)?)?.copy_from_slice(from);
     Some(())
 }

@@ -16,7 +16,7 @@ use crate::io::region::Region;
 use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::range::PartitionRange;
 use crate::log::reader::LogReader;
-use crate::records::chunk::Source;
+use crate::records::chunk::{Arena, Source};
 use crate::segment::reader::{Metrics, ReadOptions};
 use crate::segment::source::Copying;
 
@@ -68,8 +68,12 @@ impl RecordReader {
             Layout::Binary => Copying::Always,
             Layout::View => Copying::Active,
         };
+        let mut log = LogReader::new(ranges, options, copying);
+        if layout == Layout::Binary {
+            log.work.arena = Arena::near();
+        }
         Ok(Self {
-            log: LogReader::new(ranges, options, copying),
+            log,
             columns: Columns::try_new(columns)?,
             layout,
             last_region: None,

@@ -32,15 +32,36 @@ pub enum Source {
 }
 
 /// Decompressed records of one or more batches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
+    full: usize,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            full: Self::FULL,
+        }
+    }
 }
 
 impl Arena {
     const FULL: usize = 128 << 10;
+    /// What stays in the first-level cache.
+    const NEAR: usize = 32 << 10;
     /// Up to full, and a batch of a producer's defaults behind that.
     const ROOM: usize = 256 << 10;
+
+    /// For records that are gathered: nothing will point into it, so it may be as small as is quickest.
+    #[must_use]
+    pub const fn near() -> Self {
+        Self {
+            bytes: Vec::new(),
+            full: Self::NEAR,
+        }
+    }
 
     /// The bytes so far.
     #[must_use]
@@ -58,10 +79,10 @@ impl Arena {
         &mut self.bytes
     }
 
-    /// Holds so much that it should be taken before more is put in: beyond this it leaves the second-level cache.
+    /// Holds so much that it should be taken before more is put in: beyond this it leaves the cache.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.bytes.len() >= Self::FULL
+        self.bytes.len() >= self.full
     }
 
     /// Begins anew in the same memory, unless an unusually large block made it large.
@@ -198,6 +219,8 @@ impl Chunk {
         self.runs.drain(..gone);
         if self.is_empty() {
             self.clear();
+        } else {
+            self.encoded = payload(self.slots());
         }
     }
 
@@ -219,10 +242,13 @@ impl Chunk {
         }
         self.end = kept;
         self.runs.retain(|run| run.rows > 0);
+        let gone = before.saturating_sub(kept.saturating_sub(start));
         if self.is_empty() {
             self.clear();
+        } else if gone > 0 {
+            self.encoded = payload(self.slots());
         }
-        before.saturating_sub(kept.saturating_sub(start))
+        gone
     }
 
     /// Decodes from `walk` until the chunk is full or the batch is done, keeping offsets in `from..to`.
@@ -270,13 +296,8 @@ impl Chunk {
             *slot = *decoded;
         }
         let rows = keep(free, taken, from, to);
-        for slot in free.get(..rows).unwrap_or_default() {
-            let len =
-                i64::from(slot.key_len.max(0)).saturating_add(i64::from(slot.value_len.max(0)));
-            self.encoded = self
-                .encoded
-                .saturating_add(usize::try_from(len).unwrap_or_default());
-        }
+        let added = payload(free.get(..rows).unwrap_or_default());
+        self.encoded = self.encoded.saturating_add(added);
         self.add_run(header, position, rows);
         taken
     }
@@ -295,6 +316,16 @@ impl Chunk {
             }
         }
     }
+}
+
+/// What the keys and values of these records come to.
+fn payload(slots: &[RecordSlot]) -> usize {
+    let len = |len: i32| len.max(0).unsigned_abs() as usize;
+    slots.iter().fold(0, |total, slot| {
+        total
+            .saturating_add(len(slot.key_len))
+            .saturating_add(len(slot.value_len))
+    })
 }
 
 /// Moves the slots with offsets in `from..to` to the front; returns how many there are.
@@ -390,6 +421,28 @@ mod tests {
         assert_eq!(runs, [(0, 2), (20, 3)]);
         assert_eq!(chunk.retain(|_| false), 5);
         assert!(chunk.is_empty() && chunk.runs().is_empty() && chunk.source().is_none());
+    }
+
+    /// Or batches would be cut early for what is in others, or left out.
+    #[test]
+    fn what_is_gone_is_not_counted() {
+        let mut chunk = Chunk::default();
+        let slots: Vec<_> = (0..8)
+            .map(|n| RecordSlot {
+                offset: n,
+                key_len: -1,
+                value_len: 100,
+                ..RecordSlot::default()
+            })
+            .collect();
+        chunk.extend(&slots, &header(), 0, (0, i64::MAX));
+        assert_eq!(chunk.encoded(), 800);
+        chunk.consume(2);
+        assert_eq!(chunk.encoded(), 600);
+        chunk.retain(|slot| slot.offset != 5);
+        assert_eq!(chunk.encoded(), 500);
+        chunk.consume(5);
+        assert_eq!(chunk.encoded(), 0);
     }
 
     #[test]
