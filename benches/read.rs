@@ -38,7 +38,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::reader::{ParallelReader, RecordReader};
+use kafkalog::arrow::parallel::ParallelReader;
+use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::{Column, Layout};
 use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};

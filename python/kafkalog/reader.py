@@ -294,7 +294,7 @@ def scan(
     batch_rows, batch_bytes : int
         An Arrow batch ends when it has this many rows or bytes of keys, values and headers.
     threads : int
-        Decode this many segments at a time; the order is kept.
+        Threads that decode, the one that reads among them; the order is kept.
 
     Returns
     -------

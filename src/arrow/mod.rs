@@ -9,6 +9,7 @@
 //! | [`headers`] | record headers as a list of structs |
 //! | [`columns`] | the columns of one record batch in the making |
 //! | [`reader`] | planned ranges as a stream of record batches |
+//! | [`parallel`] | the same by several threads |
 //! | [`batches`] | one row per Kafka batch |
 //! | [`encode`] | rows as Kafka batches |
 //! | [`append`] | rows, or another log's batches, into a log |
@@ -20,6 +21,7 @@ pub mod batches;
 pub mod columns;
 pub mod encode;
 pub mod headers;
+pub mod parallel;
 pub mod payload;
 pub mod pool;
 pub mod reader;

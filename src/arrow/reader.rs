@@ -1,33 +1,20 @@
 //! Planned ranges as a stream of record batches.
 
-use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use super::columns::{ColumnOptions, Columns, FULL, Rows};
+use super::columns::{ColumnOptions, Columns, Rows};
 use super::pool::region_buffer;
 use super::schema::Layout;
 use crate::error::{Error, Result};
 use crate::io::region::Region;
-use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::range::PartitionRange;
 use crate::log::reader::LogReader;
 use crate::records::chunk::{Arena, Source};
 use crate::segment::reader::{Metrics, ReadOptions};
 use crate::segment::source::Copying;
-
-/// Finished batches of a piece that wait for the consumer; a thread that has more of them waits itself.
-const QUEUE: usize = 2;
-/// Pieces under way for each thread: one that it reads, and one that waits for it or for the consumer. What is read
-/// ahead of the consumer is bounded by this, however many pieces there are.
-const UNDER_WAY: usize = 2;
-/// About how much of a log a thread reads at a time: what makes a batch, going by what earlier pieces made, within
-/// these bounds. More of it would only wait for its turn, in memory that is cold by then.
-const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
 
 /// Reads ranges in order on the calling thread.
 #[derive(Debug)]
@@ -46,11 +33,11 @@ pub struct RecordReader {
 
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Done {
-    metrics: Metrics,
-    rows: u64,
-    /// What the batches came to, in parts of a full one ([`FULL`]).
-    share: u64,
+pub(super) struct Done {
+    pub(super) metrics: Metrics,
+    pub(super) rows: u64,
+    /// What the batches came to, in parts of a full one ([`super::columns::FULL`]).
+    pub(super) share: u64,
 }
 
 impl RecordReader {
@@ -91,11 +78,24 @@ impl RecordReader {
     }
 
     /// Will read other ranges, in the memory it has; counts begin anew.
-    fn restart(&mut self, ranges: Vec<PartitionRange>) {
+    pub(super) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.log.restart(ranges);
         self.failed = None;
         self.done = Done::default();
         self.ended = false;
+    }
+
+    /// There is nothing behind the last batch.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// What was done so far.
+    pub(super) const fn done(&self) -> Done {
+        Done {
+            metrics: self.log.work.metrics,
+            ..self.done
+        }
     }
 
     /// What was done so far.
@@ -211,197 +211,5 @@ impl RecordReader {
         }
         self.done.share = self.done.share.saturating_add(self.columns.share());
         self.columns.finish()
-    }
-}
-
-/// Reads ranges with several threads, giving batches in the same order as one would; they end where pieces do.
-#[derive(Debug)]
-pub struct ParallelReader {
-    schema: SchemaRef,
-    /// Not handed out yet.
-    pieces: Pieces,
-    /// `None` when all is handed out, or nothing more will be.
-    hand_out: Option<Sender<Task>>,
-    /// Handed out, in order.
-    under_way: VecDeque<Receiver<Step>>,
-    threads: Vec<JoinHandle<()>>,
-    done: Done,
-}
-
-/// What a thread tells of a piece.
-enum Step {
-    Batch(RecordBatch),
-    /// There is no more behind this batch, if there is one.
-    End(Option<RecordBatch>, Done),
-    Failed(Error),
-}
-
-type Task = (Vec<PartitionRange>, SyncSender<Step>);
-
-impl ParallelReader {
-    /// Starts the threads.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for options that make no sense; `Io` where no thread can be started.
-    pub fn try_new(
-        ranges: Vec<PartitionRange>,
-        threads: usize,
-        options: ReadOptions,
-        columns: &ColumnOptions,
-    ) -> Result<Self> {
-        let schema = RecordReader::try_new(Vec::new(), options, columns.clone())?.schema();
-        let size = columns.batch_bytes as u64 / 4;
-        let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
-        let total = ranges
-            .iter()
-            .map(PartitionRange::bytes)
-            .fold(0, u64::saturating_add);
-        let most =
-            usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
-        let (hand_out, tasks) = channel();
-        let tasks = Arc::new(Mutex::new(tasks));
-        let workers = threads.min(most.saturating_add(1));
-        let mut handles = Vec::with_capacity(workers);
-        for _ in 0..workers {
-            let (tasks, columns) = (Arc::clone(&tasks), columns.clone());
-            let handle = std::thread::Builder::new()
-                .name("kafkalog-reader".to_owned())
-                .spawn(move || work(&tasks, options, columns))
-                .map_err(Error::io("thread"))?;
-            handles.push(handle);
-        }
-        Ok(Self {
-            schema,
-            pieces: Pieces::new(ranges, size, Uncharted::Walk),
-            hand_out: Some(hand_out),
-            under_way: VecDeque::new(),
-            threads: handles,
-            done: Done::default(),
-        })
-    }
-
-    /// The schema of every batch.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    /// What was done so far, by pieces that ended.
-    #[must_use]
-    pub const fn metrics(&self) -> (Metrics, u64) {
-        (self.done.metrics, self.done.rows)
-    }
-
-    /// The next batch; `None` at the end.
-    ///
-    /// # Errors
-    /// What reading finds; nothing comes behind it.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            self.hand_out();
-            let Some(piece) = self.under_way.front() else {
-                return Ok(None);
-            };
-            match piece.recv() {
-                Ok(Step::Batch(batch)) => return Ok(Some(batch)),
-                Ok(Step::End(batch, done)) => {
-                    self.under_way.pop_front();
-                    self.end(&done);
-                    if batch.is_some() {
-                        self.hand_out();
-                        return Ok(batch);
-                    }
-                }
-                Ok(Step::Failed(error)) => {
-                    self.stop();
-                    return Err(error);
-                }
-                // Never a quiet end: without it rows would be missing.
-                Err(_) => {
-                    self.stop();
-                    return Err(Error::Io {
-                        path: "kafkalog-reader".into(),
-                        source: std::io::Error::other("a reading thread ended before its piece"),
-                    });
-                }
-            }
-        }
-    }
-
-    /// Counts a piece. Those to come are made to give a batch, not quite full, so that they do not give two.
-    fn end(&mut self, done: &Done) {
-        self.done.metrics.add(&done.metrics);
-        self.done.rows = self.done.rows.saturating_add(done.rows);
-        let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
-        let size = aim.checked_div(done.share).unwrap_or(*PIECE_BYTES.end());
-        self.pieces
-            .set_size(size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()));
-    }
-
-    /// Keeps the threads busy.
-    fn hand_out(&mut self) {
-        let most = self.threads.len().saturating_mul(UNDER_WAY);
-        while self.under_way.len() < most
-            && let Some(hand_out) = &self.hand_out
-        {
-            let Some(piece) = self.pieces.next() else {
-                self.hand_out = None;
-                return;
-            };
-            let (sender, receiver) = sync_channel(QUEUE);
-            // Where no thread is left to take it, its receiver tells.
-            drop(hand_out.send((piece, sender)));
-            self.under_way.push_back(receiver);
-        }
-    }
-
-    /// Hands nothing out any more; no send succeeds either, so the threads end.
-    fn stop(&mut self) {
-        self.hand_out = None;
-        self.under_way.clear();
-    }
-}
-
-impl Drop for ParallelReader {
-    fn drop(&mut self) {
-        self.stop();
-        for thread in self.threads.drain(..) {
-            drop(thread.join());
-        }
-    }
-}
-
-fn work(tasks: &Mutex<Receiver<Task>>, options: ReadOptions, columns: ColumnOptions) {
-    // One reader for all pieces, for its contexts and what it knows of sizes. Its options were tried before; should it
-    // fail all the same, the consumer finds nobody at the other end and says so.
-    let Ok(mut reader) = RecordReader::try_new(Vec::new(), options, columns) else {
-        return;
-    };
-    loop {
-        let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((ranges, sender)) = task else { return };
-        reader.restart(ranges);
-        loop {
-            let step = match reader.next_batch() {
-                Ok(Some(batch)) if !reader.ended => Step::Batch(batch),
-                Ok(batch) => {
-                    let metrics = reader.log.work.metrics;
-                    let done = Done {
-                        metrics,
-                        ..reader.done
-                    };
-                    Step::End(batch, done)
-                }
-                Err(error) => Step::Failed(error),
-            };
-            let (failed, ended) = (matches!(step, Step::Failed(_)), reader.ended);
-            if sender.send(step).is_err() || failed {
-                // The consumer is gone, or will not read on behind an error.
-                return;
-            }
-            if ended {
-                break;
-            }
-        }
     }
 }

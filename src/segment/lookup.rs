@@ -30,6 +30,8 @@ use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// How many entries are tried before the scan begins at byte 0.
 const ENTRIES_TRIED: usize = 8;
+/// A batch of a producer's defaults and the header behind it.
+const CONFIRMED_AT_ONCE: usize = 20 << 10;
 /// A batch larger than this is not taken into memory to confirm an index entry.
 const MAX_CONFIRMED: usize = 32 << 20;
 
@@ -146,6 +148,8 @@ impl<'a> SegmentLookup<'a> {
     /// The base offset of a healthy batch of magic 2 at `position` that ends at or below `offset` and that the batch behind
     /// does not contradict: the base offset is not under the checksum.
     fn confirms_cut(&mut self, position: Position, offset: Offset) -> Result<Option<Offset>> {
+        // Most batches and the header behind are had at once.
+        self.source.bytes(position, CONFIRMED_AT_ONCE)?;
         let Some(header) = self.header_at(position)? else {
             return Ok(None);
         };

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use arrow_array::{Array, Int64Array, TimestampMillisecondArray};
 use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::reader::{ParallelReader, RecordReader};
+use kafkalog::arrow::parallel::ParallelReader;
+use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::{Column, Layout};
 use kafkalog::format::file_name::FileKind;
 use kafkalog::log::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan};

@@ -1,7 +1,7 @@
 //! Any bytes: reading them ends in records or in an error, within bounded memory.
 
 use kafkalog::arrow::batches::BatchReader;
-use kafkalog::arrow::reader::ParallelReader;
+use kafkalog::arrow::parallel::ParallelReader;
 use kafkalog::arrow::schema::Layout;
 use kafkalog::compress::Decompressor;
 use kafkalog::format::batch::BatchHeader;

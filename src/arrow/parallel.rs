@@ -1,0 +1,360 @@
+//! Planned ranges as a stream of record batches, read by several threads.
+//!
+//! The ranges are cut into pieces of about a batch each. Whichever thread is free takes the next piece, and the consumer
+//! gets their batches in order. The consumer's own thread is one of those that read: where it would wait, it takes a
+//! piece too. So as many threads as were asked for are at work, and none has to make way for another.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use super::columns::{ColumnOptions, FULL};
+use super::reader::{Done, RecordReader};
+use crate::error::{Error, Result};
+use crate::log::pieces::{Pieces, Uncharted};
+use crate::log::range::PartitionRange;
+use crate::segment::reader::{Metrics, ReadOptions};
+
+/// Finished batches of a piece that wait for the consumer; a thread that has more of them waits itself.
+const QUEUE: usize = 2;
+/// Pieces under way for each thread: one that it reads, and one that waits for the consumer. What is read ahead of the
+/// consumer is bounded by this, however many pieces there are.
+const UNDER_WAY: usize = 2;
+/// About how much of a log a thread reads at a time: what makes a batch, going by what earlier pieces made, within
+/// these bounds. More of it would only wait for its turn, in memory that is cold by then.
+const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
+
+/// Reads ranges with several threads, giving batches in the same order as one would; they end where pieces do.
+#[derive(Debug)]
+pub struct ParallelReader {
+    schema: SchemaRef,
+    shared: Arc<Shared>,
+    /// Taken by a thread or by us, in order.
+    under_way: VecDeque<Piece>,
+    own: Own,
+    threads: Vec<JoinHandle<()>>,
+    done: Done,
+}
+
+/// What the threads see of it.
+#[derive(Debug)]
+struct Shared {
+    /// Not taken yet. Finding the next one takes a while, in which nobody needs to wait for the state.
+    pieces: Mutex<Pieces>,
+    state: Mutex<State>,
+    /// Told when fewer pieces are under way, or there are no more.
+    room: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Taken, in order, and not yet known to the consumer.
+    taken: VecDeque<Piece>,
+    /// Being looked for, or taken and not yet given to the consumer as a whole.
+    under_way: usize,
+    /// Most pieces under way.
+    most: usize,
+    /// About how large the next one should be.
+    size: u64,
+    /// Threads that wait for room.
+    waiting: usize,
+    /// There are no more pieces, or none is wanted any more.
+    is_over: bool,
+}
+
+/// Who has taken a piece.
+#[derive(Debug)]
+enum Piece {
+    /// A thread that will send what it makes of it.
+    Sent(Receiver<Step>),
+    Own,
+}
+
+/// What becomes of a piece, step by step.
+#[derive(Debug)]
+enum Step {
+    Batch(RecordBatch),
+    /// There is no more behind this batch, if there is one.
+    End(Option<RecordBatch>, Done),
+    Failed(Error),
+}
+
+/// What the consumer's thread reads.
+#[derive(Debug)]
+struct Own {
+    reader: RecordReader,
+    /// In the middle of a piece.
+    is_reading: bool,
+    /// Of our pieces, in order.
+    steps: VecDeque<Step>,
+}
+
+impl ParallelReader {
+    /// Starts the threads; the caller's is one of them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that make no sense; `Io` where no thread can be started.
+    pub fn try_new(
+        ranges: Vec<PartitionRange>,
+        threads: usize,
+        options: ReadOptions,
+        columns: &ColumnOptions,
+    ) -> Result<Self> {
+        let reader = RecordReader::try_new(Vec::new(), options, columns.clone())?;
+        let size = columns.batch_bytes as u64 / 4;
+        let size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        let total = ranges
+            .iter()
+            .map(PartitionRange::bytes)
+            .fold(0, u64::saturating_add);
+        let pieces =
+            usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
+        let others = threads.saturating_sub(1).min(pieces);
+        let shared = Arc::new(Shared {
+            pieces: Mutex::new(Pieces::new(ranges, size, Uncharted::Walk)),
+            state: Mutex::new(State {
+                taken: VecDeque::new(),
+                under_way: 0,
+                most: others.saturating_add(1).saturating_mul(UNDER_WAY),
+                size,
+                waiting: 0,
+                is_over: false,
+            }),
+            room: Condvar::new(),
+        });
+        let mut all = Self {
+            schema: reader.schema(),
+            shared,
+            under_way: VecDeque::new(),
+            own: Own {
+                reader,
+                is_reading: false,
+                steps: VecDeque::new(),
+            },
+            threads: Vec::with_capacity(others),
+            done: Done::default(),
+        };
+        for _ in 0..others {
+            let (shared, columns) = (Arc::clone(&all.shared), columns.clone());
+            let handle = std::thread::Builder::new()
+                .name("kafkalog-reader".to_owned())
+                .spawn(move || work(&shared, options, columns))
+                .map_err(Error::io("thread"))?;
+            all.threads.push(handle);
+        }
+        Ok(all)
+    }
+
+    /// The schema of every batch.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// What was done so far, by pieces that ended.
+    #[must_use]
+    pub const fn metrics(&self) -> (Metrics, u64) {
+        (self.done.metrics, self.done.rows)
+    }
+
+    /// The next batch; `None` at the end.
+    ///
+    /// # Errors
+    /// What reading finds; nothing comes behind it.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            self.shared.enter().tell(&mut self.under_way);
+            let step = match self.under_way.front() {
+                Some(Piece::Own) => self.own.steps.pop_front(),
+                Some(Piece::Sent(receiver)) => match receiver.try_recv() {
+                    Ok(step) => Some(step),
+                    Err(TryRecvError::Disconnected) => Some(Step::Failed(ended_early())),
+                    Err(TryRecvError::Empty) => None,
+                },
+                None => None,
+            };
+            let step = match step {
+                Some(step) => step,
+                None if self.read() => continue,
+                None => match self.under_way.front() {
+                    Some(Piece::Sent(receiver)) => receiver
+                        .recv()
+                        .unwrap_or_else(|_| Step::Failed(ended_early())),
+                    Some(Piece::Own) => Step::Failed(ended_early()),
+                    // Whoever fails while looking for a piece takes it along.
+                    None if self.shared.pieces.is_poisoned() => Step::Failed(ended_early()),
+                    None => return Ok(None),
+                },
+            };
+            match step {
+                Step::Batch(batch) => return Ok(Some(batch)),
+                Step::End(batch, done) => {
+                    self.under_way.pop_front();
+                    self.end(&done);
+                    if batch.is_some() {
+                        return Ok(batch);
+                    }
+                }
+                Step::Failed(error) => {
+                    self.stop();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Reads a step of a piece of our own; false where there is none to be read now.
+    fn read(&mut self) -> bool {
+        if !self.own.is_reading {
+            let ranges = self
+                .shared
+                .reserve(false)
+                .then(|| self.shared.take(Piece::Own));
+            // Others may have taken pieces since, which come before.
+            self.shared.enter().tell(&mut self.under_way);
+            let Some(Some(ranges)) = ranges else {
+                return false;
+            };
+            self.own.reader.restart(ranges);
+            self.own.is_reading = true;
+        } else if self.own.steps.len() > QUEUE {
+            return false;
+        }
+        let step = step(&mut self.own.reader);
+        self.own.is_reading = matches!(step, Step::Batch(_));
+        self.own.steps.push_back(step);
+        true
+    }
+
+    /// Counts a piece. Those to come are made to give a batch, not quite full, so that they do not give two.
+    fn end(&mut self, done: &Done) {
+        self.done.metrics.add(&done.metrics);
+        self.done.rows = self.done.rows.saturating_add(done.rows);
+        let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
+        let size = aim.checked_div(done.share).unwrap_or(*PIECE_BYTES.end());
+        let mut state = self.shared.enter();
+        state.size = size.clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end());
+        state.under_way = state.under_way.saturating_sub(1);
+        if state.waiting > 0 {
+            self.shared.room.notify_one();
+        }
+    }
+
+    /// No piece is taken any more; no send succeeds either, so the threads end.
+    fn stop(&mut self) {
+        let mut state = self.shared.enter();
+        state.is_over = true;
+        state.taken.clear();
+        drop(state);
+        self.shared.room.notify_all();
+        self.under_way.clear();
+        self.own.steps.clear();
+        self.own.is_reading = false;
+    }
+}
+
+impl Drop for ParallelReader {
+    fn drop(&mut self) {
+        self.stop();
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn enter(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes sure that one more piece may be under way; false where none may. Where there is no room, it waits or does not.
+    fn reserve(&self, waits: bool) -> bool {
+        let mut state = self.enter();
+        while waits && !state.is_over && state.under_way >= state.most {
+            state.waiting = state.waiting.saturating_add(1);
+            state = self
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.waiting = state.waiting.saturating_sub(1);
+        }
+        let may = !state.is_over && state.under_way < state.most;
+        state.under_way = state.under_way.saturating_add(usize::from(may));
+        may
+    }
+
+    /// Takes the next piece, for which there is room, and says so; `None` when there are no more.
+    fn take(&self, piece: Piece) -> Option<Vec<PartitionRange>> {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.set_size(self.enter().size);
+        let ranges = pieces.next();
+        // Told while nobody can find the next piece: the order of the pieces is that of the telling.
+        let mut state = self.enter();
+        if ranges.is_some() && !state.is_over {
+            state.taken.push_back(piece);
+            return ranges;
+        }
+        state.is_over = true;
+        state.under_way = state.under_way.saturating_sub(1);
+        drop(state);
+        self.room.notify_all();
+        None
+    }
+}
+
+impl State {
+    /// Tells the consumer of the pieces that were taken.
+    fn tell(&mut self, under_way: &mut VecDeque<Piece>) {
+        under_way.append(&mut self.taken);
+    }
+}
+
+/// Never a quiet end: without it rows would be missing.
+fn ended_early() -> Error {
+    Error::Io {
+        path: "kafkalog-reader".into(),
+        source: std::io::Error::other("a reading thread ended before its piece"),
+    }
+}
+
+/// Reads on in a piece.
+fn step(reader: &mut RecordReader) -> Step {
+    match reader.next_batch() {
+        Ok(Some(batch)) if !reader.has_ended() => Step::Batch(batch),
+        Ok(batch) => Step::End(batch, reader.done()),
+        Err(error) => Step::Failed(error),
+    }
+}
+
+fn work(shared: &Shared, options: ReadOptions, columns: ColumnOptions) {
+    // One reader for all pieces, for its contexts and what it knows of sizes. Its options were tried before; should it
+    // fail all the same, the others read all.
+    let Ok(mut reader) = RecordReader::try_new(Vec::new(), options, columns) else {
+        return;
+    };
+    while shared.reserve(true) {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let Some(ranges) = shared.take(Piece::Sent(receiver)) else {
+            return;
+        };
+        reader.restart(ranges);
+        loop {
+            let step = step(&mut reader);
+            let (ended, failed) = (
+                matches!(step, Step::End(..)),
+                matches!(step, Step::Failed(_)),
+            );
+            if sender.send(step).is_err() || failed {
+                // The consumer is gone, or will not read on behind an error.
+                return;
+            }
+            if ended {
+                break;
+            }
+        }
+    }
+}
