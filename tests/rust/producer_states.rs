@@ -22,6 +22,10 @@ use crate::common;
 /// A corpus of a broker that did not yet take a marker's timestamp for its producer's.
 const MARKERS_WITHOUT_TIME: &str = "v2-1.1.1";
 
+/// A case whose producers share bins of Kafka's map and came in one append, which notes them in the order of a map of its
+/// own; the log does not tell where an append ends, so a replay has another order.
+const ONE_APPEND: &str = "producers-in-one-append";
+
 /// Files of a folder by kind and offset.
 fn files(folder: &Path, kind: FileKind) -> BTreeMap<i64, PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -102,9 +106,8 @@ fn replay(folder: &Path) -> Option<(usize, usize)> {
         let by_id = |p: &ProducerState| p.producer_id;
         ours.sort_by_key(by_id);
         theirs.sort_by_key(by_id);
-        let is_old = path
-            .components()
-            .any(|part| part.as_os_str() == MARKERS_WITHOUT_TIME);
+        let is_below = |name: &str| path.components().any(|part| part.as_os_str() == name);
+        let is_old = is_below(MARKERS_WITHOUT_TIME);
         if is_old {
             for p in ours.iter_mut().chain(&mut theirs) {
                 p.timestamp = 0;
@@ -112,7 +115,7 @@ fn replay(folder: &Path) -> Option<(usize, usize)> {
         }
         assert_eq!(ours, theirs, "{}", path.display());
         compared += 1;
-        if all == ours.len() && !is_old {
+        if all == ours.len() && !is_old && !is_below(ONE_APPEND) {
             state.take_snapshot(false).unwrap();
             let written = fs::read(scratch.path().join(path.file_name().unwrap())).unwrap();
             assert_eq!(written, kafkas, "{}", path.display());
