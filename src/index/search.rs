@@ -59,7 +59,7 @@ pub(super) fn floor<const W: usize>(
     sure(try_floor::<W, _>(entries, target, |n| Ok(key(n))))
 }
 
-/// As [`floor`], over keys that have to be read.
+/// As `floor`, over keys that have to be read.
 ///
 /// # Errors
 /// The first of `key`.
@@ -96,7 +96,7 @@ pub(super) fn below<const W: usize>(
     sure(try_below::<W, _>(entries, target, |n| Ok(key(n))))
 }
 
-/// As [`below`], over keys that have to be read.
+/// As `below`, over keys that have to be read.
 ///
 /// # Errors
 /// The first of `key`.

@@ -4,7 +4,7 @@
 //! append is taken back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
 //! was written, and recovery cuts it.
 //!
-//! A log that has grown gets room ahead of its end, as much again and [`MOST_ROOM`] at the most: blocks that are the file's
+//! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the file's
 //! but no part of its length, so that nobody sees them. The file system finds them once instead of 4 KiB at a time. They
 //! are given back at a roll and a clean close; a disk that gives none is written to without.
 

@@ -1,7 +1,7 @@
 //! A map by producer id that gives its entries in the order a `java.util.HashMap<Long, _>` would.
 //!
 //! Kafka writes snapshots in that order, so ours are byte-equal only in the same one. The order is that of the bins, and
-//! within a bin that of insertion, or in a crowded bin that of a [`Tree`]. The number of bins doubles when the map outgrows
+//! within a bin that of insertion, or in a crowded bin that of a `Tree`. The number of bins doubles when the map outgrows
 //! it, or while it is small when one bin does, and never shrinks. Bins do get crowded: brokers are given ids by the
 //! thousand, and multiples of a thousand share every eighth bin.
 
