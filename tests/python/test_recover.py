@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import pickle
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -17,37 +15,14 @@ import corpus
 import kafkalog
 import naive
 from kafkalog import KafkaLogError, LogConfig, LogWriter, Record
+from recover_cases import CASES, NAMES, digests, laid_out, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CASES = corpus.GOLDEN / "log" / "recover"
-NAMES = sorted(path.name for path in CASES.iterdir() if path.name != "_base")
 NOW = 1_700_000_000_000
 ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
-
-
-def states(case: Path, to: Path) -> dict[str, Any]:
-    """Lay out what was there before, and give the case's settings."""
-    config: dict[str, Any] = json.loads((case / "config.json").read_text())
-    to.mkdir(parents=True)
-    if "base" in config:
-        shutil.copytree(case.parent / "_base" / config["base"], to, dirs_exist_ok=True)
-    for name in config.get("removed", []):
-        (to / name).unlink()
-    if (case / "before").exists():
-        shutil.copytree(case / "before", to, dirs_exist_ok=True)
-    (to / "orders-0").mkdir(exist_ok=True)
-    return config
-
-
-def digests(root: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in root.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,8 +30,8 @@ def digests(root: Path) -> dict[str, str]:
 def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
     """The files that Kafka's loader and close leave; where it refuses, so do we, and nothing is changed."""
     case, root = CASES / name, tmp_path / "logs"
-    config = states(case, root)
-    lines = [json.loads(line) for line in (case / "result.jsonl").read_text().splitlines()]
+    config = laid_out(case, root)
+    lines = outcome(case)
     before = digests(root)
     options: dict[str, Any] = {
         "clean": config["clean"],
@@ -387,7 +362,7 @@ def test_truncate_on_the_command_line(tmp_path: Path) -> None:
 
 def damaged(name: str) -> Callable[[Path], Path]:
     def make(root: Path) -> Path:
-        states(CASES / name, root)
+        laid_out(CASES / name, root)
         return root / "orders-0"
 
     return make

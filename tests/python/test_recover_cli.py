@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-import corpus
 import kafkalog
 import naive
 from command import call, fails
 from kafkalog import LogWriter, Record
+from recover_cases import CASES, NAMES, digests, laid_out, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CASES = corpus.GOLDEN / "log" / "recover"
 MARKER = ".kafka_cleanshutdown"
 # Kafka loads these, and sound batches go.
 LOSSY = {"flip-base-offset", "index-points-beyond", "index-points-into-batch", "name-short", "offset-backwards"}
@@ -33,35 +29,15 @@ OUT_OF_ORDER = {
 }
 
 
-def outcome(case: Path) -> list[dict[str, Any]]:
-    """Give what Kafka answered."""
-    return [json.loads(line) for line in (case / "result.jsonl").read_text().splitlines()]
+REFUSED = [name for name in NAMES if name in LOSSY or any(line["event"] == "failed" for line in outcome(CASES / name))]
 
 
-ALL = sorted(path.name for path in CASES.iterdir() if path.name != "_base")
-REFUSED = [name for name in ALL if name in LOSSY or any(line["event"] == "failed" for line in outcome(CASES / name))]
-
-
-def laid_out(case: Path, to: Path) -> list[str | Path]:
+def laid_out_words(name: str, to: Path) -> list[str | Path]:
     """Lay out what was there before; give the words that recover it as the case says."""
-    config: dict[str, Any] = json.loads((case / "config.json").read_text())
-    to.mkdir(parents=True)
-    if "base" in config:
-        shutil.copytree(case.parent / "_base" / config["base"], to, dirs_exist_ok=True)
-    for name in config.get("removed", []):
-        (to / name).unlink()
-    if (case / "before").exists():
-        shutil.copytree(case / "before", to, dirs_exist_ok=True)
-    (to / "orders-0").mkdir(exist_ok=True)
+    config = laid_out(CASES / name, to)
     state = "--clean" if config["clean"] else "--unclean"
     settings = [word for name, value in config.get("log", {}).items() for word in ("--config", f"{name}={value}")]
     return [state, "--recovery-point", str(config["recovery_point"]), *settings]
-
-
-def digests(root: Path) -> dict[str, str]:
-    """Give the SHA-256 of every file below."""
-    files = (path for path in root.rglob("*") if path.is_file())
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def whole_batches(folder: Path) -> set[bytes]:
@@ -84,7 +60,7 @@ def whole_batches(folder: Path) -> set[bytes]:
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_changes_nothing_and_salvage_keeps_all(tmp_path: Path, name: str) -> None:
     root = tmp_path / "logs"
-    words = laid_out(CASES / name, root)
+    words = laid_out_words(name, root)
     before = digests(tmp_path)
     for path in (root, root / "orders-0"):
         dry = fails(1, "recover", path, *words, "--dry-run")
