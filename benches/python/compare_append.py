@@ -20,36 +20,18 @@ Legs:
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from compare import ROOT, Leg
+from compare import Leg, bench
 
 from interop.broker import Witness
 
 BATCH_BYTES = 16_384
 WARM = 5
-
-
-def bench_command(leg: str) -> list[str]:
-    """Build our legs and give the command of one."""
-    done = subprocess.run(
-        ["cargo", "bench", "--bench", "append", "--no-run", "--message-format", "json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for line in done.stdout.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message["target"]["name"] == "append":
-            return [str(message["executable"]), "--serve", leg]
-    sys.exit("no such bench: append")
 
 
 def main() -> int:
@@ -64,9 +46,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
         sizes = [str(args.records), str(args.value_bytes), str(BATCH_BYTES)]
         java = ["java", "-Xmx1g", "-cp", classes, "witness.Main", "append"]
+        program = bench("append")
         legs = [
-            Leg("ours", bench_command("append")),
-            *(Leg(f"limit:{name}", bench_command(name)) for name in ("memory", "16k", "256k")),
+            Leg("ours", [program, "--serve", "append"]),
+            *(Leg(f"limit:{name}", [program, "--serve", name]) for name in ("memory", "16k", "256k")),
             Leg("kafka:leader", [*java, "leader", scratch, *sizes]),
             Leg("kafka:build", [*java, "build", scratch, *sizes]),
         ]
