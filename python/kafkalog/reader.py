@@ -131,7 +131,8 @@ class RecordReader:
     def metrics(self) -> dict[str, int]:
         """What has been read so far.
 
-        ``bytes`` of the batches looked at; ``batches`` whose records were decoded; ``records`` given as rows;
+        ``bytes`` of the batches looked at; ``batches`` whose records were decoded; ``records`` given as rows (of
+        ``scan_batches`` both are its rows, and without ``check_crcs`` only headers are looked at);
         ``skipped`` batches, which were passed over on their header (outside the offsets or times asked for, aborted,
         control); ``skipped_records`` in them, as far as headers say (not before v2), and decoded ones outside the times
         asked for; ``copied`` bytes that came out of decompression; ``segments`` opened, and ``segments_lost`` to

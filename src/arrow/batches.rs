@@ -1,7 +1,6 @@
 //! One row per Kafka batch, in `kafka-dump-log`'s words; nothing is decompressed, except that a legacy wrapper's first
 //! offset cannot be known otherwise.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -14,11 +13,13 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
-use crate::format::batch::BatchHeader;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::log::planned::{OpenSegment, Opening, PlannedSegments, Turn};
 use crate::log::range::{PartitionRange, SegmentRange};
 use crate::records::legacy;
-use crate::segment::batches::{BatchCursor, Bounds};
-use crate::segment::source::{Access, SegmentSource};
+use crate::segment::batches::BatchCursor;
+use crate::segment::reader::Metrics;
+use crate::segment::source::{Access, Copying};
 use crate::types::{Compression, Offset, Position};
 
 /// Most rows of a record batch.
@@ -63,19 +64,19 @@ pub fn batch_schema() -> SchemaRef {
 /// Reads the headers of planned ranges.
 #[derive(Debug)]
 pub struct BatchReader {
-    ranges: VecDeque<PartitionRange>,
+    segments: PlannedSegments,
     check_crcs: bool,
     open: Option<Open>,
     decompressor: Decompressor,
     arena: Vec<u8>,
     failed: Option<Error>,
+    metrics: Metrics,
+    rows: u64,
 }
 
 #[derive(Debug)]
 struct Open {
-    range: PartitionRange,
-    segment: SegmentRange,
-    source: SegmentSource,
+    opened: Box<OpenSegment>,
     cursor: BatchCursor,
 }
 
@@ -83,14 +84,30 @@ impl BatchReader {
     /// Will read `ranges` one after the other; checksums are compared into a column, not into errors.
     #[must_use]
     pub fn new(ranges: Vec<PartitionRange>, check_crcs: bool) -> Self {
+        let opening = Opening {
+            copying: Copying::Active,
+            access: if check_crcs {
+                Access::Records
+            } else {
+                Access::Headers
+            },
+        };
         Self {
-            ranges: ranges.into(),
+            segments: PlannedSegments::new(ranges, opening),
             check_crcs,
             open: None,
             decompressor: Decompressor::new(),
             arena: Vec::new(),
             failed: None,
+            metrics: Metrics::default(),
+            rows: 0,
         }
+    }
+
+    /// What was done so far; the rows are batches.
+    #[must_use]
+    pub const fn metrics(&self) -> (Metrics, u64) {
+        (self.metrics, self.rows)
     }
 
     /// The next rows; `None` at the end. Rows before a fault come first.
@@ -108,7 +125,7 @@ impl BatchReader {
                 Ok(false) => break,
                 Err(error) => {
                     self.open = None;
-                    self.ranges.clear();
+                    self.segments.end();
                     if rows.len == 0 {
                         return Err(error);
                     }
@@ -117,6 +134,7 @@ impl BatchReader {
                 }
             }
         }
+        self.rows = self.rows.saturating_add(rows.len as u64);
         if rows.len == 0 {
             Ok(None)
         } else {
@@ -132,31 +150,35 @@ impl BatchReader {
                 }
                 continue;
             };
-            let Some((position, header)) = open.cursor.next(&mut open.source)? else {
+            let (start, end) = open.opened.wanted;
+            let next = open.cursor.next(&mut open.opened.source)?;
+            let next = next.filter(|(_, header)| open.cursor.least_offset(header) < end);
+            let Some((position, header)) = next else {
+                self.segments.advance(open.cursor.next_offset());
                 self.open = None;
                 continue;
             };
-            if header.last_offset() < open.range.start_offset {
-                continue;
-            }
-            if open
-                .range
-                .end_offset
-                .is_some_and(|end| header.base_offset >= end)
-            {
-                self.open = None;
+            if header.last_offset() < start {
+                self.metrics.batches_skipped = self.metrics.batches_skipped.saturating_add(1);
                 continue;
             }
             let valid = self
                 .check_crcs
                 .then(|| is_valid(open, position, &header))
                 .transpose()?;
+            let looked_at = if self.check_crcs {
+                header.size
+            } else {
+                RECORD_BATCH_OVERHEAD
+            };
+            self.metrics.bytes = self.metrics.bytes.saturating_add(looked_at as u64);
+            self.metrics.batches = self.metrics.batches.saturating_add(1);
             let first = if header.is_legacy()
                 && header.attributes.codec_id() != 0
                 && valid != Some(false)
             {
                 self.arena.clear();
-                let batch = open.source.bytes(position, header.size)?;
+                let batch = open.opened.source.bytes(position, header.size)?;
                 let mut slots = Vec::new();
                 let limit = DecodeLimit::default();
                 // A wrapper that cannot be read still has a header; its first offset is then as unknown as its records.
@@ -174,52 +196,36 @@ impl BatchReader {
             } else {
                 Some(header.base_offset)
             };
-            rows.push(&open.range, &open.segment, position, &header, first, valid);
+            if first.is_some_and(|first| first >= end) {
+                continue;
+            }
+            let range = self.segments.range();
+            rows.push(range, &open.opened.segment, position, &header, first, valid);
             return Ok(true);
         }
     }
 
     fn next_segment(&mut self) -> Result<bool> {
         loop {
-            let Some(range) = self.ranges.front_mut() else {
-                return Ok(false);
-            };
-            if range.segments.is_empty() {
-                self.ranges.pop_front();
-                continue;
+            match self.segments.next_turn()? {
+                Some(Turn::Open(opened)) => {
+                    let segment = &opened.segment;
+                    let cursor = BatchCursor::new(segment.bounds(), segment.start_position);
+                    self.metrics.segments = self.metrics.segments.saturating_add(1);
+                    self.open = Some(Open { opened, cursor });
+                    return Ok(true);
+                }
+                Some(Turn::Gone(_)) => {
+                    self.metrics.segments_lost = self.metrics.segments_lost.saturating_add(1);
+                }
+                None => return Ok(false),
             }
-            let segment = range.segments.remove(0);
-            let path = range.folder.join(&segment.file_name);
-            let access = if self.check_crcs {
-                Access::Records
-            } else {
-                Access::Headers
-            };
-            let source = SegmentSource::open(&path, segment.size, segment.is_active, access)?;
-            let bounds = Bounds {
-                base_offset: segment.base_offset,
-                next_base_offset: segment.next_base_offset,
-                is_active: segment.is_active,
-                end: segment.end.map(|cut| cut.position),
-            };
-            let cursor = BatchCursor::new(bounds, segment.start_position);
-            let range = PartitionRange {
-                segments: Vec::new(),
-                ..range.clone()
-            };
-            self.open = Some(Open {
-                range,
-                segment,
-                source,
-                cursor,
-            });
-            return Ok(true);
         }
     }
 }
 
 fn is_valid(open: &mut Open, position: Position, header: &BatchHeader) -> Result<bool> {
-    let batch = open.source.bytes(position, header.size)?;
+    let batch = open.opened.source.bytes(position, header.size)?;
     Ok(batch.len() == header.size && header.ensure_valid(batch).is_ok())
 }
 

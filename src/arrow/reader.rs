@@ -203,11 +203,11 @@ impl RecordReader {
         if self.layout == Layout::View {
             // A map that nothing points into is a dearer way to read than a copy.
             let points = self.columns.points_into_sources();
-            self.log.copying = if points {
+            self.log.set_copying(if points {
                 Copying::Active
             } else {
                 Copying::Always
-            };
+            });
         }
         self.done.share = self.done.share.saturating_add(self.columns.share());
         self.columns.finish()

@@ -8,12 +8,14 @@
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`divide`] | a planned range in parts |
 //! | [`epochs`] | which leader epoch wrote from which offset on |
+//! | `exchanged` | what became of a planned file that a broker exchanged meanwhile |
 //! | `listing` | which files of a partition folder make up the log |
 //! | [`load`] | a partition folder loaded as a broker does, as a plan |
 //! | `live` | questions that outlast a broker's exchanges |
 //! | [`partition`] | a partition folder as a broker would have it after loading |
 //! | [`pieces`] | ranges cut for readers side by side |
 //! | [`plan`] | what is to be read: topics, partitions and offsets to files and positions |
+//! | [`planned`] | the planned segments, opened in turn |
 //! | [`producer_state`] | producers: sequences, epochs, transactions, snapshots |
 //! | [`range`] | the plan as plain values |
 //! | [`reader`] | the records of planned ranges |
@@ -29,12 +31,14 @@ pub mod config;
 pub mod dir;
 pub mod divide;
 pub mod epochs;
+mod exchanged;
 mod listing;
 mod live;
 pub mod load;
 pub mod partition;
 pub mod pieces;
 pub mod plan;
+pub mod planned;
 pub mod producer_state;
 pub mod range;
 pub mod reader;

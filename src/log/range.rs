@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::segment::LogSegment;
+use crate::segment::batches::Bounds;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::types::{Offset, Position};
 
@@ -55,6 +56,17 @@ impl SegmentRange {
         self.end.map(|cut| cut.offset).or(self.next_base_offset)
     }
 
+    /// What is known of it besides its bytes.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            base_offset: self.base_offset,
+            next_base_offset: self.next_base_offset,
+            is_active: self.is_active,
+            end: self.end.map(|cut| cut.position),
+        }
+    }
+
     /// The segment as its folder's lister would have given it, with an offset index if there is one.
     #[must_use]
     pub fn segment(&self, folder: &Arc<Path>) -> LogSegment {
@@ -73,7 +85,7 @@ impl SegmentRange {
 }
 
 /// Consecutive segments of one partition, and which offsets of them count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionRange {
     /// The partition folder.
     pub folder: PathBuf,

@@ -3,27 +3,28 @@
 //! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch.
 //! Checksums are left to whoever appends.
 
-use std::collections::VecDeque;
+use std::io::ErrorKind;
 
-use crate::error::Result;
-use crate::log::range::{PartitionRange, SegmentRange};
-use crate::segment::batches::{BatchCursor, Bounds};
-use crate::segment::source::{Access, SegmentSource};
+use crate::error::{Error, Result};
+use crate::log::planned::{OpenSegment, Opening, PlannedSegments, Turn};
+use crate::log::range::PartitionRange;
+use crate::segment::batches::BatchCursor;
+use crate::segment::source::{Access, Copying};
 use crate::types::{Offset, Position};
 
 /// Hands out the batches of a partition in runs.
 #[derive(Debug)]
 pub struct WholeBatches {
-    range: PartitionRange,
-    segments: VecDeque<Segment>,
+    start_offset: Offset,
+    segments: PlannedSegments,
+    open: Option<Open>,
     bytes: u64,
 }
 
-/// A segment that is opened when its turn comes.
 #[derive(Debug)]
-struct Segment {
-    planned: SegmentRange,
-    open: Option<(SegmentSource, BatchCursor)>,
+struct Open {
+    opened: Box<OpenSegment>,
+    cursor: BatchCursor,
 }
 
 /// Consecutive batches.
@@ -38,11 +39,15 @@ pub struct Run<'a> {
 impl WholeBatches {
     /// Will read `range`.
     #[must_use]
-    pub fn new(mut range: PartitionRange) -> Self {
-        let segments = std::mem::take(&mut range.segments);
+    pub fn new(range: PartitionRange) -> Self {
+        let opening = Opening {
+            copying: Copying::Always,
+            access: Access::Records,
+        };
         Self {
-            range,
-            segments: segments.into_iter().map(Segment::planned).collect(),
+            start_offset: range.start_offset,
+            segments: PlannedSegments::new(vec![range], opening),
+            open: None,
             bytes: 0,
         }
     }
@@ -50,7 +55,7 @@ impl WholeBatches {
     /// The first offset that counts.
     #[must_use]
     pub const fn start_offset(&self) -> Offset {
-        self.range.start_offset
+        self.start_offset
     }
 
     /// Bytes handed out.
@@ -62,28 +67,46 @@ impl WholeBatches {
     /// The next batches of one segment, together at most `most` bytes, yet at least one; `None` at the end.
     ///
     /// # Errors
-    /// What walking the headers finds; `Io`.
+    /// What walking the headers finds; `Io`, also where retention took a segment before its turn.
     pub fn next_run(&mut self, most: usize) -> Result<Option<Run<'_>>> {
         let found = loop {
-            let Some(segment) = self.segments.front_mut() else {
-                return Ok(None);
+            let Some(open) = &mut self.open else {
+                if !self.next_segment()? {
+                    return Ok(None);
+                }
+                continue;
             };
-            let (source, cursor) = segment.opened(&self.range)?;
-            if let Some(found) = find_run(source, cursor, &self.range, most)? {
+            if let Some(found) = find_run(open, most)? {
                 break found;
             }
-            self.segments.pop_front();
+            self.segments.advance(open.cursor.next_offset());
+            self.open = None;
         };
-        let Some(segment) = self.segments.front_mut() else {
+        let Some(open) = &mut self.open else {
             return Ok(None);
         };
-        let (source, _) = segment.opened(&self.range)?;
         self.bytes = self.bytes.saturating_add(found.size as u64);
-        let bytes = source.bytes(found.position, found.size)?;
+        let bytes = open.opened.source.bytes(found.position, found.size)?;
         Ok(Some(Run {
             bytes,
             base_offset: found.base_offset,
         }))
+    }
+
+    fn next_segment(&mut self) -> Result<bool> {
+        match self.segments.next_turn()? {
+            Some(Turn::Open(opened)) => {
+                let bounds = opened.segment.bounds();
+                let cursor = BatchCursor::new(bounds, opened.segment.start_position);
+                self.open = Some(Open { opened, cursor });
+                Ok(true)
+            }
+            Some(Turn::Gone(segment)) => {
+                let path = self.segments.range().folder.join(segment.file_name);
+                Err(Error::io(path)(ErrorKind::NotFound.into()))
+            }
+            None => Ok(false),
+        }
     }
 }
 
@@ -93,24 +116,18 @@ struct Found {
     size: usize,
 }
 
-fn find_run(
-    source: &mut SegmentSource,
-    cursor: &mut BatchCursor,
-    range: &PartitionRange,
-    most: usize,
-) -> Result<Option<Found>> {
+fn find_run(open: &mut Open, most: usize) -> Result<Option<Found>> {
+    let (start, end) = open.opened.wanted;
     let mut run: Option<Found> = None;
     loop {
-        let before = cursor.clone();
-        let Some((position, header)) = cursor.next(source)? else {
+        let before = open.cursor.clone();
+        let Some((position, header)) = open.cursor.next(&mut open.opened.source)? else {
             return Ok(run);
         };
-        if header.last_offset() < range.start_offset {
+        if header.last_offset() < start {
             continue;
         }
-        let is_beyond = range
-            .end_offset
-            .is_some_and(|end| header.base_offset >= end);
+        let is_beyond = open.cursor.least_offset(&header) >= end;
         match &mut run {
             None if is_beyond => return Ok(None),
             None => {
@@ -125,37 +142,9 @@ fn find_run(
             }
             // It begins the next run.
             Some(_) => {
-                *cursor = before;
+                open.cursor = before;
                 return Ok(run);
             }
         }
-    }
-}
-
-impl Segment {
-    const fn planned(planned: SegmentRange) -> Self {
-        Self {
-            planned,
-            open: None,
-        }
-    }
-
-    fn opened(&mut self, range: &PartitionRange) -> Result<(&mut SegmentSource, &mut BatchCursor)> {
-        let open = if let Some(open) = self.open.take() {
-            open
-        } else {
-            let planned = &self.planned;
-            let path = range.folder.join(&planned.file_name);
-            let source = SegmentSource::open(&path, planned.size, true, Access::Records)?;
-            let bounds = Bounds {
-                base_offset: planned.base_offset,
-                next_base_offset: planned.next_base_offset,
-                is_active: planned.is_active,
-                end: None,
-            };
-            (source, BatchCursor::new(bounds, planned.start_position))
-        };
-        let (source, cursor) = self.open.insert(open);
-        Ok((source, cursor))
     }
 }

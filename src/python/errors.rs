@@ -2,6 +2,7 @@
 //!
 //! The classes live in `kafkalog.errors`, in Python, so that they pickle: Spark ships them from worker to driver.
 
+use std::io;
 use std::path::Path;
 
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -66,7 +67,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "KafkaLogError",
             (text, Some(first.as_os_str()), None::<u64>, None::<i64>),
         )?,
-        Error::Io { path, source } => match source.raw_os_error() {
+        Error::Io { path, source } => match errno(py, source)? {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
             Some(errno) => {
                 let reason = py.import("os")?.call_method1("strerror", (errno,))?;
@@ -80,6 +81,16 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         },
         Error::InvalidArgument(_) => PyValueError::new_err(text),
     })
+}
+
+/// The system's number; of a file that is gone by what we saw of its folder, the system gave none.
+fn errno(py: Python<'_>, error: &io::Error) -> PyResult<Option<i32>> {
+    match error.raw_os_error() {
+        None if error.kind() == io::ErrorKind::NotFound => {
+            py.import("errno")?.getattr("ENOENT")?.extract().map(Some)
+        }
+        known => Ok(known),
+    }
 }
 
 fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<PyErr> {

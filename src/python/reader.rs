@@ -198,7 +198,7 @@ impl Batches {
         match self {
             Self::One(reader) => reader.metrics(),
             Self::Many(reader) => reader.metrics(),
-            Self::Headers(_) => Default::default(),
+            Self::Headers(reader) => reader.metrics(),
         }
     }
 }

@@ -81,6 +81,16 @@ impl BatchCursor {
         self.floor_before
     }
 
+    /// What no record of the batch that came last lies below.
+    #[must_use]
+    pub const fn least_offset(&self, header: &BatchHeader) -> Offset {
+        if header.is_legacy() && header.attributes.codec_id() != 0 {
+            self.floor_before
+        } else {
+            header.base_offset
+        }
+    }
+
     /// The next batch's position and header. Its bytes are all there; its checksum has not been looked at.
     ///
     /// # Errors

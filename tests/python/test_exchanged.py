@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import corpus
+import kafkalog
 from kafkalog import _core
 
 if TYPE_CHECKING:
@@ -99,3 +101,57 @@ def test_what_retention_unlinked_is_missing_at_the_front(
     unlink(folder)
     first = int(names(folder)[0].split(".")[0])
     assert read(ranges, layout, threads)["offset"].to_pylist() == list(range(first, 954))
+
+
+changes = pytest.mark.parametrize("change", [merge, mark_deleted, delete_topic], ids=lambda c: c.__name__)
+
+
+@changes
+@pytest.mark.parametrize("check_crcs", [True, False])
+def test_every_batch_once(tmp_path: Path, *, change: Callable[[Path], None], check_crcs: bool) -> None:
+    folder = tmp_path / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    before = kafkalog.scan_batches(folder, check_crcs=check_crcs).read_all()
+    reader = kafkalog.scan_batches(folder, check_crcs=check_crcs)
+    change(folder)
+    moved = ["segment", "position"] if change is merge else []
+    assert reader.read_all().drop_columns(moved).equals(before.drop_columns(moved))
+    assert reader.metrics["records"] == before.num_rows
+    assert reader.metrics["segments_lost"] == 0
+
+
+def test_batches_that_retention_unlinked_are_missing_at_the_front(tmp_path: Path) -> None:
+    folder = tmp_path / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    before = kafkalog.scan_batches(folder).read_all()
+    reader = kafkalog.scan_batches(folder)
+    unlink(folder)
+    first = int(names(folder)[0].split(".")[0])
+    assert reader.read_all().equals(before.filter(pa.compute.field("baseOffset") >= first))
+    assert reader.metrics["segments_lost"] == 4
+
+
+@changes
+def test_a_follower_gets_every_batch_once(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    folder = tmp_path / "source" / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    before = kafkalog.read_table(folder, include_control=True)
+    reader = kafkalog.scan_batches(folder)
+    change(folder)
+    with kafkalog.LogWriter(tmp_path / "data", "ledger") as writer:
+        writer.append_batches(reader)
+    assert kafkalog.read_table(tmp_path / "data", include_control=True).equals(before)
+
+
+def test_a_follower_is_told_of_what_retention_took(tmp_path: Path) -> None:
+    folder = tmp_path / "source" / "ledger-0"
+    shutil.copytree(LEDGER, folder)
+    reader = kafkalog.scan_batches(folder)
+    gone = folder / names(folder)[0]
+    unlink(folder)
+    with (
+        kafkalog.LogWriter(tmp_path / "data", "ledger") as writer,
+        pytest.raises(FileNotFoundError) as raised,
+    ):
+        writer.append_batches(reader)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOENT, str(gone))
