@@ -9,6 +9,9 @@
 //! | `topic-P` | a live partition folder; split at the last `-` |
 //! | `topic-P.<uuid>-delete` `-future` `-stray` | one on its way out, on its way in, lost |
 
+use std::path::Path;
+
+use crate::error::{Error, Result};
 use crate::types::{Offset, TopicPartition};
 
 /// Digits of a base offset in a file name (`LogFileUtils.filenamePrefixFromOffset`).
@@ -144,6 +147,25 @@ pub fn base_offset(name: &str) -> Option<Offset> {
         Some(b'.' | b'-') => digits.parse().ok(),
         _ => None,
     }
+}
+
+/// The offset a file name begins with, up to the first dot, as Kafka reads it where it loads a log: it asks for no 20
+/// digits there (`LogFileUtils.offsetFromFileName`).
+#[must_use]
+pub fn leading_offset(name: &str) -> Option<Offset> {
+    name.split_once('.')?.0.parse().ok()
+}
+
+/// As [`leading_offset`], of a file without which Kafka does not load the log.
+///
+/// # Errors
+/// `CorruptIndex` where the name begins with no offset.
+pub fn offset_of_file(path: &Path) -> Result<Offset> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    leading_offset(&name).ok_or_else(|| {
+        let expected = "an offset before the first dot";
+        Error::corrupt_index("file name", 0, expected, format_args!("{name:?}")).at(path)
+    })
 }
 
 /// What a partition folder is for.

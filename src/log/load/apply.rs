@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::content::{Content, Places, Source};
 use super::folder::{Action, Folder};
-use super::{Plan, floor, lock};
+use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
@@ -23,7 +23,7 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn apply(&self, disk: &Disk) -> Result<()> {
-        let folder = lock(&self.folder);
+        let folder = self.folder.lock();
         let mut places = folder.places().clone();
         if !folder.path().is_dir() {
             disk.create_folders(folder.path())?;
@@ -40,9 +40,11 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn flush(&self, disk: &Disk, from: Offset) -> Result<()> {
-        let from = floor(&self.segments, from).unwrap_or(Offset::MIN);
-        let folder = lock(&self.folder);
-        let mut bases = self.segments.range(from..).map(|(base, _)| *base);
+        let folder = self.folder.lock();
+        let mut bases = self
+            .segments
+            .onward(from)
+            .map(|segment| segment.base_offset);
         bases.try_for_each(|base| sync_segment(disk, folder.path(), base))?;
         disk.sync_folder(folder.path())
     }
@@ -52,7 +54,7 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn write_to(&self, disk: &Disk, to: &Path) -> Result<()> {
-        let folder: &Folder = &lock(&self.folder);
+        let folder: &Folder = &self.folder.lock();
         disk.create_folders(to)?;
         for (name, content) in folder.files() {
             write(disk, folder.places(), &to.join(name), content)?;

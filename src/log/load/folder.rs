@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::content::{Content, Places, Source};
 use crate::error::{Error, Result};
@@ -371,5 +372,19 @@ impl Folder {
     #[must_use]
     pub fn actions(&self) -> &[Action] {
         &self.actions
+    }
+}
+
+/// A folder under plan that the loader, the producers' snapshots and the plan have in common.
+#[derive(Clone, Debug)]
+pub(super) struct SharedFolder(Arc<Mutex<Folder>>);
+
+impl SharedFolder {
+    pub(super) fn new(folder: Folder) -> Self {
+        Self(Arc::new(Mutex::new(folder)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Folder> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

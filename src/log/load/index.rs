@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::Trouble;
 use super::content::{Content, Rebuild, Source};
 use super::folder::Folder;
+use super::trouble::Trouble;
 use crate::error::{Error, Result};
 use crate::format::entry::{
     OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset, relative_offset,

@@ -1,64 +1,38 @@
 //! The steps of loading, in Kafka's order (`LogLoader.load`).
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::content::Content;
-use super::folder::Folder;
+use super::folder::{Folder, SharedFolder};
+use super::loaded::{LoadedLog, LoadedSegment};
 use super::note::Note;
-use super::producers::{PlannedSnapshots, rebuild_producer_state};
-use super::segment::{IndexSettings, Segment};
-use super::txns::MAX_TXN_INDEX;
-use super::{LoadRequest, LoadedLog, LoadedSegment, Plan, Trouble, lock};
-use crate::error::{Error, Result};
+use super::plan::Plan;
+use super::producers::PlannedBatches;
+use super::request::LoadRequest;
+use super::segment::Segment;
+use super::segments::Segments;
+use super::settings::IndexSettings;
+use super::snapshots::PlannedSnapshots;
+use super::trouble::Trouble;
+use super::txns::txn_index_is_sound;
+use crate::error::Result;
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
     write_epochs,
 };
-use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
-use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::format::file_name::{FileKind, FileName, FileState, leading_offset, offset_of_file};
 use crate::io::atomic::TMP_SUFFIX;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
+use crate::log::producer_state::replay::Rebuilding;
 use crate::types::Offset;
 
 /// The most that is read of a checkpoint.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
 /// KRaft's own, which it removes itself.
 const SNAPSHOT_DELETED: &str = ".checkpoint.deleted";
-
-pub(super) fn floor(segments: &BTreeMap<Offset, Segment>, offset: Offset) -> Option<Offset> {
-    segments.range(..=offset).next_back().map(|(&base, _)| base)
-}
-
-/// The segments that `LogSegments.values(from, to)` names.
-pub(super) fn values(
-    segments: &BTreeMap<Offset, Segment>,
-    from: Offset,
-    to: Offset,
-) -> Vec<Offset> {
-    let from = floor(segments, from).unwrap_or(Offset::MIN);
-    if from >= to {
-        return Vec::new();
-    }
-    segments.range(from..to).map(|(&base, _)| base).collect()
-}
-
-/// The offset a file's name begins with, up to the first dot, as Kafka reads it (`LogFileUtils.offsetFromFileName`).
-pub(super) fn offset_of(name: &str) -> Option<Offset> {
-    name.split_once('.')?.0.parse().ok()
-}
-
-/// As [`offset_of`], where Kafka fails on a name without one.
-fn offset_in(folder: &Folder, name: &str) -> Result<Offset> {
-    offset_of(name).ok_or_else(|| {
-        let found = format!("{name:?}");
-        Error::corrupt_index("file name", 0, "an offset before the first dot", found)
-            .at(&folder.path_of(name))
-    })
-}
 
 pub(super) fn is_index(name: &str) -> bool {
     let kinds = [
@@ -71,11 +45,11 @@ pub(super) fn is_index(name: &str) -> bool {
 
 /// A folder being loaded.
 pub(super) struct Loader<'a> {
-    pub(super) folder: Arc<Mutex<Folder>>,
+    pub(super) folder: SharedFolder,
     pub(super) config: &'a LogConfig,
     pub(super) settings: IndexSettings,
     pub(super) request: LoadRequest,
-    pub(super) segments: BTreeMap<Offset, Segment>,
+    pub(super) segments: Segments,
     pub(super) epochs: LeaderEpochs,
     /// What the checkpoint will hold, once something was written to it.
     pub(super) epochs_written: Option<Vec<u8>>,
@@ -92,11 +66,11 @@ pub(super) struct Loader<'a> {
 impl<'a> Loader<'a> {
     pub(super) fn new(path: &Path, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
         Ok(Self {
-            folder: Arc::new(Mutex::new(Folder::open(path)?)),
+            folder: SharedFolder::new(Folder::open(path)?),
             config,
             settings: IndexSettings::of(config),
             request,
-            segments: BTreeMap::new(),
+            segments: Segments::default(),
             epochs: LeaderEpochs::in_memory(&[])?,
             epochs_written: None,
             notes: Vec::new(),
@@ -121,7 +95,7 @@ impl<'a> Loader<'a> {
 impl Loader<'_> {
     pub(super) fn load(&mut self) -> Result<LoadedLog> {
         self.read_epochs()?;
-        let snapshots = PlannedSnapshots::new(&self.folder);
+        let snapshots = PlannedSnapshots::new(self.folder.clone());
         let expiration_ms = self.request.producer_id_expiration_ms;
         let mut producers = ProducerStateManager::open(Arc::new(snapshots), expiration_ms)?;
         self.remove_temporary_files()?;
@@ -146,32 +120,33 @@ impl Loader<'_> {
                     Err(trouble) => return Err(trouble.into_error()),
                 }
             };
-            if let Some((_, active)) = self.segments.iter_mut().next_back() {
-                active.resize_indexes(&mut lock(&self.folder))?;
+            if let Some(active) = self.segments.active_mut() {
+                active.resize_indexes(&mut self.folder.lock())?;
             }
             offsets
         };
         let mut flush_epochs = self.epochs.truncate_from_end(log_end_offset);
-        let first_base = self.segments.keys().next().copied().unwrap_or_default();
+        let bases = self.segments.base_offsets();
+        let first_base = bases.first().copied().unwrap_or_default();
         let log_start_offset = self.request.log_start_offset.max(first_base);
         flush_epochs |= self
             .epochs
             .truncate_from_start(self.request.log_start_offset);
-        let bases: Vec<Offset> = self.segments.keys().copied().collect();
         producers.remove_stray_snapshots(&bases)?;
-        rebuild_producer_state(
-            &self.folder,
+        self.rebuild_producers(
             &mut producers,
-            &mut self.segments,
-            (log_start_offset, log_end_offset),
-            self.request.now_ms,
-            self.request.clean,
+            Rebuilding {
+                log_start_offset,
+                log_end_offset,
+                now_ms: self.request.now_ms,
+                was_clean: self.request.clean,
+            },
         )?;
         let topic_id = self.topic_id()?;
         if flush_epochs {
             self.note_epochs();
         }
-        let segments = self.segments.values();
+        let segments = self.segments.iter();
         Ok(LoadedLog {
             log_start_offset,
             log_end_offset,
@@ -189,13 +164,25 @@ impl Loader<'_> {
         })
     }
 
+    pub(super) fn rebuild_producers(
+        &mut self,
+        producers: &mut ProducerStateManager,
+        to: Rebuilding,
+    ) -> Result<()> {
+        let mut log = PlannedBatches {
+            folder: &self.folder,
+            segments: &mut self.segments,
+        };
+        producers.rebuild(&mut log, to)
+    }
+
     fn is_delete_folder(&self) -> bool {
-        let folder = lock(&self.folder);
+        let folder = self.folder.lock();
         folder.path().to_string_lossy().ends_with("-delete")
     }
 
     fn read_epochs(&mut self) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         if !folder.contains(LEADER_EPOCH_CHECKPOINT) {
             folder.write(LEADER_EPOCH_CHECKPOINT, Content::empty())?;
         }
@@ -213,7 +200,7 @@ impl Loader<'_> {
     /// The checkpoint is written once, whatever Kafka does in between.
     fn write_epochs(&mut self) -> Result<()> {
         if let Some(text) = self.epochs_written.take() {
-            let mut folder = lock(&self.folder);
+            let mut folder = self.folder.lock();
             folder.delete(&format!("{LEADER_EPOCH_CHECKPOINT}{TMP_SUFFIX}"));
             folder.write(LEADER_EPOCH_CHECKPOINT, Content::bytes(text))?;
         }
@@ -222,14 +209,14 @@ impl Loader<'_> {
 
     /// What was on its way out goes; of compactions and splits, what was not finished.
     pub(super) fn remove_temporary_files(&mut self) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         let (mut cleaned, mut swaps) = (Vec::new(), Vec::new());
         let mut first_cleaned = Offset::MAX;
         for name in folder.names() {
             if name.ends_with(FileState::Deleted.suffix()) && !name.ends_with(SNAPSHOT_DELETED) {
                 folder.delete(&name);
             } else if name.ends_with(FileState::Cleaned.suffix()) {
-                first_cleaned = first_cleaned.min(offset_in(&folder, &name)?);
+                first_cleaned = first_cleaned.min(offset_of_file(&folder.path_of(&name))?);
                 cleaned.push(name);
             } else if name.ends_with(FileState::Swap.suffix()) {
                 swaps.push(name);
@@ -237,7 +224,7 @@ impl Loader<'_> {
         }
         for name in swaps {
             // Part of a split that never came to its end.
-            if offset_in(&folder, &name)? >= first_cleaned {
+            if offset_of_file(&folder.path_of(&name))? >= first_cleaned {
                 folder.delete(&name);
             }
         }
@@ -249,7 +236,7 @@ impl Loader<'_> {
 
     /// What compaction or a split had finished takes the place of what it was made from.
     pub(super) fn complete_swaps(&mut self) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         let swap = FileState::Swap.suffix();
         let (mut low, mut high) = (Offset::MAX, Offset::MIN);
         for name in folder.names() {
@@ -259,13 +246,14 @@ impl Loader<'_> {
             if !live.ends_with(FileKind::Log.suffix()) {
                 continue;
             }
-            let base = offset_in(&folder, &name)?;
+            let base = offset_of_file(&folder.path_of(&name))?;
             let mut segment = Segment::open(&mut folder, base, self.settings, FileState::Swap)?;
             low = low.min(base);
             high = high.max(segment.read_next_offset(&mut folder)?);
         }
         for name in folder.names() {
-            let replaced = offset_of(&name).is_some_and(|offset| (low..high).contains(&offset));
+            let replaced =
+                leading_offset(&name).is_some_and(|offset| (low..high).contains(&offset));
             if replaced && !name.ends_with(swap) {
                 folder.delete(&name);
             }
@@ -282,22 +270,22 @@ impl Loader<'_> {
     }
 
     fn load_segment_files(&mut self) -> Result<(), Trouble> {
-        for segment in self.segments.values_mut() {
-            segment.close(&mut lock(&self.folder))?;
+        for segment in self.segments.iter_mut() {
+            segment.close(&mut self.folder.lock())?;
         }
         self.segments.clear();
-        let names = lock(&self.folder).names();
+        let names = self.folder.lock().names();
         for name in names {
             if is_index(&name) {
-                let mut folder = lock(&self.folder);
-                let offset = offset_in(&folder, &name)?;
+                let mut folder = self.folder.lock();
+                let offset = offset_of_file(&folder.path_of(&name))?;
                 if !folder.contains(&FileName::new(offset, FileKind::Log).to_string()) {
                     folder.delete(&name);
                 }
             } else if name.ends_with(FileKind::Log.suffix()) {
-                let base = offset_in(&lock(&self.folder), &name)?;
+                let base = offset_of_file(&self.folder.lock().path_of(&name))?;
                 let read = FileName::new(base, FileKind::Log).to_string();
-                if name != read && lock(&self.folder).length(&name) > 0 {
+                if name != read && self.folder.lock().length(&name) > 0 {
                     self.notes.push(Note::Unread { name });
                 }
                 self.load_segment(base)?;
@@ -307,7 +295,7 @@ impl Loader<'_> {
     }
 
     fn load_segment(&mut self, base_offset: Offset) -> Result<(), Trouble> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         let of = |kind| FileName::new(base_offset, kind).to_string();
         let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
         let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
@@ -320,12 +308,12 @@ impl Loader<'_> {
         }
         drop(folder);
         if is_sound {
-            self.segments.insert(base_offset, segment);
+            self.segments.insert(segment);
             return Ok(());
         }
         // The state before it is made while it is not among the segments.
         let producers = self.producers_up_to(base_offset)?;
-        self.segments.insert(base_offset, segment);
+        self.segments.insert(segment);
         self.recover_segment(base_offset, producers)
             .map(drop)
             .map_err(|trouble| match trouble {
@@ -339,7 +327,7 @@ impl Loader<'_> {
     }
 
     fn topic_id(&self) -> Result<Option<String>> {
-        let folder = lock(&self.folder);
+        let folder = self.folder.lock();
         if !folder.contains(PARTITION_METADATA) {
             return Ok(None);
         }
@@ -349,28 +337,4 @@ impl Loader<'_> {
             .map(Some)
             .map_err(|error| error.at(&path))
     }
-}
-
-/// The one index check that loading makes (`TransactionIndex.sanityCheck`).
-///
-/// # Errors
-/// `CorruptIndex` for a version Kafka does not read, which stops the loading.
-pub(super) fn txn_index_is_sound(folder: &Folder, name: &str, base_offset: Offset) -> Result<bool> {
-    let bytes = folder.read(name, MAX_TXN_INDEX)?;
-    for (n, entry) in bytes.chunks_exact(ABORTED_TXN_SIZE).enumerate() {
-        let Some(txn) = AbortedTxn::parse(entry) else {
-            break;
-        };
-        if !txn.is_readable() {
-            let at = n.saturating_mul(ABORTED_TXN_SIZE) as u64;
-            let what = "aborted transaction version";
-            let expected = AbortedTxn::CURRENT_VERSION;
-            let error = Error::corrupt_index(what, at, expected, txn.version);
-            return Err(error.at(&folder.path_of(name)));
-        }
-        if txn.last_offset < base_offset {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -2,7 +2,7 @@
 
 use super::content::{Content, Places, Rebuild};
 use super::scan::LogScan;
-use super::segment::IndexSettings;
+use super::settings::IndexSettings;
 use crate::error::Result;
 use crate::format::entry::{OffsetPosition, TimestampOffset, relative_offset};
 use crate::format::file_name::FileKind;

@@ -3,31 +3,31 @@
 use std::sync::Arc;
 
 use super::content::Content;
-use super::loader::{Loader, values};
+use super::loader::Loader;
 use super::note::Note;
-use super::producers::{PlannedSnapshots, rebuild_producer_state};
 use super::segment::Segment;
-use super::{Trouble, lock};
+use super::snapshots::PlannedSnapshots;
+use super::trouble::Trouble;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::log::producer_state::ProducerStateManager;
+use crate::log::producer_state::replay::Rebuilding;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::Access;
 use crate::types::Offset;
 
 impl Loader<'_> {
     pub(super) fn producers_up_to(&mut self, offset: Offset) -> Result<ProducerStateManager> {
-        let snapshots = Arc::new(PlannedSnapshots::new(&self.folder));
+        let snapshots = Arc::new(PlannedSnapshots::new(self.folder.clone()));
         let expiration_ms = self.request.producer_id_expiration_ms;
         let mut producers = ProducerStateManager::open(snapshots, expiration_ms)?;
-        rebuild_producer_state(
-            &self.folder,
-            &mut producers,
-            &mut self.segments,
-            (self.request.log_start_offset, offset),
-            self.request.now_ms,
-            false,
-        )?;
+        let to = Rebuilding {
+            log_start_offset: self.request.log_start_offset,
+            log_end_offset: offset,
+            now_ms: self.request.now_ms,
+            was_clean: false,
+        };
+        self.rebuild_producers(&mut producers, to)?;
         Ok(producers)
     }
 
@@ -37,11 +37,11 @@ impl Loader<'_> {
         base_offset: Offset,
         mut producers: ProducerStateManager,
     ) -> Result<u64, Trouble> {
-        let Some(segment) = self.segments.get_mut(&base_offset) else {
+        let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(0);
         };
         let before = self.epochs.entries().to_vec();
-        let recovered = segment.recover(&mut lock(&self.folder), &mut producers, &mut self.epochs);
+        let recovered = segment.recover(&mut self.folder.lock(), &mut producers, &mut self.epochs);
         if self.epochs.entries() != before {
             self.note_epochs();
         }
@@ -66,8 +66,8 @@ impl Loader<'_> {
         }
         let request = self.request;
         let mut log_end = None;
-        if let Some((_, last)) = self.segments.iter_mut().next_back() {
-            let end = last.read_next_offset(&mut lock(&self.folder))?;
+        if let Some(last) = self.segments.active_mut() {
+            let end = last.read_next_offset(&mut self.folder.lock())?;
             if end >= request.log_start_offset {
                 log_end = Some(end);
             } else {
@@ -75,7 +75,7 @@ impl Loader<'_> {
                     "the log ends at {end}, below its start {} by the checkpoint",
                     request.log_start_offset
                 );
-                let all: Vec<Offset> = self.segments.keys().copied().collect();
+                let all = self.segments.base_offsets();
                 self.delete_segments(&all, &reason)?;
                 self.epochs.clear();
                 self.note_epochs();
@@ -88,8 +88,8 @@ impl Loader<'_> {
         let is_known = log_end.is_some();
         let end = match log_end {
             Some(end) => end,
-            None => match self.segments.iter_mut().next_back() {
-                Some((_, last)) => last.read_next_offset(&mut lock(&self.folder))?,
+            None => match self.segments.active_mut() {
+                Some(last) => last.read_next_offset(&mut self.folder.lock())?,
                 None => request.log_start_offset,
             },
         };
@@ -103,12 +103,7 @@ impl Loader<'_> {
 
     fn recover_unflushed(&mut self, producers: &mut ProducerStateManager) -> Result<(), Trouble> {
         let from = self.request.recovery_point;
-        let unflushed = if from == Offset::MAX {
-            Vec::new()
-        } else {
-            values(&self.segments, from, Offset::MAX)
-        };
-        let mut left = unflushed.into_iter();
+        let mut left = self.segments.values(from, Offset::MAX).into_iter();
         while let Some(base) = left.next() {
             let before = self.producers_up_to(base)?;
             let truncated = match self.recover_segment(base, before) {
@@ -121,7 +116,7 @@ impl Loader<'_> {
                 self.delete_segments(&rest, &reason)?;
                 self.delete_snapshots(producers, &rest)?;
                 let log = FileName::new(base, FileKind::Log).to_string();
-                lock(&self.folder).cut_last(&log);
+                self.folder.lock().cut_last(&log);
                 break;
             }
         }
@@ -130,7 +125,7 @@ impl Loader<'_> {
 
     /// Empties a segment whose offsets go back (`LogLoader.recoverLog`).
     fn drop_segment(&mut self, base_offset: Offset, error: &Error) -> Result<u64> {
-        let Some(segment) = self.segments.get_mut(&base_offset) else {
+        let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(0);
         };
         self.notes.push(Note::Dropped {
@@ -138,13 +133,13 @@ impl Loader<'_> {
             size: segment.size,
             reason: error.to_string(),
         });
-        segment.truncate_to(&mut lock(&self.folder), base_offset)
+        segment.truncate_to(&mut self.folder.lock(), base_offset)
     }
 
     /// Renames segments' files to `.deleted`.
     fn delete_segments(&mut self, bases: &[Offset], reason: &str) -> Result<()> {
         for base in bases {
-            let Some(mut segment) = self.segments.remove(base) else {
+            let Some(mut segment) = self.segments.remove(*base) else {
                 continue;
             };
             self.notes.push(Note::Deleted {
@@ -152,7 +147,7 @@ impl Loader<'_> {
                 size: segment.size,
                 reason: reason.to_owned(),
             });
-            let mut folder = lock(&self.folder);
+            let mut folder = self.folder.lock();
             segment.rename(&mut folder, FileState::Deleted)?;
             for kind in SEGMENT_FILES {
                 self.deleted.push(segment.name(kind));
@@ -181,7 +176,7 @@ impl Loader<'_> {
     }
 
     pub(super) fn add_segment(&mut self, base_offset: Offset) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
         if self.config.preallocate {
             let name = segment.name(FileKind::Log);
@@ -189,19 +184,20 @@ impl Loader<'_> {
             segment.size = 0;
         }
         drop(folder);
-        self.segments.insert(base_offset, segment);
+        self.segments.insert(segment);
         Ok(())
     }
 
     /// A log that ends before its last whole batch is no log a user wants to write to.
     fn note_hidden(&mut self, log_end: Offset) -> Result<()> {
-        let Some((&base_offset, active)) = self.segments.iter().next_back() else {
+        let Some(active) = self.segments.active() else {
             return Ok(());
         };
+        let base_offset = active.base_offset;
         if log_end != base_offset || active.size == 0 {
             return Ok(());
         }
-        let mut scan = active.scan(&lock(&self.folder), 0, Access::Headers)?;
+        let mut scan = active.scan(&self.folder.lock(), 0, Access::Headers)?;
         let mut next_offset = base_offset;
         while let Ok(Some((position, header))) = scan.next_batch() {
             let last = header.last_offset();
@@ -229,8 +225,8 @@ impl Loader<'_> {
             return Err(error);
         }
         self.splits.push(base);
-        let mut folder = lock(&self.folder);
-        let mut old = match self.segments.remove(&base) {
+        let mut folder = self.folder.lock();
+        let mut old = match self.segments.remove(base) {
             Some(segment) => segment,
             None => Segment::open(&mut folder, base, self.settings, FileState::Live)?,
         };
@@ -272,7 +268,7 @@ impl Loader<'_> {
         let into: Vec<Offset> = new.iter().map(|segment| segment.base_offset).collect();
         for mut segment in new {
             segment.rename(&mut folder, FileState::Live)?;
-            self.segments.insert(segment.base_offset, segment);
+            self.segments.insert(segment);
         }
         if is_listed && !into.contains(&base) {
             let name = FileName::new(base, FileKind::Snapshot).to_string();

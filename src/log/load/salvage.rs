@@ -11,15 +11,15 @@
 use std::sync::Arc;
 
 use super::content::{Content, Source};
-use super::loader::{Loader, MAX_TEXT, is_index, offset_of, txn_index_is_sound};
-use super::lock;
+use super::loader::{Loader, MAX_TEXT, is_index};
 use super::note::Note;
+use super::txns::txn_index_is_sound;
 use super::whole::{Batches, LogFile, Piece};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
 };
-use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::log::epochs::LeaderEpochs;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
@@ -43,7 +43,7 @@ impl Loader<'_> {
         for (at, log) in logs.iter().enumerate() {
             let ceiling = ceiling(logs.get(at.saturating_add(1)..).unwrap_or_default());
             let batches = Batches {
-                places: &lock(&self.folder).places().clone(),
+                places: &self.folder.lock().places().clone(),
                 content: &log.content,
                 floor,
                 ceiling,
@@ -77,7 +77,7 @@ impl Loader<'_> {
     }
 
     fn set_aside(&mut self, name: &str, reason: &str) {
-        lock(&self.folder).rename(name, &format!("{name}{UNREAD}"));
+        self.folder.lock().rename(name, &format!("{name}{UNREAD}"));
         self.notes.push(Note::SetAside {
             name: name.to_owned(),
             reason: reason.to_owned(),
@@ -86,7 +86,7 @@ impl Loader<'_> {
 
     /// Files whose names Kafka cannot read an offset from.
     fn set_aside_names(&mut self) {
-        let names = lock(&self.folder).names();
+        let names = self.folder.lock().names();
         let cleaned = FileState::Cleaned.suffix();
         for name in names {
             let ends = [
@@ -95,7 +95,7 @@ impl Loader<'_> {
                 FileKind::Snapshot.suffix(),
             ];
             let is_read = is_index(&name) || ends.iter().any(|end| name.ends_with(end));
-            if is_read && offset_of(&name).is_none() {
+            if is_read && leading_offset(&name).is_none() {
                 self.set_aside(&name, "its name does not begin with an offset");
             }
         }
@@ -103,7 +103,7 @@ impl Loader<'_> {
 
     /// Indexes that Kafka cannot even open; all of them are made anew.
     pub(super) fn discard_broken_indexes(&mut self) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         for name in folder.names().into_iter().filter(|name| is_index(name)) {
             let opens = if name.ends_with(FileKind::TxnIndex.suffix()) {
                 match txn_index_is_sound(&folder, &name, Offset::MIN) {
@@ -122,14 +122,14 @@ impl Loader<'_> {
 
     /// Text files that Kafka refuses. The epochs are made anew from the batches.
     fn set_aside_texts(&mut self) {
-        let text = lock(&self.folder).read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT);
+        let text = self.folder.lock().read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT);
         let entries = text.and_then(|text| parse_epochs(&text));
         let sound = entries.and_then(|entries: Vec<EpochEntry>| LeaderEpochs::in_memory(&entries));
         if let Err(error) = sound {
             self.set_aside(LEADER_EPOCH_CHECKPOINT, &error.to_string());
         }
-        let text = lock(&self.folder).read(PARTITION_METADATA, MAX_TEXT);
-        let has_id = lock(&self.folder).contains(PARTITION_METADATA);
+        let text = self.folder.lock().read(PARTITION_METADATA, MAX_TEXT);
+        let has_id = self.folder.lock().contains(PARTITION_METADATA);
         if let (true, Err(error)) = (
             has_id,
             text.and_then(|text| parse_partition_metadata(&text)),
@@ -141,7 +141,7 @@ impl Loader<'_> {
     /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
     /// made anew anyway.
     fn judge_swaps(&mut self) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         for name in folder.names() {
             let Some(live) = name.strip_suffix(FileState::Swap.suffix()) else {
                 continue;
@@ -154,7 +154,8 @@ impl Loader<'_> {
         for name in folder.names() {
             let swap_of = name.strip_suffix(FileState::Swap.suffix());
             let is_log = swap_of.is_some_and(|live| live.ends_with(FileKind::Log.suffix()));
-            let (true, Some(base), Some(content)) = (is_log, offset_of(&name), folder.get(&name))
+            let (true, Some(base), Some(content)) =
+                (is_log, leading_offset(&name), folder.get(&name))
             else {
                 continue;
             };
@@ -162,7 +163,7 @@ impl Loader<'_> {
             let (parts, _, next) = batches.greedy()?.0;
             let taken: u64 = parts.iter().map(|part| part.1).sum();
             let original = folder.names().into_iter().any(|other| {
-                let offset = offset_of(&other);
+                let offset = leading_offset(&other);
                 other.ends_with(FileKind::Log.suffix())
                     && offset.is_some_and(|offset| {
                         (base..next.max(base.saturating_add(1))).contains(&offset)
@@ -184,7 +185,7 @@ impl Loader<'_> {
 
     /// The `.log` files, in the order of their batches.
     fn log_files(&self) -> Result<Vec<LogFile>> {
-        let folder = lock(&self.folder);
+        let folder = self.folder.lock();
         let mut logs = Vec::new();
         for name in folder.names() {
             let Some(content) = folder
@@ -196,7 +197,7 @@ impl Loader<'_> {
             let batches = Batches::all(folder.places(), content);
             let first = batches.first()?;
             logs.push(LogFile {
-                base_offset: offset_of(&name)
+                base_offset: leading_offset(&name)
                     .filter(|&offset| offset >= 0)
                     .or(first.map(|batch| batch.base_offset))
                     .unwrap_or(Offset::MAX),
@@ -215,7 +216,7 @@ impl Loader<'_> {
 
     /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
     fn replace(&mut self, log: &LogFile, pieces: &[Piece]) -> Result<()> {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         let live = |base| FileName::new(base, FileKind::Log).to_string();
         let length = log.content.length();
         if let [piece] = pieces
@@ -268,9 +269,9 @@ impl Loader<'_> {
     }
 
     fn remove_snapshots_behind(&self, offset: Offset) {
-        let mut folder = lock(&self.folder);
+        let mut folder = self.folder.lock();
         for name in folder.names() {
-            let is_behind = offset_of(&name).is_some_and(|of| of > offset);
+            let is_behind = leading_offset(&name).is_some_and(|of| of > offset);
             if is_behind && name.ends_with(FileKind::Snapshot.suffix()) {
                 folder.delete(&name);
             }

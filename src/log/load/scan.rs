@@ -19,7 +19,7 @@ use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Compression, Offset, Position};
 
 use super::content::{Content, Places, Source};
-use super::segment::EntryOffset;
+use super::settings::EntryOffset;
 
 /// A batch no larger is taken into memory for its checksum.
 const MAX_WHOLE: usize = 1 << 20;

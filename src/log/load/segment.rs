@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::Trouble;
 use super::content::{Content, Source};
 use super::folder::Folder;
 use super::index::{Index, OffsetIndex, TimeIndex};
 use super::rebuilt::RebuiltIndex;
 use super::scan::LogScan;
+use super::settings::IndexSettings;
+use super::trouble::Trouble;
 use super::txns::{TxnLog, truncate_txns};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{TimestampOffset, relative_offset};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::index::writable::Entry;
-use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
 use crate::segment::files::SEGMENT_FILES;
@@ -23,37 +23,6 @@ use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position};
 
 /// Rebuilt indexes of a plan that are kept; those beyond are made again when they are written.
 const MAX_KEPT_INDEXES: u64 = 64 << 20;
-
-/// What a segment needs to know of its log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct IndexSettings {
-    /// `segment.index.bytes`.
-    pub(super) max_index_size: i32,
-    /// `index.interval.bytes`.
-    pub(super) interval: i32,
-    /// Which of its batch's offsets an entry names.
-    pub(super) entry: EntryOffset,
-}
-
-/// Which of its batch's offsets an entry of the offset index names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EntryOffset {
-    /// The last, since 2.0.
-    #[default]
-    Last,
-    /// The first, up to 1.1.
-    First,
-}
-
-impl IndexSettings {
-    pub(super) const fn of(config: &LogConfig) -> Self {
-        Self {
-            max_index_size: config.segment_index_bytes,
-            interval: config.index_interval_bytes,
-            entry: EntryOffset::Last,
-        }
-    }
-}
 
 /// What a recovery did to a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,7 @@ impl TxnLog {
 }
 
 /// The most that is read of a transaction index: eight million entries.
-pub(super) const MAX_TXN_INDEX: u64 = 256 << 20;
+const MAX_TXN_INDEX: u64 = 256 << 20;
 
 /// Cuts a transaction index at the first entry whose marker is not below `offset`.
 pub(super) fn truncate_txns(folder: &mut Folder, name: &str, offset: Offset) -> Result<()> {
@@ -79,4 +79,28 @@ pub(super) fn truncate_txns(folder: &mut Folder, name: &str, offset: Offset) -> 
         folder.set_length(name, at.saturating_mul(size) as u64);
     }
     Ok(())
+}
+
+/// The one index check that loading makes (`TransactionIndex.sanityCheck`).
+///
+/// # Errors
+/// `CorruptIndex` for a version Kafka does not read, which stops the loading.
+pub(super) fn txn_index_is_sound(folder: &Folder, name: &str, base_offset: Offset) -> Result<bool> {
+    let bytes = folder.read(name, MAX_TXN_INDEX)?;
+    for (n, entry) in bytes.chunks_exact(ABORTED_TXN_SIZE).enumerate() {
+        let Some(txn) = AbortedTxn::parse(entry) else {
+            break;
+        };
+        if !txn.is_readable() {
+            let at = n.saturating_mul(ABORTED_TXN_SIZE) as u64;
+            let what = "aborted transaction version";
+            let expected = AbortedTxn::CURRENT_VERSION;
+            let error = Error::corrupt_index(what, at, expected, txn.version);
+            return Err(error.at(&folder.path_of(name)));
+        }
+        if txn.last_offset < base_offset {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

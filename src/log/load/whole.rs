@@ -2,11 +2,10 @@
 
 use super::content::{Content, Places};
 use super::scan::LogScan;
-use super::segment::IndexSettings;
+use super::settings::IndexSettings;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::format::cursor::get_i64;
-use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
 use crate::format::file_name::FileName;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::Access;
@@ -211,14 +210,6 @@ impl<'a> Batches<'a> {
             }
         }
         Ok(pieces)
-    }
-}
-
-impl IndexSettings {
-    /// Entries that both indexes of a segment have room for; the time index keeps its last slot for the roll.
-    fn room(self) -> usize {
-        let size = usize::try_from(self.max_index_size).unwrap_or_default();
-        (size / OFFSET_ENTRY_SIZE).min((size / TIME_ENTRY_SIZE).saturating_sub(1))
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`append`] | one producer's part of an append, checked |
 //! | [`by_producer`] | a map in Java's order |
 //! | [`entry`] | the state of one producer |
+//! | [`replay`] | the state out of the batches behind a snapshot |
 //! | [`snapshots`] | the files it is kept in |
 //!
 //! The state after offset N is kept in `N.snapshot`, taken at every roll and at a clean close. It is the log that is the
@@ -19,6 +20,7 @@
 pub mod append;
 pub mod by_producer;
 pub mod entry;
+pub mod replay;
 pub mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +49,25 @@ pub struct Analysis {
     pub completed: Vec<CompletedTxn>,
     /// The batch repeats this one, which is in the log: nothing is to be appended.
     pub duplicate: Option<BatchMetadata>,
+}
+
+impl Analysis {
+    /// Checks one more batch of the append, which has a producer.
+    fn add(
+        &mut self,
+        producers: &ProducerStateManager,
+        header: &BatchHeader,
+        marker: Option<EndTransaction>,
+        origin: AppendOrigin,
+        transaction_version: i16,
+    ) -> Result<()> {
+        let append = self.appends.get_or_insert_with(header.producer_id, || {
+            producers.prepare_update(header.producer_id, origin)
+        });
+        let completed = append.append(header, marker, transaction_version)?;
+        self.completed.extend(completed);
+        Ok(())
+    }
 }
 
 /// The producers of one partition log, and their snapshots.
@@ -200,11 +221,7 @@ impl ProducerStateManager {
                     break;
                 }
             }
-            let append = analysis.appends.get_or_insert_with(header.producer_id, || {
-                self.prepare_update(header.producer_id, origin)
-            });
-            let completed = append.append(header, marker, transaction_version)?;
-            analysis.completed.extend(completed);
+            analysis.add(self, header, marker, origin, transaction_version)?;
         }
         Ok(analysis)
     }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::format::file_name::{FileKind, FileState};
+use crate::format::file_name::{FileKind, FileState, offset_of_file};
 use crate::io::disk::Disk;
 use crate::types::Offset;
 
@@ -77,7 +77,7 @@ impl SnapshotFiles for FolderSnapshots {
             let file_name = entry.file_name();
             let name = file_name.to_string_lossy();
             if name.ends_with(FileKind::Snapshot.suffix()) && path.is_file() {
-                found.push((snapshot_offset(&name, &path)?, name.into_owned()));
+                found.push((offset_of_file(&path)?, name.into_owned()));
             }
         }
         found.sort_unstable();
@@ -117,17 +117,4 @@ impl SnapshotFiles for FolderSnapshots {
             Err(error) => Err(error),
         }
     }
-}
-
-/// The offset a snapshot's name begins with, up to the first dot (`LogFileUtils.offsetFromFileName`). Kafka does not ask
-/// for 20 digits here, and does not load a log where it finds none.
-///
-/// # Errors
-/// `CorruptIndex` where it is no number.
-pub fn snapshot_offset(name: &str, path: &Path) -> Result<Offset> {
-    let digits = name.split('.').next().unwrap_or_default();
-    digits.parse().map_err(|_| {
-        let found = format_args!("{name:?}");
-        Error::corrupt_index("snapshot name", 0, "an offset and .snapshot", found).at(path)
-    })
 }

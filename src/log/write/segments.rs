@@ -43,6 +43,15 @@ impl Segments {
         first.copied().unwrap_or_else(|| self.active.base_offset())
     }
 
+    /// Bytes of a segment's `.log`; 0 where there is no such segment.
+    pub(super) fn size(&self, base_offset: Offset) -> u64 {
+        if base_offset == self.active.base_offset() {
+            self.active.size()
+        } else {
+            self.closed.get(&base_offset).map_or(0, |known| known.size)
+        }
+    }
+
     pub(super) fn contains(&self, base_offset: Offset) -> bool {
         self.active.base_offset() == base_offset || self.closed.contains_key(&base_offset)
     }

@@ -1,0 +1,105 @@
+//! A plan: the folder as loading leaves it, and what is planned behind that.
+
+use std::collections::BTreeMap;
+
+use super::folder::{Action, FileChange, SharedFolder};
+use super::loaded::LoadedLog;
+use super::note::Note;
+use super::segments::Segments;
+use crate::error::Result;
+use crate::format::file_name::{FileKind, FileName, FileState};
+
+/// What loading a folder would do.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) folder: SharedFolder,
+    /// What a broker would then have, or why it would not start.
+    pub outcome: Result<LoadedLog>,
+    /// What is worth saying.
+    pub notes: Vec<Note>,
+    pub(super) segments: Segments,
+    /// Files that were only renamed.
+    pub(super) deleted: Vec<String>,
+}
+
+impl Plan {
+    /// Plans, after loading, a clean close as at a broker's shutdown: `LogManager.shutdown` for one log.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn close(&mut self) -> Result<()> {
+        let Ok(log) = &mut self.outcome else {
+            return Ok(());
+        };
+        // Flushing opens the indexes from the recovery point on.
+        for segment in self.segments.onward_mut(log.recovery_point) {
+            segment.open_indexes(&mut self.folder.lock())?;
+        }
+        log.recovery_point = log.log_end_offset;
+        log.producers.take_snapshot(true)?;
+        for segment in self.segments.iter_mut() {
+            segment.close(&mut self.folder.lock())?;
+        }
+        Ok(())
+    }
+
+    /// Plans that the log is opened for writing: the active segment's indexes are cut to their entries, so that whoever
+    /// opens them sees how many there are, and makes them full length again.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn hand_over(&mut self) -> Result<()> {
+        match self.segments.active_mut() {
+            Some(active) => active.trim_indexes(&mut self.folder.lock()),
+            None => Ok(()),
+        }
+    }
+
+    /// Plans the removal of every live file of a kind.
+    pub fn remove_all(&mut self, kind: FileKind) {
+        let mut folder = self.folder.lock();
+        for name in folder.names() {
+            if FileName::parse(&name)
+                .is_some_and(|name| (name.kind, name.state) == (kind, FileState::Live))
+            {
+                folder.delete(&name);
+            }
+        }
+    }
+
+    /// Bytes in memory that are to be written.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        self.folder.lock().kept_bytes()
+    }
+
+    /// Plans the unlinking of what was only renamed, as after `file.delete.delay.ms`.
+    pub fn unlink_deleted(&mut self) {
+        let mut folder = self.folder.lock();
+        for name in self.deleted.drain(..) {
+            folder.delete(&name);
+        }
+    }
+
+    /// The steps, in order.
+    #[must_use]
+    pub fn actions(&self) -> Vec<Action> {
+        self.folder.lock().actions().to_vec()
+    }
+
+    /// Every file that will be there, and its length.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<String, u64> {
+        let folder = self.folder.lock();
+        let files = folder.files().iter();
+        files
+            .map(|(name, content)| (name.clone(), content.length()))
+            .collect()
+    }
+
+    /// What becomes of the files, by name.
+    #[must_use]
+    pub fn changes(&self) -> Vec<FileChange> {
+        self.folder.lock().changes()
+    }
+}

@@ -1,0 +1,76 @@
+//! The segments of a log under plan, by base offset (`LogSegments`).
+
+use std::collections::BTreeMap;
+
+use super::segment::Segment;
+use crate::types::Offset;
+
+/// Segments, in order.
+#[derive(Debug, Default)]
+pub(super) struct Segments(BTreeMap<Offset, Segment>);
+
+impl Segments {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn get_mut(&mut self, base_offset: Offset) -> Option<&mut Segment> {
+        self.0.get_mut(&base_offset)
+    }
+
+    pub(super) fn insert(&mut self, segment: Segment) {
+        self.0.insert(segment.base_offset, segment);
+    }
+
+    pub(super) fn remove(&mut self, base_offset: Offset) -> Option<Segment> {
+        self.0.remove(&base_offset)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.0.values()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Segment> {
+        self.0.values_mut()
+    }
+
+    /// The last one.
+    pub(super) fn active(&self) -> Option<&Segment> {
+        self.iter().next_back()
+    }
+
+    pub(super) fn active_mut(&mut self) -> Option<&mut Segment> {
+        self.iter_mut().next_back()
+    }
+
+    pub(super) fn base_offsets(&self) -> Vec<Offset> {
+        self.0.keys().copied().collect()
+    }
+
+    /// The base offset of the one that may hold `offset` (`LogSegments.floorSegment`).
+    pub(super) fn floor(&self, offset: Offset) -> Option<Offset> {
+        self.0.range(..=offset).next_back().map(|(&base, _)| base)
+    }
+
+    /// The base offsets of the one that may hold `from` and of those behind it that begin below `to`
+    /// (`LogSegments.values`).
+    pub(super) fn values(&self, from: Offset, to: Offset) -> Vec<Offset> {
+        let behind = self.onward(from).map(|segment| segment.base_offset);
+        behind.take_while(|&base| from < to && base < to).collect()
+    }
+
+    /// The one that may hold `offset`, and those behind it; all of them where none does.
+    pub(super) fn onward(&self, offset: Offset) -> impl Iterator<Item = &Segment> {
+        let from = self.floor(offset).unwrap_or(Offset::MIN);
+        self.0.range(from..).map(|(_, segment)| segment)
+    }
+
+    pub(super) fn onward_mut(&mut self, offset: Offset) -> impl Iterator<Item = &mut Segment> {
+        let from = self.floor(offset).unwrap_or(Offset::MIN);
+        self.0.range_mut(from..).map(|(_, segment)| segment)
+    }
+}

@@ -1,0 +1,41 @@
+//! What the indexes of a log are made by.
+
+use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
+use crate::log::config::LogConfig;
+
+/// What a segment needs to know of its log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexSettings {
+    /// `segment.index.bytes`.
+    pub(super) max_index_size: i32,
+    /// `index.interval.bytes`.
+    pub(super) interval: i32,
+    /// Which of its batch's offsets an entry names.
+    pub(super) entry: EntryOffset,
+}
+
+/// Which of its batch's offsets an entry of the offset index names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EntryOffset {
+    /// The last, since 2.0.
+    #[default]
+    Last,
+    /// The first, up to 1.1.
+    First,
+}
+
+impl IndexSettings {
+    pub(super) const fn of(config: &LogConfig) -> Self {
+        Self {
+            max_index_size: config.segment_index_bytes,
+            interval: config.index_interval_bytes,
+            entry: EntryOffset::Last,
+        }
+    }
+
+    /// Entries that both indexes of a segment have room for; the time index keeps its last slot for the roll.
+    pub(super) fn room(self) -> usize {
+        let size = usize::try_from(self.max_index_size).unwrap_or_default();
+        (size / OFFSET_ENTRY_SIZE).min((size / TIME_ENTRY_SIZE).saturating_sub(1))
+    }
+}
