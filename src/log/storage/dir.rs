@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::partition::Progress;
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{write_clean_shutdown, write_offsets};
 use crate::format::file_name::{FileName, FolderState};

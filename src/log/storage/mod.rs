@@ -15,6 +15,7 @@
 mod dir;
 mod identity;
 mod partition;
+mod progress;
 
 use std::path::PathBuf;
 
@@ -22,7 +23,8 @@ use self::dir::DirHandle;
 pub use self::dir::write_checkpoints;
 pub use self::identity::Identity;
 use self::identity::identify;
-pub use self::partition::{PartitionDir, Progress};
+pub use self::partition::PartitionDir;
+pub use self::progress::Progress;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, MAX_TOPIC_LEN, is_topic_name};
 use crate::format::uuid::Uuid;

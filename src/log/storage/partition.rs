@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::dir::DirHandle;
+use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     PARTITION_METADATA, parse_partition_metadata, write_partition_metadata,
@@ -14,17 +15,6 @@ use crate::io::lock::PartitionClaim;
 use crate::log::checkpoints::truncate_cleaner;
 use crate::log::dir::read_parsed;
 use crate::types::{Offset, TopicPartition};
-
-/// How far a partition is, for the checkpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The first offset that may not be on the device.
-    pub recovery_point: Offset,
-    /// The first offset that may be read, if it lies above the base of the first segment.
-    pub log_start_offset: Option<Offset>,
-    /// The first offset that is not replicated; the log end where there are no replicas.
-    pub high_watermark: Offset,
-}
 
 /// A partition folder opened for writing: what the log dir knows of it, and tells of it.
 #[derive(Debug)]
