@@ -24,11 +24,11 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from processes import busy_seconds, tree_seconds
+from processes import Spent, busy_seconds, tree_seconds, tree_spent
 from spark_data import SKEWED, make_long, make_skewed
 
 SESSIONS = ("1-tcp", "1-unix", "2-tcp", "2-unix")
@@ -64,7 +64,7 @@ class Leg:
 
     text: str
     walls: list[float] = field(default_factory=list)
-    cpus: list[float] = field(default_factory=list)
+    parts: list[Spent] = field(default_factory=list)
     brokers: list[float] = field(default_factory=list)
     rows: int = 0
 
@@ -74,9 +74,13 @@ class Leg:
         self.name, *options = what.split(":")
         self.options = dict(option.split("=", 1) for option in options)
 
+    def cpus(self) -> list[float]:
+        """Processor seconds of every round, without the broker's."""
+        return [each.seconds for each in self.parts]
+
     def spent(self) -> list[float]:
         """Processor seconds of every round, the broker's as well."""
-        return [a + b for a, b in zip(self.cpus, self.brokers, strict=True)]
+        return [a + b for a, b in zip(self.cpus(), self.brokers, strict=True)]
 
 
 class Session:
@@ -112,12 +116,12 @@ class Session:
 
 def one_pass(leg: Leg, session: Session, broker: int | None) -> dict[str, Any]:
     """Run one job, and count what it took."""
-    before = tree_seconds(session.process.pid), tree_seconds(broker) if broker else 0.0
+    before, before_broker = tree_spent(session.process.pid), tree_seconds(broker) if broker else 0.0
     found = session.ask(leg)
     leg.rows = found["rows"]
     leg.walls.append(found["seconds"])
-    leg.cpus.append(tree_seconds(session.process.pid) - before[0])
-    used = tree_seconds(broker) - before[1] if broker and leg.name.startswith("kafka") else 0.0
+    leg.parts.append(tree_spent(session.process.pid).since(before))
+    used = tree_seconds(broker) - before_broker if broker and leg.name.startswith("kafka") else 0.0
     leg.brokers.append(used)
     return found
 
@@ -139,7 +143,7 @@ def run(legs: list[Leg], args: argparse.Namespace, settings: dict[str, Any]) -> 
         for turn in range(args.rounds):
             for leg in legs if turn % 2 == 0 else legs[::-1]:
                 one_pass(leg, sessions[leg.session], args.broker_pid)
-                ours += leg.cpus[-1] + leg.brokers[-1]
+                ours += leg.parts[-1].seconds + leg.brokers[-1]
         if legs and args.rounds:
             others = max(busy_seconds() - busy - ours, 0.0) / (time.perf_counter() - begun)
             print_table(legs, args, others)
@@ -151,14 +155,19 @@ def run(legs: list[Leg], args: argparse.Namespace, settings: dict[str, Any]) -> 
 def print_table(legs: list[Leg], args: argparse.Namespace, others: float) -> None:
     """Print medians, and each leg's ratios to those it is held against."""
     print(f"{args.topic}, medians of {args.rounds} rounds; other processes used {others:.2f} cores")
-    print(f"{'leg':34} {'rows':>9} {'M rows/s':>9} {'spread':>7} {'cpu ns':>7} {'broker':>6}  against")
+    print("cpu ns a row: all, of the JVM and of Python (program + kernel), of the broker")
+    head = f"{'leg':42} {'rows':>9} {'M rows/s':>9} {'spread':>7}"
+    print(f"{head} {'cpu':>5} {'JVM':>9} {'Python':>9} {'broker':>6}  against")
     by_name = {(leg.name, leg.session, not leg.options): leg for leg in legs}
     for leg in legs:
         wall = statistics.median(leg.walls)
         spread = (max(leg.walls) - min(leg.walls)) / wall
         each = 1e9 / leg.rows
-        line = f"{leg.text:34} {leg.rows:9} {leg.rows / wall / 1e6:9.2f} {spread:7.0%}"
-        line += f" {statistics.median(leg.cpus) * each:7.0f} {statistics.median(leg.brokers) * each:6.0f}"
+        line = f"{leg.text:42} {leg.rows:9} {leg.rows / wall / 1e6:9.2f} {spread:7.0%}"
+        parts = [statistics.median(part) * each for part in zip(*map(astuple, leg.parts), strict=True)]
+        jvm, python = (f"{parts[at]:.0f} + {parts[at + 1]:.0f}" for at in (0, 2))
+        line += f" {statistics.median(leg.cpus()) * each:5.0f} {jvm:>9} {python:>9}"
+        line += f" {statistics.median(leg.brokers) * each:6.0f}"
         for name in AGAINST.get(leg.name, ()):
             # The peers need no socket, so they run in one session only.
             same = by_name.get((name, leg.session, True))
