@@ -59,7 +59,7 @@ def test_a_segment_larger_than_the_allowance_is_read(
     told = spark.range(0, 1, 1, 1).mapInArrow(mapped, "limit bigint, said string").collect()
     assert told == [(allowance, "Cannot allocate memory")]
     # one task of the whole segment
-    frame = way(spark, tmp_path, splitBytes="1g", columns="key,value,offset")
+    frame = way(spark, tmp_path, splitBytes="1g", columns="key,value,offset", decodeAhead="true")
     assert frame.rdd.getNumPartitions() == 1
     found = frame.selectExpr("count(value)", "min(offset)", "max(offset)", "sum(offset)").collect()
     assert found == [(records, 0, records - 1, records * (records - 1) // 2)]
@@ -71,7 +71,7 @@ import pyarrow as pa
 from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.rows import rows
-(split,) = plan_splits(parse({"path": sys.argv[1]}), 1)
+(split,) = plan_splits(parse({"path": sys.argv[1], "decodeAhead": "true"}), 1)
 with open("/proc/self/statm") as statm:
     taken = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))

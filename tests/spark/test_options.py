@@ -22,7 +22,7 @@ def test_defaults() -> None:
     assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert options.check_crcs
     assert not options.include_control
-    assert (options.split_bytes, options.batch_rows, options.batch_bytes) == (None, 65_536, 2 << 20)
+    assert (options.split_bytes, options.batch_rows, options.batch_bytes) == (None, 65_536, 1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_defaults() -> None:
         ({"splitBytes": 1000}, "split_bytes", 1000),
         ({"batchRows": "10"}, "batch_rows", 10),
         ({"batchBytes": "4k"}, "batch_bytes", 4096),
-        ({}, "decode_ahead", True),
-        ({"decodeAhead": "false"}, "decode_ahead", False),
+        ({}, "decode_ahead", False),
+        ({"decodeAhead": "true"}, "decode_ahead", True),
         ({"subscribe": None}, "topics", None),
         ({"paths": '["/a", "/b"]'}, "paths", ("/data", "/a", "/b")),
         ({}, "isolation", "read_uncommitted"),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kafkalog.spark import values
 from kafkalog.spark.columns import resolve
 from kafkalog.spark.names import by_known_name
+from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
 from kafkalog.spark.where import checked
 
 if TYPE_CHECKING:
@@ -138,9 +139,9 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
         min_partitions=_read(options, "minPartitions", _count),
         max_records=_read(options, "maxRecordsPerPartition", _count),
         split_bytes=_read(options, "splitBytes", values.size),
-        batch_rows=_read(options, "batchRows", values.size, default=65_536),
-        batch_bytes=_read(options, "batchBytes", values.size, default=2 << 20),
-        decode_ahead=_read(options, "decodeAhead", values.boolean, default=True),
+        batch_rows=_read(options, "batchRows", values.size, default=BATCH_ROWS),
+        batch_bytes=_read(options, "batchBytes", values.size, default=BATCH_BYTES),
+        decode_ahead=_read(options, "decodeAhead", values.boolean, default=False),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=_read(options, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS),
