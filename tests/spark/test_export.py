@@ -46,6 +46,14 @@ def test_columnar_files(
     assert done["log_bytes"] == sum(
         f.stat().st_size for t in ("orders-0", "events-1") for f in (DATA / t).glob("*.log")
     )
+    alone = kafkalog.scan(DATA, topics=["orders", "events"])
+    records = alone.read_all().num_rows
+    assert done["metrics"]["records"] == records == done["rows"]
+    assert done["metrics"]["batches"] == alone.metrics["batches"]
+    assert done["metrics"]["bytes"] >= done["log_bytes"]
+    assert done["metrics"]["splits"] == done["tasks"]
+    assert done["metrics"]["segments_lost"] == 0
+    assert done["metrics"]["nanoseconds"] > 0
     table = ds.dataset(tmp_path / "out", format=form).to_table()
     assert table.column_names == expected.column_names
     found, wanted = order(table), order(expected)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "export"]
 
 FORMATS = tuple(SUFFIXES)
+# What a task gives the driver for a split.
+_TELLS = "split int, name string, rows bigint, bytes bigint, metrics string"
 
 
 def export(
@@ -58,7 +61,8 @@ def export(
     Returns
     -------
     dict
-        ``out``, ``format``, ``rows``, ``files``, ``bytes`` (of the files), ``tasks`` and ``log_bytes`` (read).
+        ``out``, ``format``, ``rows``, ``files``, ``bytes`` (of the files), ``tasks``, ``log_bytes`` (planned), and
+        ``metrics``, which is what ``totals`` has for a read.
 
     Raises
     ------
@@ -73,6 +77,7 @@ def export(
 
     from kafkalog.spark.options import parse
     from kafkalog.spark.planning import frame_of, plan_splits, slots
+    from kafkalog.spark.summing import add
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
@@ -92,12 +97,15 @@ def export(
         staging.mkdir(parents=True)
         try:
             write = partial(_written, str(staging), format)
-            written = tasks.mapInArrow(write, "split int, name string, rows bigint, bytes bigint").collect()
+            written = tasks.mapInArrow(write, _TELLS).collect()
             _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
         except PySparkException as error:
             raise _of_core(error) from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+    metrics: dict[str, int] = {}
+    for each in written:
+        add(metrics, json.loads(each["metrics"]))
     return {
         "out": str(target),
         "format": format,
@@ -106,6 +114,7 @@ def export(
         "bytes": sum(each["bytes"] for each in written),
         "tasks": len(splits),
         "log_bytes": sum(split.bytes for split in splits),
+        "metrics": metrics,
     }
 
 
@@ -136,11 +145,12 @@ def _written(staging: str, form: str, batches: Iterable[pa.RecordBatch]) -> Iter
     files = Files(form, overwrite=False, text=False)
     for number, split in numbered_splits(batches):
         name = f"{uuid.uuid4().hex}{SUFFIXES[form]}"
-        count = files.write(Path(staging) / name, arrow_schema(split.scan.columns), rows(split))
+        told: dict[str, int] = {}
+        count = files.write(Path(staging) / name, arrow_schema(split.scan.columns), rows(split, told=told.update))
         size = (Path(staging) / name).stat().st_size
         columns: list[pa.Array[Any]] = [pa.array([number], pa.int32()), pa.array([name])]
-        columns += [pa.array([count], pa.int64()), pa.array([size], pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, names=["split", "name", "rows", "bytes"])
+        columns += [pa.array([count], pa.int64()), pa.array([size], pa.int64()), pa.array([json.dumps(told)])]
+        yield pa.RecordBatch.from_arrays(columns, names=["split", "name", "rows", "bytes", "metrics"])
 
 
 def _of_core(error: Exception) -> Exception:

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import SparkSession
 
-__all__ = ["totals"]
+__all__ = ["add", "totals"]
+
+
+def add(sums: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    """Add numbers to those of the same names, in place."""
+    for name, number in more.items():
+        sums[name] = sums.get(name, 0) + number
+    return sums
 
 
 class _Sums(AccumulatorParam[dict[str, int]]):
@@ -20,9 +27,7 @@ class _Sums(AccumulatorParam[dict[str, int]]):
         return {}
 
     def addInPlace(self, value1: dict[str, int], value2: dict[str, int]) -> dict[str, int]:  # noqa: N802
-        for name, number in value2.items():
-            value1[name] = value1.get(name, 0) + number
-        return value1
+        return add(value1, value2)
 
 
 def totals(spark: SparkSession) -> Accumulator[dict[str, int]]:
