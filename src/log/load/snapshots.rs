@@ -3,7 +3,7 @@
 use super::content::Content;
 use super::folder::SharedFolder;
 use crate::error::Result;
-use crate::format::file_name::{FileKind, FileState, offset_of_file};
+use crate::format::file_name::{FileKind, FileState, leading_offset, offset_of_file};
 use crate::log::producer_state::snapshots::{MAX_SNAPSHOT, SnapshotFiles};
 use crate::types::Offset;
 
@@ -22,10 +22,15 @@ impl PlannedSnapshots {
 impl SnapshotFiles for PlannedSnapshots {
     fn list(&self) -> Result<Vec<(Offset, String)>> {
         let folder = self.folder.lock();
-        let names = folder.names().into_iter();
+        // Asked anew for each segment that is recovered: only snapshots are cloned, and paths are for errors.
+        let names = folder.files().keys();
         names
             .filter(|name| name.ends_with(FileKind::Snapshot.suffix()))
-            .map(|name| Ok((offset_of_file(&folder.path_of(&name))?, name)))
+            .map(|name| {
+                let offset = leading_offset(name)
+                    .map_or_else(|| offset_of_file(&folder.path_of(name)), Ok)?;
+                Ok((offset, name.clone()))
+            })
             .collect()
     }
 
