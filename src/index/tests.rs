@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::Access;
 use super::offset::OffsetIndex;
 use super::time::TimeIndex;
-use super::txn::{TransactionIndex, TransactionIndexFile};
+use super::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
 use crate::error::{Error, Refusal};
 use crate::format::entry::AbortedTxn;
 use crate::io::disk::Disk;
@@ -226,7 +226,7 @@ fn a_transaction_index_is_written() {
         (11, 35, &entries[1..], true),
         (20, 41, &entries[2..], false),
     ] {
-        let found = index.collect_aborted_txns(from, to).unwrap();
+        let found = collect_aborted(index.all().unwrap(), from, to);
         assert_eq!(
             (&found.txns[..], found.is_complete),
             (expected, is_complete)

@@ -267,18 +267,6 @@ impl TransactionIndexFile {
         Ok(all)
     }
 
-    /// The aborted transactions that touch offsets from `fetch_offset` to before `upper_bound`.
-    ///
-    /// # Errors
-    /// As [`TransactionIndexFile::all`].
-    pub fn collect_aborted_txns(
-        &self,
-        fetch_offset: Offset,
-        upper_bound: Offset,
-    ) -> Result<AbortedTxns> {
-        Ok(collect_aborted(self.all()?, fetch_offset, upper_bound))
-    }
-
     /// Entry `n`, if there is one.
     ///
     /// # Errors

@@ -13,11 +13,6 @@ use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::types::Offset;
 
-/// `OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH`
-pub const UNDEFINED_EPOCH: i32 = -1;
-/// `OffsetsForLeaderEpochResponse.UNDEFINED_EPOCH_OFFSET`
-pub const UNDEFINED_EPOCH_OFFSET: Offset = -1;
-
 /// Where the entries are kept.
 #[derive(Clone, Debug)]
 struct Checkpoint {
@@ -118,53 +113,6 @@ impl LeaderEpochs {
         self.entries.last().copied()
     }
 
-    /// The oldest entry.
-    #[must_use]
-    pub fn earliest(&self) -> Option<EpochEntry> {
-        self.entries.first().copied()
-    }
-
-    /// The entry of the next epoch below `epoch`.
-    #[must_use]
-    pub fn previous(&self, epoch: i32) -> Option<EpochEntry> {
-        let below = self.entries.partition_point(|entry| entry.epoch < epoch);
-        self.entries.get(below.checked_sub(1)?).copied()
-    }
-
-    /// The entry of the next epoch above `epoch`.
-    #[must_use]
-    pub fn next(&self, epoch: i32) -> Option<EpochEntry> {
-        let upto = self.entries.partition_point(|entry| entry.epoch <= epoch);
-        self.entries.get(upto).copied()
-    }
-
-    /// The epoch the record at `offset` was written in.
-    #[must_use]
-    pub fn epoch_for_offset(&self, offset: Offset) -> Option<i32> {
-        let upto = self
-            .entries
-            .partition_point(|entry| entry.start_offset <= offset);
-        let entry = self.entries.get(upto.checked_sub(1)?)?;
-        Some(entry.epoch)
-    }
-
-    /// Where `epoch` ended, as a leader answers a follower: the greatest epoch up to it, and the start of the one behind;
-    /// the log end for the latest epoch; the start of the first for one older than all; -1 and -1 for one unknown.
-    #[must_use]
-    pub fn end_offset_for(&self, epoch: i32, log_end_offset: Offset) -> (i32, Offset) {
-        if epoch == UNDEFINED_EPOCH {
-            return (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET);
-        }
-        if self.latest().is_some_and(|latest| latest.epoch == epoch) {
-            return (epoch, log_end_offset);
-        }
-        match (self.previous(epoch.saturating_add(1)), self.next(epoch)) {
-            (_, None) => (UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET),
-            (None, Some(next)) => (epoch, next.start_offset),
-            (Some(floor), Some(next)) => (floor.epoch, next.start_offset),
-        }
-    }
-
     /// Forgets the epochs that begin at `end_offset` or behind it; returns whether there were any. The caller flushes.
     pub fn truncate_from_end(&mut self, end_offset: Offset) -> bool {
         let before = self.entries.len();
@@ -191,20 +139,6 @@ impl LeaderEpochs {
             first.start_offset = start_offset;
         }
         true
-    }
-
-    /// The entries of the records from `start_offset` up to but without `end_offset`.
-    #[must_use]
-    pub fn in_range(&self, start_offset: Offset, end_offset: Offset) -> Vec<EpochEntry> {
-        let mut copy = Self {
-            entries: self.entries.clone(),
-            checkpoint: None,
-        };
-        if start_offset >= 0 {
-            copy.truncate_from_start(start_offset);
-        }
-        copy.truncate_from_end(end_offset);
-        copy.entries
     }
 
     /// Forgets all epochs. The caller flushes.

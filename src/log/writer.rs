@@ -94,12 +94,14 @@ impl PartitionWriter {
         &self.notes
     }
 
-    /// Brings everything to the disk, and the log dir's checkpoints up to date.
+    /// Brings everything to the disk, and the log dir's checkpoints up to date. Files that a truncation or a roll put
+    /// aside go once `file.delete.delay.ms` has passed.
     ///
     /// # Errors
     /// `Io`.
     pub fn flush(&mut self, now_ms: TimestampMs) -> Result<()> {
         self.log.flush(false, now_ms)?;
+        self.log.remove_deleted(now_ms)?;
         self.dir.checkpoint(&self.progress())
     }
 

@@ -177,6 +177,23 @@ def test_checkpoints_follow_a_cut(tmp_path: Path) -> None:
         assert lines(logs, "cleaner-offset-checkpoint") == {"orders-0": active}
 
 
+@pytest.mark.parametrize("end", [LogWriter.flush, LogWriter.close])
+@pytest.mark.parametrize("waited_ms", [59_999, 60_000])
+def test_what_a_cut_puts_aside(tmp_path: Path, end: Callable[[LogWriter], None], waited_ms: int) -> None:
+    """It goes once ``file.delete.delay.ms`` has passed (``LocalLog.deleteSegmentFiles``)."""
+    now = NOW
+    config = LogConfig(segment_bytes=500)
+    log = LogWriter(tmp_path, "orders", config=config, batch_bytes=100, clock=lambda: now)
+    log.append([Record(b"v" * 50) for _ in range(40)])
+    log.truncate(5)
+    aside = sorted(tmp_path.glob("orders-0/*.deleted"))
+    assert {path.suffixes[0] for path in aside} == {".log", ".index", ".timeindex", ".snapshot"}
+    now += waited_ms
+    end(log)
+    assert sorted(tmp_path.glob("orders-0/*.deleted")) == ([] if waited_ms >= config.file_delete_delay_ms else aside)
+    log.close()
+
+
 @pytest.mark.parametrize("of", ["partition", "log dir"])
 def test_after_a_kill(tmp_path: Path, of: str) -> None:
     folder = crashed(tmp_path / "logs")

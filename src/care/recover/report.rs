@@ -76,12 +76,6 @@ impl PartitionReport {
             })
             .sum()
     }
-
-    /// Whether every file stays as it was.
-    #[must_use]
-    pub fn is_unchanged(&self) -> bool {
-        self.files.iter().all(|file| file.is_same)
-    }
 }
 
 /// What a recovery found and did, or would do.

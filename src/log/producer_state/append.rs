@@ -64,12 +64,6 @@ impl ProducerAppend {
         &self.updated
     }
 
-    /// First offsets of the transactions begun in this append.
-    #[must_use]
-    pub fn started_transactions(&self) -> &[Offset] {
-        &self.started
-    }
-
     /// Checks and notes one batch. Of a control batch `marker` is what its first record says, `None` if it has none.
     ///
     /// # Errors

@@ -113,12 +113,6 @@ impl ProducerEntry {
             .map_or(NO_SEQUENCE, |batch| batch.last_sequence)
     }
 
-    /// Offset of its oldest kept record, -1 for none.
-    #[must_use]
-    pub fn first_data_offset(&self) -> Offset {
-        self.batches.front().map_or(-1, BatchMetadata::first_offset)
-    }
-
     /// Offset of its last record, -1 for none.
     #[must_use]
     pub fn last_data_offset(&self) -> Offset {

@@ -376,23 +376,9 @@ impl ProducerStateManager {
         self.snapshots.keys().next_back().copied()
     }
 
-    /// The offset of the oldest snapshot.
-    #[must_use]
-    pub fn oldest_snapshot_offset(&self) -> Option<Offset> {
-        self.snapshots.keys().next().copied()
-    }
-
     /// The offsets of all snapshots.
     pub fn snapshot_offsets(&self) -> impl Iterator<Item = Offset> {
         self.snapshots.keys().copied()
-    }
-
-    /// Removes the snapshots of offsets from 0 up to but without `offset`.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn delete_snapshots_before(&mut self, offset: Offset) -> Result<()> {
-        self.remove_snapshots(|snapshot| (0..offset).contains(&snapshot))
     }
 
     fn remove_snapshots(&mut self, which: impl Fn(Offset) -> bool) -> Result<()> {

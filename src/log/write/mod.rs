@@ -187,12 +187,14 @@ impl WritableLog {
     }
 
     /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files cut
-    /// to what is in them. Returns the recovery point: the log end. A failed log is only let go of.
+    /// to what is in them; those that waited long enough for their removal are gone. Returns the recovery point: the log
+    /// end. A failed log is only let go of.
     ///
     /// # Errors
     /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.
     pub fn close(mut self, now_ms: TimestampMs) -> Result<Offset> {
-        if let Err(error) = self.flush(true, now_ms) {
+        let flushed = self.flush(true, now_ms);
+        if let Err(error) = flushed.and_then(|()| self.remove_deleted(now_ms)) {
             self.crash();
             return Err(error);
         }
