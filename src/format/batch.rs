@@ -35,7 +35,7 @@ mod write;
 pub use write::{assign, set_max_timestamp};
 
 use super::attributes::Attributes;
-use super::cursor::{bytes, get_i32, get_i64, get_u8, get_u32};
+use super::cursor::{bytes, get_i8, get_i32, get_i64, get_u8, get_u32};
 use crate::error::{Error, Result};
 use crate::types::{
     Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
@@ -170,6 +170,46 @@ impl BatchHeader {
                 length,
             )),
         }
+    }
+
+    /// The whole size of the batch that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it
+    /// (`FileLogInputStream.nextBatch`); `None` where the batch is not there whole. The very last 17 bytes are never looked
+    /// at.
+    ///
+    /// # Errors
+    /// As [`BatchHeader::peek_size`].
+    pub fn size_in_file(head: &[u8], left: u64) -> Result<Option<usize>> {
+        if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
+            return Ok(None);
+        }
+        let size = Self::peek_size(head)?;
+        Ok(size.filter(|&size| size as u64 <= left))
+    }
+
+    /// The header that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it and no stricter:
+    /// every magic from 2 on is read as 2, and one below 0 as 1, whose checksum it then fails. `None` as of
+    /// [`BatchHeader::size_in_file`].
+    ///
+    /// # Errors
+    /// As [`BatchHeader::peek_size`]; `CorruptRecord` where the file ends inside the header.
+    pub fn in_file(head: &[u8], left: u64) -> Result<Option<Self>> {
+        let Some(size) = Self::size_in_file(head, left)? else {
+            return Ok(None);
+        };
+        let header = match get_i8(head, MAGIC_AT) {
+            Some(..0) => Self::parse_legacy(head, size, 1),
+            _ => Self::as_it_stands(head),
+        };
+        let expected = RECORD_BATCH_OVERHEAD;
+        let cut_off = || {
+            Error::corrupt(
+                "batch header",
+                0,
+                format_args!("{expected} bytes"),
+                head.len(),
+            )
+        };
+        header.map(Some).ok_or_else(cut_off)
     }
 
     /// Reads the header that begins at `data`. The batch's body need not be there.

@@ -8,6 +8,9 @@ use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::format::record::Record;
 use crate::types::{TimestampMs, TimestampType};
 
+/// The fault of a marker whose kind ends no transaction, which Kafka throws another exception for than for the others.
+pub const NO_END: &str = "control record type";
+
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransaction {
@@ -56,7 +59,7 @@ impl EndTransaction {
             .map_err(|error| error.shift(record.key.start as u64))?;
         if !kind.ends_transaction() {
             return Err(Error::invalid(
-                "control record type",
+                NO_END,
                 record.key.start as u64,
                 "COMMIT or ABORT",
                 kind,

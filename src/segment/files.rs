@@ -1,12 +1,11 @@
-//! The files of a segment that nobody holds open, and headers read one by one.
+//! The files of a segment that nobody holds open.
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, RECORD_BATCH_OVERHEAD};
+use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::disk::Disk;
-use crate::types::{Offset, Position};
+use crate::types::Offset;
 
 /// The kinds of files a segment has, in the order Kafka renames and removes them.
 pub const SEGMENT_FILES: [FileKind; 4] = [
@@ -60,29 +59,4 @@ pub fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<(
         }
     }
     Ok(())
-}
-
-/// The header of the batch at `position` of a `.log` that ends at `end`; `None` where the batch is not there whole
-/// (`FileLogInputStream`).
-///
-/// # Errors
-/// `CorruptRecord` for a header that makes no sense, and what `read` says.
-pub fn header_at(
-    read: impl FnOnce(&mut [u8], Position) -> Result<usize>,
-    end: Position,
-    position: Position,
-    path: &Path,
-) -> Result<Option<BatchHeader>> {
-    let left = end.saturating_sub(position);
-    if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
-        return Ok(None);
-    }
-    let mut head = [0; RECORD_BATCH_OVERHEAD];
-    let read = read(&mut head, position)?;
-    let head = head.get(..read).unwrap_or_default();
-    let place = |error: Error| error.shift(position).at(path);
-    match BatchHeader::peek_size(head).map_err(place)? {
-        Some(size) if size as u64 <= left => BatchHeader::parse(head).map_err(place),
-        _ => Ok(None),
-    }
 }

@@ -12,10 +12,9 @@
 
 use std::path::Path;
 
-use super::files::header_at;
 use super::lazy_index::LazyIndex;
 use crate::error::{Error, Refusal, Result};
-use crate::format::batch::BatchHeader;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::txn::TransactionIndexFile;
@@ -360,13 +359,16 @@ impl WritableSegment {
         self.txn_index.append(aborted)
     }
 
-    /// The header of the batch at `position`; `None` where it is not there whole (`FileLogInputStream`).
+    /// The header of the batch at `position`, as [`BatchHeader::in_file`]; `None` where it is not there whole.
     ///
     /// # Errors
-    /// `CorruptRecord` for a header that makes no sense, `Io`.
+    /// `CorruptRecord` for a length below the smallest, `Io`.
     pub fn header_at(&self, position: Position) -> Result<Option<BatchHeader>> {
-        let read = |buffer: &mut [u8], at| self.log.read(buffer, at);
-        header_at(read, self.size(), position, self.log.path())
+        let mut head = [0; RECORD_BATCH_OVERHEAD];
+        let read = self.log.read(&mut head, position)?;
+        let head = head.get(..read).unwrap_or_default();
+        BatchHeader::in_file(head, self.size().saturating_sub(position))
+            .map_err(|error| error.shift(position).at(self.log.path()))
     }
 
     /// Where the first batch begins whose last offset is `offset` or above.
@@ -465,9 +467,13 @@ impl WritableSegment {
     /// `Io`.
     pub fn close(mut self) -> Result<()> {
         if let Some(max) = self.max_timestamp {
-            self.time_index
-                .get()?
-                .maybe_append(max.timestamp, max.offset, true)?;
+            let index = self.time_index.get()?;
+            // An index that is full, or ends further on, goes without its last entry: it need not name the largest timestamp.
+            if let Err(error @ Error::Io { .. }) =
+                index.maybe_append(max.timestamp, max.offset, true)
+            {
+                return Err(error);
+            }
         }
         self.log.sync()?;
         self.log.trim()?;

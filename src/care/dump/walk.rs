@@ -2,11 +2,8 @@
 //! can be looked at (`FileRecords.slice`, `FileLogInputStream`).
 
 use crate::error::{Error, Result};
-use crate::format::batch::{
-    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
-    RECORD_BATCH_OVERHEAD,
-};
-use crate::format::cursor::{get_i8, get_i32, get_i64};
+use crate::format::batch::{BatchHeader, MAGIC_AT, RECORD_BATCH_OVERHEAD};
+use crate::format::cursor::{get_i8, get_i64};
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
@@ -75,36 +72,16 @@ pub(super) fn frame_at(
     end: Position,
 ) -> Result<Option<Frame>> {
     let left = end.min(log.len()).saturating_sub(position);
-    // The very last 17 bytes are never looked at.
-    if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
-        return Ok(None);
-    }
     let head = log.bytes(position, RECORD_BATCH_OVERHEAD)?;
-    let (Some(offset), Some(length), Some(magic)) = (
-        get_i64(head, 0),
-        get_i32(head, LENGTH_AT),
-        get_i8(head, MAGIC_AT),
-    ) else {
-        return Ok(None);
-    };
-    if length < MIN_LENGTH {
-        let expected = format!("at least {MIN_LENGTH}");
-        return Err(
-            Error::corrupt("batch length", LENGTH_AT as u64, expected, length)
-                .shift(position)
-                .at(log.path()),
-        );
-    }
-    let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
-    if size > left {
-        return Ok(None);
-    }
-    Ok(usize::try_from(size).ok().map(|size| Frame {
-        position,
-        size,
-        offset,
-        magic,
-    }))
+    let frame = BatchHeader::size_in_file(head, left).map(|size| {
+        Some(Frame {
+            position,
+            size: size?,
+            offset: get_i64(head, 0)?,
+            magic: get_i8(head, MAGIC_AT)?,
+        })
+    });
+    frame.map_err(|error| error.shift(position).at(log.path()))
 }
 
 #[cfg(test)]

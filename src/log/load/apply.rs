@@ -1,6 +1,7 @@
 //! A plan carried out: over the folder it was made of, or into another one.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use super::content::{Content, Places, Source};
@@ -91,52 +92,49 @@ fn carry_out(disk: &Disk, places: &mut Places, action: &Action) -> Result<()> {
 /// Writes a file whole.
 fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result<()> {
     let file = disk.create(path)?;
-    let kept = match content.source() {
+    match content.source() {
         Source::Disk { name, from } => {
             let parts = [(*from, content.kept())];
-            copy_parts(disk, &file, path, &places.path(name), &parts)?
+            copy_parts(disk, &file, path, &places.path(name), &parts)?;
         }
         Source::Parts { name, parts } => copy_parts(disk, &file, path, &places.path(name), parts)?,
         Source::Bytes(_) | Source::Rebuilt(_) => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
             disk.write(&file, path, &content.read(places, 0, wanted)?)?;
-            content.kept()
         }
-    };
-    if kept != content.length() {
+    }
+    if content.kept() != content.length() {
         disk.set_length(&file, path, content.length())?;
     }
     disk.sync(&file, path)
 }
 
-/// Copies parts of `source`, one behind the other; returns the bytes there were. The modification time is copied too, as
-/// retention falls back on it.
+/// Copies parts of `source`, one behind the other, and its modification time, as retention falls back on it.
 fn copy_parts(
     disk: &Disk,
     file: &File,
     path: &Path,
     source: &Path,
     parts: &[(u64, u64)],
-) -> Result<u64> {
+) -> Result<()> {
     let from = File::open(source).map_err(Error::io(source))?;
     let mut chunk = Vec::new();
-    let mut copied = 0u64;
-    for (begin, length) in parts {
-        let mut done = 0u64;
-        while done < *length {
-            let left = usize::try_from(length.saturating_sub(done)).unwrap_or(CHUNK);
-            let at = begin.saturating_add(done);
+    for &(begin, length) in parts {
+        let end = begin.saturating_add(length);
+        let mut at = begin;
+        while at < end {
+            let left = usize::try_from(end.saturating_sub(at)).unwrap_or(CHUNK);
             read_into(&from, &mut chunk, at, left.min(CHUNK)).map_err(Error::io(source))?;
             if chunk.is_empty() {
-                break;
+                // Somebody has cut it since it was planned with.
+                return Err(Error::io(source)(io::ErrorKind::UnexpectedEof.into()));
             }
             disk.write(file, path, &chunk)?;
-            done = done.saturating_add(chunk.len() as u64);
+            at = at.saturating_add(chunk.len() as u64);
         }
-        copied = copied.saturating_add(done);
     }
     if let Ok(modified) = fs::metadata(source).and_then(|meta| meta.modified()) {
         let _ = file.set_modified(modified);
     }
-    Ok(copied)
+    Ok(())
 }

@@ -221,9 +221,12 @@ impl Content {
             Source::Parts { name, parts } => {
                 let path = places.path(name);
                 let file = File::open(&path).map_err(Error::io(&path))?;
-                for (to, byte) in target.iter_mut().zip(at..) {
-                    let place = place_of(parts, byte);
-                    read_at(&file, std::slice::from_mut(to), place).map_err(Error::io(&path))?;
+                let (mut target, mut before) = (target, at);
+                for &(from, length) in parts.iter() {
+                    let here = usize::try_from(length.saturating_sub(before)).unwrap_or(usize::MAX);
+                    let (part, behind) = target.split_at_mut(here.min(target.len()));
+                    read_at(&file, part, from.saturating_add(before)).map_err(Error::io(&path))?;
+                    (target, before) = (behind, before.saturating_sub(length));
                 }
             }
             Source::Bytes(all) => copy(target, all),
@@ -231,18 +234,4 @@ impl Content {
         }
         Ok(bytes)
     }
-}
-
-/// Where byte `at` of parts one behind the other lies in their file.
-#[must_use]
-pub fn place_of(parts: &[(u64, u64)], at: u64) -> u64 {
-    let mut before = 0u64;
-    for (from, length) in parts {
-        let end = before.saturating_add(*length);
-        if at < end {
-            return from.saturating_add(at.saturating_sub(before));
-        }
-        before = end;
-    }
-    u64::MAX
 }

@@ -95,36 +95,11 @@ impl<'a> Loader<'a> {
 impl Loader<'_> {
     pub(super) fn load(&mut self) -> Result<LoadedLog> {
         self.read_epochs()?;
-        let snapshots = PlannedSnapshots::new(self.folder.clone());
-        let expiration_ms = self.request.producer_id_expiration_ms;
-        let mut producers = ProducerStateManager::open(Arc::new(snapshots), expiration_ms)?;
+        let mut producers = self.open_producers()?;
         self.remove_temporary_files()?;
         self.complete_swaps()?;
-        loop {
-            match self.load_segment_files() {
-                Ok(()) => break,
-                Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
-                Err(trouble) => return Err(trouble.into_error()),
-            }
-        }
-        let (recovery_point, log_end_offset) = if self.is_delete_folder() {
-            if self.segments.is_empty() {
-                self.add_segment(0)?;
-            }
-            (0, 0)
-        } else {
-            let offsets = loop {
-                match self.recover_log(&mut producers) {
-                    Ok(offsets) => break offsets,
-                    Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
-                    Err(trouble) => return Err(trouble.into_error()),
-                }
-            };
-            if let Some(active) = self.segments.active_mut() {
-                active.resize_indexes(&mut self.folder.lock())?;
-            }
-            offsets
-        };
+        self.splitting(Self::load_segment_files)?;
+        let (recovery_point, log_end_offset) = self.recover(&mut producers)?;
         let mut flush_epochs = self.epochs.truncate_from_end(log_end_offset);
         let bases = self.segments.base_offsets();
         let first_base = bases.first().copied().unwrap_or_default();
@@ -162,6 +137,36 @@ impl Loader<'_> {
             producers,
             topic_id,
         })
+    }
+
+    /// Gives the recovery point and the log end, after the recovery of what was not flushed.
+    fn recover(&mut self, producers: &mut ProducerStateManager) -> Result<(Offset, Offset)> {
+        if self.is_delete_folder() {
+            if self.segments.is_empty() {
+                self.add_segment(0)?;
+            }
+            return Ok((0, 0));
+        }
+        let offsets = self.splitting(|loader| loader.recover_log(producers))?;
+        if let Some(active) = self.segments.active_mut() {
+            active.resize_indexes(&mut self.folder.lock())?;
+        }
+        Ok(offsets)
+    }
+
+    /// Takes a step, and takes it again after each segment that was in its way, as its offsets reach too far, was split.
+    fn splitting<T>(&mut self, mut step: impl FnMut(&mut Self) -> Result<T, Trouble>) -> Result<T> {
+        loop {
+            match step(self) {
+                Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
+                outcome => return outcome.map_err(Trouble::into_error),
+            }
+        }
+    }
+
+    pub(super) fn open_producers(&self) -> Result<ProducerStateManager> {
+        let snapshots = PlannedSnapshots::new(self.folder.clone());
+        ProducerStateManager::open(Arc::new(snapshots), self.request.producer_id_expiration_ms)
     }
 
     pub(super) fn rebuild_producers(

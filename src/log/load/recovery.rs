@@ -1,12 +1,10 @@
 //! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
 
-use std::sync::Arc;
-
 use super::content::Content;
+use super::folder::Folder;
 use super::loader::Loader;
 use super::note::Note;
 use super::segment::Segment;
-use super::snapshots::PlannedSnapshots;
 use super::trouble::Trouble;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
@@ -18,9 +16,7 @@ use crate::types::Offset;
 
 impl Loader<'_> {
     pub(super) fn producers_up_to(&mut self, offset: Offset) -> Result<ProducerStateManager> {
-        let snapshots = Arc::new(PlannedSnapshots::new(self.folder.clone()));
-        let expiration_ms = self.request.producer_id_expiration_ms;
-        let mut producers = ProducerStateManager::open(snapshots, expiration_ms)?;
+        let mut producers = self.open_producers()?;
         let to = Rebuilding {
             log_start_offset: self.request.log_start_offset,
             log_end_offset: offset,
@@ -234,29 +230,9 @@ impl Loader<'_> {
         if !old.has_overflow(&mut folder)? {
             return Err(error);
         }
-        let log = folder.get(&old.name(FileKind::Log)).cloned();
-        let log = log.unwrap_or_else(Content::empty);
-        let mut scan = old.scan(&folder, 0, Access::Headers)?;
-        let mut new: Vec<Segment> = Vec::new();
-        loop {
-            let position = scan.position();
-            if position >= old.size {
-                break;
-            }
-            let Some((_, first)) = scan.next_batch()? else {
-                return Err(error);
-            };
-            scan.seek(position);
-            let first = first.base_offset;
-            let mut segment = Segment::open(&mut folder, first, self.settings, FileState::Cleaned)?;
-            let taken = segment
-                .fill(&mut folder, &mut scan, &log)
-                .map_err(Trouble::into_error)?;
-            if taken == 0 {
-                return Err(error);
-            }
-            new.push(segment);
-        }
+        let Some(mut new) = self.parts_of(&mut folder, &old)? else {
+            return Err(error);
+        };
         for segment in new.iter_mut().rev() {
             segment.rename(&mut folder, FileState::Swap)?;
         }
@@ -283,5 +259,33 @@ impl Loader<'_> {
             into,
         });
         Ok(())
+    }
+
+    /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None` where
+    /// a batch is not whole, or fits into none.
+    fn parts_of(&self, folder: &mut Folder, old: &Segment) -> Result<Option<Vec<Segment>>> {
+        let log = folder.get(&old.name(FileKind::Log)).cloned();
+        let log = log.unwrap_or_else(Content::empty);
+        let mut scan = old.scan(folder, 0, Access::Headers)?;
+        let mut parts = Vec::new();
+        loop {
+            let position = scan.position();
+            if position >= old.size {
+                return Ok(Some(parts));
+            }
+            let Some((_, first)) = scan.next_batch()? else {
+                return Ok(None);
+            };
+            scan.seek(position);
+            let (base, state) = (first.base_offset, FileState::Cleaned);
+            let mut part = Segment::open(folder, base, self.settings, state)?;
+            let taken = part
+                .fill(folder, &mut scan, &log)
+                .map_err(Trouble::into_error)?;
+            if taken == 0 {
+                return Ok(None);
+            }
+            parts.push(part);
+        }
     }
 }

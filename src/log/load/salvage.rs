@@ -17,7 +17,7 @@ use super::txns::txn_index_is_sound;
 use super::whole::{Batches, LogFile, Piece};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
-    EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
 };
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::log::epochs::LeaderEpochs;
@@ -31,7 +31,7 @@ impl Loader<'_> {
     /// Makes the folder under plan one that Kafka loads without losing a batch.
     pub(super) fn salvage(&mut self) -> Result<()> {
         self.set_aside_names();
-        self.set_aside_texts();
+        self.set_aside_texts()?;
         self.discard_broken_indexes()?;
         self.remove_temporary_files()?;
         self.judge_swaps()?;
@@ -121,21 +121,32 @@ impl Loader<'_> {
     }
 
     /// Text files that Kafka refuses. The epochs are made anew from the batches.
-    fn set_aside_texts(&mut self) {
-        let text = self.folder.lock().read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT);
-        let entries = text.and_then(|text| parse_epochs(&text));
-        let sound = entries.and_then(|entries: Vec<EpochEntry>| LeaderEpochs::in_memory(&entries));
-        if let Err(error) = sound {
-            self.set_aside(LEADER_EPOCH_CHECKPOINT, &error.to_string());
+    fn set_aside_texts(&mut self) -> Result<()> {
+        self.set_aside_text(LEADER_EPOCH_CHECKPOINT, |text| {
+            LeaderEpochs::in_memory(&parse_epochs(text)?).map(drop)
+        })?;
+        self.set_aside_text(PARTITION_METADATA, |text| {
+            parse_partition_metadata(text).map(drop)
+        })
+    }
+
+    fn set_aside_text(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let folder = self.folder.lock();
+        if !folder.contains(name) {
+            return Ok(());
         }
-        let text = self.folder.lock().read(PARTITION_METADATA, MAX_TEXT);
-        let has_id = self.folder.lock().contains(PARTITION_METADATA);
-        if let (true, Err(error)) = (
-            has_id,
-            text.and_then(|text| parse_partition_metadata(&text)),
-        ) {
-            self.set_aside(PARTITION_METADATA, &error.to_string());
+        let text = folder.read(name, MAX_TEXT);
+        drop(folder);
+        match text.and_then(|text| parse(&text)) {
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => self.set_aside(name, &error.to_string()),
+            Ok(()) => {}
         }
+        Ok(())
     }
 
     /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are

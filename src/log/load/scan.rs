@@ -1,18 +1,11 @@
-//! Header to header through a `.log` as Kafka walks it (`FileLogInputStream`), and no stricter.
-//!
-//! Recovery must stop where Kafka's stops: the log ends quietly where fewer than a header's first 17 bytes are left
-//! behind, or where a batch reaches beyond the end; a length below 14 is damage; every magic from 2 on is read as 2, and
-//! one below 0 as a message of the old formats, whose checksum it then fails.
+//! Header to header through a `.log` as Kafka walks it, and no stricter ([`BatchHeader::in_file`]): recovery must stop
+//! where Kafka's stops.
 
 use std::sync::Arc;
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
-use crate::format::batch::{
-    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
-    RECORD_BATCH_OVERHEAD,
-};
-use crate::format::cursor::get_i32;
+use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
 use crate::records::control::EndTransaction;
 use crate::records::legacy;
 use crate::segment::source::{Access, SegmentSource};
@@ -151,38 +144,15 @@ impl LogScan {
     pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let position = self.position;
         let left = self.end.saturating_sub(position);
-        // Exactly 17 bytes are not looked at either.
-        if left <= HEADER_SIZE_UP_TO_MAGIC as u64 {
+        if left == 0 {
             return Ok(None);
         }
-        let mut head = [0; RECORD_BATCH_OVERHEAD];
-        let bytes = self.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let there = bytes.len();
-        for (to, byte) in head.iter_mut().zip(bytes) {
-            *to = *byte;
-        }
-        let length = get_i32(&head, LENGTH_AT).unwrap_or_default();
-        if length < MIN_LENGTH {
-            let expected = format!("at least {MIN_LENGTH}");
-            return Err(self.locate(
-                position,
-                Error::corrupt("batch length", LENGTH_AT as u64, expected, length),
-            ));
-        }
-        let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
-        if size > left {
+        let head = self.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let header = BatchHeader::in_file(head, left);
+        let Some(header) = header.map_err(|error| self.locate(position, error))? else {
             return Ok(None);
-        }
-        match head.get_mut(MAGIC_AT) {
-            Some(magic) if *magic > i8::MAX.cast_unsigned() => *magic = 1,
-            _ => {}
-        }
-        let header = head.get(..there).and_then(BatchHeader::as_it_stands);
-        let Some(header) = header else {
-            let expected = format!("{RECORD_BATCH_OVERHEAD} bytes");
-            return Err(self.locate(position, Error::corrupt("batch header", 0, expected, there)));
         };
-        self.position = position.saturating_add(size);
+        self.position = position.saturating_add(header.size as u64);
         Ok(Some((position, header)))
     }
 

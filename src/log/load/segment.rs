@@ -17,6 +17,7 @@ use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::index::writable::Entry;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::ProducerStateManager;
+use crate::records::control::NO_END;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position};
@@ -510,9 +511,7 @@ impl Segment {
 /// Kafka throws something else than a record's exception here, and does not load the log: a marker of a kind that ends no
 /// transaction, for all that its batch has a producer.
 fn is_refusal(error: &Error) -> bool {
-    error
-        .as_fault()
-        .is_some_and(|fault| fault.what == "control record type")
+    error.as_fault().is_some_and(|fault| fault.what == NO_END)
 }
 
 /// How far a recovery has come.
