@@ -1,7 +1,8 @@
 //! Appending from Arrow beside its limits, leg after leg in each round: medians, and ratios to each leg's own limit.
 //!
 //! `cargo bench --bench append` makes 100 B values without key in memory (`VALUE=1000`, `KEY=8`, `ROWS=1000000` in the
-//! environment make others) and appends them in batches of 16 KB below the temporary folder (`FOLDER=` elsewhere).
+//! environment make others) and appends them in batches of 16 KB below the temporary folder (`FOLDER=` elsewhere), in
+//! writes as large as by default (`WRITE=524288` for others).
 //!
 //! | leg | one pass |
 //! |---|---|
@@ -31,6 +32,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::BufRead;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -162,7 +164,10 @@ fn open(folder: &Path, config: &LogConfig) -> WritableLog {
         now_ms: NOW,
         producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
     };
-    WritableLog::open(folder, WriteOptions::new(config.clone()), request).expect("a new log")
+    let mut options = WriteOptions::new(config.clone());
+    let write = setting("WRITE", 0) as u64;
+    options.write_bytes = NonZeroU64::new(write).unwrap_or(options.write_bytes);
+    WritableLog::open(folder, options, request).expect("a new log")
 }
 
 fn append(arrow: &[RecordBatch], encoder: &mut Encoder, folder: &Path, config: &LogConfig) -> u64 {

@@ -1,12 +1,13 @@
 """Compare appending: ours from Arrow, Kafka's ``UnifiedLog.appendAsLeader``, and the limit of both, in one run.
 
-``compare_append.py [--records 1000000] [--value-bytes 100] [--rounds 9] [--folder FOLDER]``. The same records, batches
-of 16 KB, no compression, Kafka's default sync policy, all in one folder. Every leg is a process that stays up; each
-round makes one pass of every leg in turn, the order reversed every other round. Each leg has made passes before, so
-that Java is compiled, and one more right before each that counts: page cache that was just given back is quicker to
-get again than memory that a virtual machine's host has to find. A pass makes a new log and appends to it; the log is
-removed outside the clock. Wall time and CPU time, of all threads, are the leg's own (Java tells CPU time in steps of
-10 ms); medians, their ratios to the first leg's, and the best.
+``compare_append.py [--records 1000000] [--value-bytes 100] [--rounds 9] [--times 3] [--folder FOLDER]``. The same
+records, batches of 16 KB, no compression, Kafka's default sync policy, all in one folder. Every leg is a process that
+stays up; each round makes some passes of every leg in turn, the order reversed every other round. Each leg has made
+passes before, so that Java is compiled, and one more right before those that count: page cache that was just given back
+is quicker to get again than memory that a virtual machine's host has to find. A pass makes a new folder with a new log
+in it and appends to it, whichever leg it is; the log is removed outside the clock. Wall time and CPU time, of all
+threads, are the leg's own (Java tells CPU time in steps of 10 ms); medians, their ratios to the first leg's, and the
+best.
 
 Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
@@ -31,7 +32,7 @@ from compare import Leg, bench
 from interop.broker import Witness
 
 BATCH_BYTES = 16_384
-WARM = 5
+WARM = 10
 
 
 def main() -> int:
@@ -39,6 +40,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     args = parser.parse_args()
     os.environ |= {"ROWS": str(args.records), "VALUE": str(args.value_bytes), "FOLDER": str(args.folder)}
@@ -60,14 +62,15 @@ def main() -> int:
         for number in range(args.rounds):
             for leg in legs if number % 2 == 0 else legs[::-1]:
                 leg.once()
-                wall, cpu = leg.once()
-                leg.walls.append(wall)
-                leg.cpus.append(cpu)
+                for _ in range(args.times):
+                    wall, cpu = leg.once()
+                    leg.walls.append(wall)
+                    leg.cpus.append(cpu)
         for leg in legs:
             leg.stop()
     each = 1e9 / args.records
     load = f"load {os.getloadavg()[0]:.1f}"
-    print(f"{args.records} records of {args.value_bytes} B, {args.rounds} rounds, medians; {load}")
+    print(f"{args.records} records of {args.value_bytes} B, {args.rounds} x {args.times} passes; medians, best; {load}")
     print(f"{'leg':14} {'wall ns':>8} {'ratio':>6} {'best':>6} {'cpu ns':>8} {'ratio':>6} {'best':>6}")
     base_wall, base_cpu = (statistics.median(of) for of in (legs[0].walls, legs[0].cpus))
     for leg in legs:

@@ -9,8 +9,7 @@ use crate::log::verbatim::WholeBatches;
 use crate::log::write::{AppendInfo, WritableLog};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
-/// What is written at once, more or less: a system call costs more than the copying of 16 KB, and this still fits the
-/// processor's cache.
+/// What a follower appends at once, more or less: a system call costs more than the copying of 16 KB.
 const RUN: usize = 256 << 10;
 /// Which part of a segment a follower appends at once at the most, so that segments are filled.
 const RUNS_IN_A_SEGMENT: usize = 16;
@@ -104,11 +103,14 @@ pub fn append_rows(
     done: &mut Appended,
 ) -> Result<()> {
     let mut rows = encoder.rows(rows)?;
-    while let Some(mut batches) = rows.next_batches(now_ms, RUN)? {
-        while !batches.is_empty() {
+    while let Some(mut batches) = rows.next_batches(now_ms, log.left_to_write())? {
+        loop {
             let info = log.append_encoded(&mut batches, leader_epoch, now_ms)?;
             log.update_high_watermark(log.log_end_offset())?;
             done.add(&info);
+            if batches.is_empty() || batches.begun() > 0 {
+                break;
+            }
         }
     }
     Ok(())

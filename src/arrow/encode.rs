@@ -59,6 +59,8 @@ pub struct Encoder {
     compressed: Vec<u8>,
     /// The headers of the batches made.
     headers: Vec<BatchHeader>,
+    /// Bytes of the last of them that are in the log's file: more than 0 if it is to come again.
+    begun: usize,
     /// What follows the value of the record in the making: its headers.
     tail: Vec<u8>,
     compressor: Compressor,
@@ -73,6 +75,7 @@ impl Encoder {
             batch: Vec::new(),
             compressed: Vec::new(),
             headers: Vec::new(),
+            begun: 0,
             tail: Vec::new(),
             compressor: Compressor::new(),
         }
@@ -90,11 +93,33 @@ impl Encoder {
     /// `InvalidArgument` for columns that are missing, not written, or of a type that does not serve.
     pub fn rows(&mut self, rows: &RecordBatch) -> Result<Rows<'_>> {
         let columns = Columns::new(rows, self.options.keeps_offsets, self.options.ignore_extra)?;
+        self.begun = 0;
         Ok(Rows {
             encoder: self,
             columns,
             at: 0,
         })
+    }
+
+    /// Forgets the batches made, all but one that was begun, which is the first now; returns its size.
+    fn keep_begun(&mut self) -> usize {
+        let end = self.headers.iter().map(|header| header.size).sum::<usize>();
+        let last = self.headers.pop().filter(|_| self.begun > 0);
+        self.headers.clear();
+        let bytes = if self.options.codec().compression() == Compression::None {
+            &mut self.batch
+        } else {
+            &mut self.compressed
+        };
+        match last {
+            Some(last) if end <= bytes.len() => {
+                bytes.copy_within(end.saturating_sub(last.size)..end, 0);
+                let size = last.size;
+                self.headers.push(last);
+                size
+            }
+            _ => 0,
+        }
     }
 
     /// Makes a batch of what was filled, compressed if need be: that which begins at `start`. Returns its header.
@@ -163,7 +188,8 @@ impl Rows<'_> {
 
     /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` behind the last
     /// row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0, for the log
-    /// to say.
+    /// to say. If the log has begun to write the last of those given before, it comes again, in front, and what is written
+    /// of it does not count.
     ///
     /// # Errors
     /// `Refused` for a record that is too large by itself, a timestamp out of bounds, offsets that do not rise;
@@ -174,14 +200,18 @@ impl Rows<'_> {
         now_ms: TimestampMs,
         least: usize,
     ) -> Result<Option<EncodedBatches<'_>>> {
-        self.encoder.headers.clear();
-        let mut end = 0usize;
+        let mut end = self.encoder.keep_begun();
+        let least = least.saturating_add(self.encoder.begun);
+        let mut is_last = false;
         while self.encoder.headers.is_empty() || end < least {
             match self.add_batch(end, now_ms) {
                 Ok(Some(size)) => end = end.saturating_add(size),
                 // Rows that are refused end this too, and are refused when the next one begins with them.
                 Err(error) if end == 0 => return Err(error),
-                Ok(None) | Err(_) => break,
+                Ok(None) | Err(_) => {
+                    is_last = true;
+                    break;
+                }
             }
         }
         if end == 0 {
@@ -195,12 +225,13 @@ impl Rows<'_> {
             &mut encoder.compressed
         };
         let bytes = bytes.get_mut(..end).unwrap_or_default();
-        let keeps = options.keeps_offsets;
+        let has_more = !is_last && self.at < self.columns.rows;
         Ok(Some(EncodedBatches::new(
             bytes,
             &mut encoder.headers,
-            options.rules,
-            keeps,
+            (options.rules, options.keeps_offsets),
+            has_more,
+            &mut encoder.begun,
         )))
     }
 

@@ -61,6 +61,28 @@ impl SyncPolicy {
     }
 }
 
+/// What one write appends.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    /// All bytes of it.
+    pub all: &'a [u8],
+    /// So many at the front are in the file already: what the write before this one brought there ahead.
+    pub begun: usize,
+    /// So many count from now on. The others are the beginning of what is appended next.
+    pub whole: usize,
+}
+
+impl<'a> From<&'a [u8]> for Bytes<'a> {
+    /// All of them.
+    fn from(all: &'a [u8]) -> Self {
+        Self {
+            all,
+            begun: 0,
+            whole: all.len(),
+        }
+    }
+}
+
 /// A `.log` that is appended to.
 #[derive(Debug)]
 pub struct Appender {
@@ -68,6 +90,8 @@ pub struct Appender {
     path: PathBuf,
     disk: Disk,
     end: Position,
+    /// Bytes behind the end that are the beginning of what may be appended next.
+    ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,
     /// Up to where the file has been given blocks, if further than its end; `None` where the disk gives none.
@@ -91,6 +115,7 @@ impl Appender {
             path: path.to_path_buf(),
             disk: disk.clone(),
             end: length,
+            ahead: 0,
             length,
             room: Some(0),
         })
@@ -132,22 +157,33 @@ impl Appender {
         self.end
     }
 
+    /// The end, and behind it what was written ahead of the next append.
+    #[must_use]
+    pub const fn written(&self) -> Position {
+        self.end.saturating_add(self.ahead)
+    }
+
     /// Appends, and says where.
     ///
     /// # Errors
     /// `InvalidArgument` where positions would overflow; `Io`, and then the end is what it was.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<Position> {
+    pub fn append(&mut self, bytes: Bytes<'_>) -> Result<Position> {
         let position = self.end;
-        let end = position.saturating_add(bytes.len() as u64);
+        let size = bytes.all.len() as u64;
+        let end = position.saturating_add(size);
         if end > MAX_LENGTH {
             return Err(Error::InvalidArgument(format!(
-                "{}: append of {} bytes at {position} overflows the segment",
+                "{}: append of {size} bytes at {position} overflows the segment",
                 self.path.display(),
-                bytes.len()
             )));
         }
-        self.make_room(position, end);
-        if let Err(error) = self.disk.write_at(&self.file, &self.path, bytes, position) {
+        let (from, new) = match bytes.all.get(bytes.begun..) {
+            Some(new) if bytes.begun as u64 == self.ahead => (self.written(), new),
+            _ => (position, bytes.all),
+        };
+        self.make_room(from, end);
+        if let Err(error) = self.disk.write_at(&self.file, &self.path, new, from) {
+            self.ahead = 0;
             // What got through is cut off if it can be; if not, it lies behind the end and recovery will cut it.
             if let Ok(()) = self.disk.set_length(&self.file, &self.path, position) {
                 self.length = position;
@@ -155,7 +191,9 @@ impl Appender {
             }
             return Err(error);
         }
-        self.end = end;
+        let whole = size.min(bytes.whole as u64);
+        self.end = position.saturating_add(whole);
+        self.ahead = size.saturating_sub(whole);
         self.length = self.length.max(end);
         Ok(position)
     }
@@ -199,6 +237,7 @@ impl Appender {
             self.room = self.room.map(|_| 0);
         }
         self.end = end;
+        self.ahead = 0;
         Ok(cut)
     }
 
@@ -250,15 +289,18 @@ mod tests {
         let full = Arc::new(Full::default());
         let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
         let mut log = Appender::open(&disk, &path).unwrap();
-        assert_eq!(log.append(b"hello").unwrap(), 0);
+        assert_eq!(log.append(b"hello"[..].into()).unwrap(), 0);
         full.0.store(true, Ordering::Relaxed);
-        assert!(matches!(log.append(b"world"), Err(Error::Io { .. })));
+        assert!(matches!(
+            log.append(b"world"[..].into()),
+            Err(Error::Io { .. })
+        ));
         assert_eq!(
             (log.end(), std::fs::read(&path).unwrap()),
             (5, b"hello".to_vec())
         );
         full.0.store(false, Ordering::Relaxed);
-        assert_eq!(log.append(b" world").unwrap(), 5);
+        assert_eq!(log.append(b" world"[..].into()).unwrap(), 5);
         assert_eq!(std::fs::read(&path).unwrap(), b"hello world");
         assert_eq!(log.truncate(7).unwrap(), 4);
         assert_eq!(log.truncate(9).unwrap(), 0);
@@ -267,16 +309,51 @@ mod tests {
         assert_eq!(buffer.get(..3), Some(&b"o w"[..]));
     }
 
+    /// A write that ends inside a batch, and the one that goes on with it; and what becomes of it if none does.
+    #[test]
+    fn a_batch_that_is_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let full = Arc::new(Full::default());
+        let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
+        let mut log = Appender::open(&disk, &path).unwrap();
+        let bytes = |all: &'static [u8], begun, whole| Bytes { all, begun, whole };
+        let on_disk = || std::fs::read(&path).unwrap();
+        assert_eq!(log.append(bytes(b"one two thr", 0, 8)).unwrap(), 0);
+        assert_eq!((log.end(), log.written()), (8, 11));
+        assert_eq!(on_disk(), b"one two thr");
+        assert_eq!(log.read(&mut [0; 9], 4).unwrap(), 4);
+        assert_eq!(log.append(bytes(b"thREE four fi", 3, 11)).unwrap(), 8);
+        assert_eq!((log.end(), log.written()), (19, 21));
+        assert_eq!(on_disk(), b"one two thrEE four fi");
+        // Not begun as this says: it is written anew.
+        assert_eq!(log.append(bytes(b"FIVE s", 1, 5)).unwrap(), 19);
+        assert_eq!(on_disk(), b"one two thrEE four FIVE s");
+        full.0.store(true, Ordering::Relaxed);
+        assert!(log.append(bytes(b"six sev", 1, 4)).is_err());
+        assert_eq!((log.end(), log.written()), (24, 24));
+        assert_eq!(on_disk(), b"one two thrEE four FIVE ");
+        full.0.store(false, Ordering::Relaxed);
+        assert_eq!(log.append(bytes(b"six sev", 1, 4)).unwrap(), 24);
+        assert_eq!(on_disk(), b"one two thrEE four FIVE six sev");
+        log.trim().unwrap();
+        assert_eq!((log.end(), log.written()), (28, 28));
+        assert_eq!(on_disk(), b"one two thrEE four FIVE six ");
+    }
+
     #[test]
     fn preallocated_zeros_are_not_the_logs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
         let mut log = Appender::create(&Disk::default(), &path, 10).unwrap();
-        assert_eq!(log.append(b"abc").unwrap(), 0);
+        assert_eq!(log.append(b"abc"[..].into()).unwrap(), 0);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 10);
         log.trim().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"abc");
-        assert!(log.append(&vec![0; i32::MAX as usize - 2]).is_err());
+        assert!(
+            log.append(vec![0; i32::MAX as usize - 2][..].into())
+                .is_err()
+        );
         assert_eq!(log.end(), 3);
     }
 
@@ -295,17 +372,17 @@ mod tests {
             found.blocks() * 512
         };
         for _ in 0..2 {
-            log.append(&piece).unwrap();
+            log.append(piece[..].into()).unwrap();
         }
         assert!(on_disk(&log) < 1_200_000 + LEAST_ROOM / 2);
-        log.append(&piece).unwrap();
+        log.append(piece[..].into()).unwrap();
         if log.room.is_none() {
             return; // Not every file system knows how.
         }
         assert!(on_disk(&log) >= 3_000_000);
         log.trim().unwrap();
         assert!(on_disk(&log) < 1_800_000 + LEAST_ROOM / 2);
-        log.append(&piece).unwrap();
+        log.append(piece[..].into()).unwrap();
         assert!(on_disk(&log) >= 4_200_000);
         log.truncate(5).unwrap();
         assert!(on_disk(&log) < LEAST_ROOM);

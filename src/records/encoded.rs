@@ -13,26 +13,35 @@ pub struct EncodedBatches<'a> {
     headers: &'a mut [BatchHeader],
     rules: LeaderRules,
     keeps_offsets: bool,
+    has_more: bool,
+    begun: &'a mut usize,
 }
 
 impl<'a> EncodedBatches<'a> {
-    /// `headers` are those of the batches in `bytes`.
+    /// `headers` are those of the batches in `bytes`; `has_more` says whether others will follow, in front of which the
+    /// batch comes again that is only begun by then. Of the first one `begun` bytes are written already.
     pub(crate) const fn new(
         bytes: &'a mut [u8],
         headers: &'a mut [BatchHeader],
-        rules: LeaderRules,
-        keeps_offsets: bool,
+        (rules, keeps_offsets): (LeaderRules, bool),
+        has_more: bool,
+        begun: &'a mut usize,
     ) -> Self {
         Self {
             bytes,
             headers,
             rules,
             keeps_offsets,
+            has_more,
+            begun,
         }
     }
 
     /// Gives them their places in a log that goes on at `base_offset`, unless they keep their own offsets, and the epoch.
+    /// A batch that has others by this is not begun any more.
     pub fn assign(&mut self, mut base_offset: Offset, partition_leader_epoch: i32) {
+        let place = |header: &BatchHeader| (header.base_offset, header.partition_leader_epoch);
+        let before = self.headers.first().map(place);
         let mut rest = &mut *self.bytes;
         for header in &mut *self.headers {
             if !self.keeps_offsets {
@@ -42,6 +51,9 @@ impl<'a> EncodedBatches<'a> {
             batch::assign(rest, header.base_offset, partition_leader_epoch);
             base_offset = header.next_offset();
             rest = rest.get_mut(header.size..).unwrap_or_default();
+        }
+        if self.headers.first().map(place) != before {
+            *self.begun = 0;
         }
     }
 
@@ -63,17 +75,28 @@ impl<'a> EncodedBatches<'a> {
         self.headers.is_empty()
     }
 
-    /// Takes so many off the front.
+    /// Whether others follow these.
     #[must_use]
-    pub fn take(&mut self, batches: usize) -> Self {
+    pub const fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Bytes of the first one that are in the log's file already.
+    #[must_use]
+    pub const fn begun(&self) -> usize {
+        *self.begun
+    }
+
+    /// Leaves out so many at the front, which are in the log, and notes how much of the next one is in its file.
+    pub fn advance(&mut self, batches: usize, begun: usize) {
         let batches = batches.min(self.headers.len());
         let (first, rest) = std::mem::take(&mut self.headers).split_at_mut(batches);
         self.headers = rest;
         let size = first.iter().map(|header| header.size).sum::<usize>();
         let size = size.min(self.bytes.len());
-        let (bytes, rest) = std::mem::take(&mut self.bytes).split_at_mut(size);
+        let (_, rest) = std::mem::take(&mut self.bytes).split_at_mut(size);
         self.bytes = rest;
-        Self::new(bytes, first, self.rules, self.keeps_offsets)
+        *self.begun = begun;
     }
 
     /// The rules their records keep.

@@ -20,7 +20,7 @@ use crate::format::file_name::{FileKind, FileName};
 use crate::index::txn::TransactionIndexFile;
 use crate::index::writable::offset::WritableOffsetIndex;
 use crate::index::writable::time::WritableTimeIndex;
-use crate::io::appender::Appender;
+use crate::io::appender::{Appender, Bytes};
 use crate::io::disk::Disk;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
@@ -185,6 +185,12 @@ impl WritableSegment {
         self.log.end()
     }
 
+    /// Bytes of the log in it, and of a batch behind them that is only begun.
+    #[must_use]
+    pub const fn written(&self) -> u64 {
+        self.log.written()
+    }
+
     /// The `.log`.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -303,7 +309,7 @@ impl WritableSegment {
     pub fn append(
         &mut self,
         last_offset: Offset,
-        bytes: &[u8],
+        bytes: Bytes<'_>,
         batches: &[BatchHeader],
     ) -> Result<Position> {
         self.offset_index.get()?;

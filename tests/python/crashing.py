@@ -34,6 +34,7 @@ WORD = struct.Struct(">cqq")
 NOW = 1_700_000_000_000
 MOST_ROWS = 1500
 OFTEN = 0.8
+LARGE = 3
 SYNC = ("config", "never", "append")
 
 
@@ -74,28 +75,35 @@ class Model:
         self.values, self.pending, self.cut = found, [], None
 
 
+def is_large(generation: int) -> bool:
+    """Tell whether this round's appends are so large that writes end inside a batch."""
+    return generation % 5 == LARGE
+
+
 def value(generation: int, offset: int) -> bytes:
     """Give the value of a record; another one when an offset is written again."""
-    return b"%d/%d/" % (generation, offset) + b"x" * (offset * 7919 % 90)
+    size = offset * 7919 % 90 * (1000 if is_large(generation) else 1)
+    return b"%d/%d/" % (generation, offset) + b"x" * size
 
 
 def child(folder: Path, generation: int, seed: int, pipe: int) -> None:
     """Write until killed, or until the log was closed a few times."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not secret
+    large = is_large(generation)
     for _ in range(chance.randrange(1, 4)):
         config = LogConfig(
-            segment_bytes=chance.choice([1500, 4000, 20_000]),
+            segment_bytes=chance.choice([700_000, 3_000_000] if large else [1500, 4000, 20_000]),
             index_interval_bytes=chance.choice([0, 100, 1000]),
             segment_index_bytes=4800,  # always room: what recovery adds must fit, in Kafka too
             compression_type=chance.choice(["uncompressed", "uncompressed", "gzip"]),
         )
         sync = chance.choice(SYNC)
         log = LogWriter(folder, "t", config=config, sync=sync, clock=lambda: NOW, batch_bytes=chance.choice([1, 300]))  # type: ignore[arg-type]
-        for _ in range(chance.randrange(1, 150)):
+        for _ in range(chance.randrange(1, 15 if large else 150)):
             step = chance.random()
             end = log.log_end_offset
             if step < 0.85:
-                count = chance.randrange(1, 12)
+                count = chance.randrange(1, 40 if large else 12)
                 os.write(pipe, WORD.pack(b"A", end, count))
                 log.append([Record(value(generation, end + n), b"k", NOW + (end + n) * 10) for n in range(count)])
                 os.write(pipe, WORD.pack(b"a", end, count))

@@ -5,6 +5,7 @@ use super::checks::{Checked, Rules, check, headers};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
+use crate::io::appender::Bytes;
 use crate::log::producer_state::append::{CompletedTxn, TV_UNKNOWN};
 use crate::records::control::EndTransaction;
 use crate::records::encoded::EncodedBatches;
@@ -63,7 +64,10 @@ pub struct AppendInfo {
 
 /// What is to be written, and what is known of it.
 struct Append<'a> {
+    /// The batches, and behind them what is written already of the one that follows.
     records: &'a [u8],
+    /// Of the first batch, bytes that are in the file already.
+    begun: usize,
     headers: &'a [BatchHeader],
     first_offset: Option<Offset>,
     last_offset: Offset,
@@ -124,6 +128,7 @@ impl WritableLog {
         }
         let append = Append {
             records,
+            begun: 0,
             headers: &headers,
             first_offset: Some(placement.base_offset),
             last_offset: validated.next_offset.saturating_sub(1),
@@ -164,6 +169,7 @@ impl WritableLog {
         }
         let append = Append {
             records: records.get(..checked.size).unwrap_or(records),
+            begun: 0,
             first_offset: checked.first_offset,
             last_offset: checked.last_offset,
             max_timestamp: checked.max_timestamp,
@@ -179,6 +185,12 @@ impl WritableLog {
     /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
     /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be
     /// rolled waits for the next call, and so does what follows one that is to be brought to the disk.
+    ///
+    /// Where others follow, the write ends at a multiple of [`WriteOptions::write_bytes`] in the file, and so maybe in a
+    /// batch. That one is not appended by then: it stays the first one, begun, and the log is not to be used for anything
+    /// else before it is appended, or it has to be written anew.
+    ///
+    /// [`WriteOptions::write_bytes`]: super::WriteOptions::write_bytes
     ///
     /// # Errors
     /// `InvalidArgument` for batches that were encoded by other rules; else as [`WritableLog::append_as_leader`] and
@@ -209,8 +221,9 @@ impl WritableLog {
         let taken = batches.headers().iter().take_while(is_taken).count();
         let taken = batches.headers().get(..taken).unwrap_or_default();
         let taken = self.guarded(|log| log.takes(taken, now_ms))?;
-        let batches = batches.take(taken.max(1));
-        let headers = batches.headers();
+        let (whole, size) = self.one_write(batches, taken.max(1));
+        let headers = batches.headers().get(..whole).unwrap_or_default();
+        let records = batches.bytes().get(..size).unwrap_or_default();
         let (Some(first), Some(last)) = (headers.first(), headers.last()) else {
             return Err(Error::InvalidArgument("no batch to append".to_owned()));
         };
@@ -226,7 +239,8 @@ impl WritableLog {
         }
         let timestamps = headers.iter().map(|header| header.max_timestamp);
         let append = Append {
-            records: batches.bytes(),
+            records,
+            begun: batches.begun(),
             headers,
             first_offset: Some(first.base_offset),
             last_offset,
@@ -239,7 +253,43 @@ impl WritableLog {
             },
             transaction_version: TV_UNKNOWN,
         };
-        self.append_guarded(&append, now_ms)
+        let info = self.append_guarded(&append, now_ms)?;
+        let begun = records.len().saturating_sub(append.size());
+        batches.advance(whole, begun);
+        Ok(info)
+    }
+
+    /// New bytes up to where a write should end.
+    #[must_use]
+    pub fn left_to_write(&self) -> usize {
+        let most = self.options.write_bytes;
+        let in_last = self.segments.active.written() % most;
+        usize::try_from(most.get().saturating_sub(in_last)).unwrap_or(usize::MAX)
+    }
+
+    /// Of the first so many batches, those that one write brings into the file, and its bytes.
+    fn one_write(&self, batches: &EncodedBatches<'_>, taken: usize) -> (usize, usize) {
+        let headers = batches.headers();
+        let sizes = || headers.iter().take(taken).map(|header| header.size);
+        let all = sizes().sum::<usize>();
+        if batches.has_more() && taken >= headers.len() {
+            let position = self.segments.active.size();
+            let end = position.saturating_add(all as u64);
+            let cut = end.saturating_sub(end % self.options.write_bytes);
+            let cut = usize::try_from(cut.saturating_sub(position)).unwrap_or_default();
+            let mut left = cut;
+            let whole = sizes()
+                .take_while(|&size| {
+                    let fits = size <= left;
+                    left = left.saturating_sub(size);
+                    fits
+                })
+                .count();
+            if whole > 0 {
+                return (whole, cut);
+            }
+        }
+        (taken, all)
     }
 
     /// How many of these, were each appended by itself, would go into the active segment one behind the other.
@@ -318,7 +368,7 @@ impl WritableLog {
                 self.epochs.flush()?;
             }
         }
-        let size = append.records.len() as u64;
+        let size = append.size() as u64;
         let max_segment_bytes = u64::try_from(self.options.config.segment_bytes).unwrap_or(0);
         if size > max_segment_bytes {
             return Err(Error::refused(
@@ -354,9 +404,13 @@ impl WritableLog {
             return Ok(info);
         }
         *written = Some((base_offset, info.position));
-        let (last_offset, records) = (append.last_offset, append.records);
+        let bytes = Bytes {
+            all: append.records,
+            begun: append.begun,
+            whole: append.size(),
+        };
         let active = &mut self.segments.active;
-        active.append(last_offset, records, append.headers)?;
+        active.append(append.last_offset, bytes, append.headers)?;
         self.set_log_end(append.last_offset.saturating_add(1));
         self.hold_high_watermark();
         self.producers.update_all(analysis.appends);
@@ -429,6 +483,11 @@ fn count(header: &BatchHeader) -> u64 {
 }
 
 impl Append<'_> {
+    /// Bytes of its batches.
+    fn size(&self) -> usize {
+        self.headers.iter().map(|header| header.size).sum()
+    }
+
     /// Of each batch what its marker says, where it is a producer's control batch.
     fn markers(&self) -> Result<Vec<Option<EndTransaction>>> {
         let mut at = 0usize;

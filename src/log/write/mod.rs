@@ -21,6 +21,7 @@
 //! data, index entries, epochs and snapshots; there is nothing in it that recovery could take for a record that is not
 //! whole.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Refusal, Result};
@@ -60,7 +61,14 @@ pub struct WriteOptions {
     pub disk: Disk,
     /// Where the chance of `segment.jitter.ms` begins.
     pub seed: u64,
+    /// At multiples of this in a `.log` do writes of many batches end.
+    pub write_bytes: NonZeroU64,
 }
+
+/// The page cache takes a write that covers a naturally aligned power of two in one large folio, instead of a page or a
+/// few at a time; the more, the rarer what every write costs. Still more stays in no processor's cache between the
+/// encoding and the writing: twice as much was no quicker, half of it 5 % slower.
+pub const DEFAULT_WRITE_BYTES: NonZeroU64 = NonZeroU64::new(512 << 10).unwrap();
 
 impl WriteOptions {
     /// These settings, synced as they say.
@@ -76,6 +84,7 @@ impl WriteOptions {
             producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
             disk: Disk::default(),
             seed: 0,
+            write_bytes: DEFAULT_WRITE_BYTES,
         }
     }
 }

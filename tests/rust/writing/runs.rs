@@ -1,5 +1,6 @@
 //! Arrow rows, many batches in one write, against the same batches one by one; and a disk that fails in between.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +74,10 @@ fn arrow(rows: &Rows, keeps_offsets: bool) -> RecordBatch {
 fn open(folder: &Path, config: &LogConfig, disk: Disk, clean: bool) -> Result<WritableLog, Error> {
     let mut options = WriteOptions::new(config.clone());
     options.disk = disk;
+    open_with(folder, options, clean)
+}
+
+fn open_with(folder: &Path, options: WriteOptions, clean: bool) -> Result<WritableLog, Error> {
     let request = LoadRequest {
         clean,
         recovery_point: 0,
@@ -139,13 +144,16 @@ proptest! {
         rows in rows(NOW_MS - 4_000..NOW_MS),
         settings in settings(),
         keeps_offsets in any::<bool>(),
+        write_bytes in prop_oneof![Just(1), Just(512), Just(1_000), Just(4_096), Just(1 << 20)],
     ) {
         let config = config(&settings);
         let arrow = arrow(&rows, keeps_offsets);
         let home = folder();
         let folders = [home.path().join("a/orders-0"), home.path().join("b/orders-0")];
         let [mut alone, mut together] = folders.clone().map(|folder| {
-            open(&folder, &config, Disk::default(), true).unwrap()
+            let mut options = WriteOptions::new(config.clone());
+            options.write_bytes = NonZeroU64::new(write_bytes).unwrap();
+            open_with(&folder, options, true).unwrap()
         });
         let infos = one_by_one(&mut alone, &arrow, keeps_offsets);
         let (done, error) = in_runs(&mut together, &arrow, keeps_offsets);
@@ -173,6 +181,13 @@ proptest! {
 /// A write that fails takes all of its batches back, and nothing of those before it; the log takes nothing more.
 #[test]
 fn a_write_of_many_batches_fails_whole() {
+    for write_bytes in [1 << 20, 4_096, 1_500] {
+        fails_whole(NonZeroU64::new(write_bytes).unwrap());
+    }
+}
+
+/// Writes end inside a batch, unless they are larger than the segments.
+fn fails_whole(write_bytes: NonZeroU64) {
     let rows: Rows = (0..400).map(|n| (NOW_MS, 0, n % 150)).collect();
     let arrow = arrow(&rows, false);
     let settings = [("internal.segment.bytes", "9000".to_owned())];
@@ -182,7 +197,10 @@ fn a_write_of_many_batches_fails_whole() {
         let path = home.path().join("orders-0");
         let disk = Arc::new(FaultyDisk::default());
         let faulty = Disk::with_faults(Arc::clone(&disk) as _);
-        let mut log = open(&path, &config, faulty, true).unwrap();
+        let mut options = WriteOptions::new(config.clone());
+        options.disk = faulty;
+        options.write_bytes = write_bytes;
+        let mut log = open_with(&path, options, true).unwrap();
         disk.fail_at(at, mode);
         let begun = disk.steps();
         let (done, error) = in_runs(&mut log, &arrow, false);
@@ -193,6 +211,13 @@ fn a_write_of_many_batches_fails_whole() {
         };
         assert!(matches!(error, Error::Io { .. }), "{error}");
         assert_eq!(log.log_end_offset(), done.last_offset + 1);
+        let active = log.active_segment();
+        let (size, length) = (active.size(), active.path().metadata().unwrap().len());
+        // The file ends with the last whole batch, whatever was begun behind it.
+        assert!(
+            mode.is_crash() || size == length,
+            "step {at}: {size} of {length}"
+        );
         let (_, again) = in_runs(&mut log, &arrow, false);
         let refused = matches!(
             again,
@@ -218,7 +243,12 @@ fn a_write_of_many_batches_fails_whole() {
     let steps = attempt(usize::MAX >> 1, Mode::Full).unwrap();
     assert!(steps > 10, "{steps}");
     for at in 0..steps {
-        for mode in [Mode::Full, Mode::Short(2_000), Mode::Crash(2_000)] {
+        for mode in [
+            Mode::Full,
+            Mode::Short(2_000),
+            Mode::Crash(0),
+            Mode::Crash(2_000),
+        ] {
             assert!(attempt(at, mode).is_none(), "step {at} of {steps}");
         }
     }
