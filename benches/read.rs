@@ -9,6 +9,7 @@
 //! | limit | each file mapped anew, CRC-32C of every batch, and for a compressed batch the codec's decompression |
 //! | view, binary | offset, timestamp, key and value in that layout, checksums compared |
 //! | all | the eight default columns, binary |
+//! | view held | as `view`, each batch kept until the next one is there, as a loop in Python keeps it |
 //! | plain | `view` through the plain decoder: what the fast one buys |
 //! | limit x2 | the limit by two threads, each with half of the bytes: the factor that the machine gives |
 //! | apart x2 | two readers of half of the bytes each, views dropped where they are made: what handing them over costs |
@@ -248,6 +249,19 @@ fn read(ranges: &[PartitionRange], layout: Layout, columns: &[Column]) -> u64 {
     rows
 }
 
+/// As [`read`], with the last batch at hand while the next one is read.
+fn read_held(ranges: &[PartitionRange], layout: Layout) -> u64 {
+    let options = options(layout, &FOUR);
+    let mut reader =
+        RecordReader::try_new(ranges.to_vec(), ReadOptions::default(), options).expect("options");
+    let (mut held, mut rows) = (None, 0);
+    while let Some(batch) = reader.next_batch().expect("a batch") {
+        rows += batch.num_rows() as u64;
+        drop(held.replace(batch));
+    }
+    rows
+}
+
 /// A reader in a thread of its own for each half.
 fn read_apart(halves: &[Vec<PartitionRange>], layout: Layout) -> u64 {
     std::thread::scope(|scope| {
@@ -299,6 +313,7 @@ fn legs(ranges: &[PartitionRange]) -> Vec<Leg<'_>> {
             "all",
             Box::new(|| read(ranges, Layout::Binary, Column::defaults())),
         ),
+        ("view held", Box::new(|| read_held(ranges, Layout::View))),
         ("plain", Box::new(|| by_plain_decoder(ranges))),
         ("limit x2", Box::new(move || limit_in_two(&halves))),
         (
