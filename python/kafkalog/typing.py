@@ -26,7 +26,7 @@ Paths: TypeAlias = StrPath | Sequence[StrPath]
 """One path or several."""
 
 Layout = Literal["binary", "view"]
-"""Keys and values gathered once, or views into the mapped file."""
+"""Keys and values gathered once, or views into what was read."""
 
 TimestampUnit = Literal["ms", "us"]
 """Kafka's own unit, or Spark's."""

@@ -66,6 +66,13 @@ pub enum Kind {
 pub struct Sources(Vec<Option<Buffer>>);
 
 impl Sources {
+    /// Takes back a place that was reserved and that nothing points to, if it is the last one.
+    pub fn give_back(&mut self, at: u32) {
+        if self.0.len() == (at as usize).saturating_add(1) {
+            self.0.pop();
+        }
+    }
+
     /// A place for a buffer that will be there by the time the batch is done.
     pub fn reserve(&mut self) -> u32 {
         self.0.push(None);
@@ -293,7 +300,9 @@ pub struct Views {
     words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
+    /// Since this was last asked.
     points: bool,
+    has_pointed: bool,
 }
 
 impl Views {
@@ -309,6 +318,7 @@ impl Views {
             rows: 0,
             nulls: NullBufferBuilder::new(0),
             points: false,
+            has_pointed: false,
         }
     }
 
@@ -379,7 +389,9 @@ impl Views {
 
     /// Whether a view since the last time this was asked may point into a source instead of holding its bytes.
     pub fn take_points(&mut self) -> bool {
-        std::mem::take(&mut self.points)
+        let points = std::mem::take(&mut self.points);
+        self.has_pointed |= points;
+        points
     }
 
     /// Appends the same view, or null, `times` times; the bytes are at `start` of `source`.
@@ -395,6 +407,7 @@ impl Views {
     ) -> Result<()> {
         let (start, len) = at.unwrap_or_default();
         let value = view(source, start, len, buffer)?;
+        self.points |= len > INLINE;
         self.words
             .grow(self.rows.saturating_add(times).saturating_mul(16));
         for place in self
@@ -421,10 +434,17 @@ impl Views {
         let used = rows.saturating_mul(16);
         self.words.grow(1);
         let next = Self::in_block(self.words.next(used));
-        let done = std::mem::replace(self, next);
+        let mut done = std::mem::replace(self, next);
+        done.take_points();
+        // Whoever takes the column over looks at each of its buffers.
+        let sources = if done.has_pointed {
+            Arc::clone(sources)
+        } else {
+            Arc::default()
+        };
         let views = ScalarBuffer::<u128>::new(done.words.freeze(used), 0, rows);
         let nulls: Option<NullBuffer> = { done.nulls }.finish();
-        trusted::view_array(views, Arc::clone(sources), nulls, kind == Kind::Text)
+        trusted::view_array(views, sources, nulls, kind == Kind::Text)
     }
 }
 

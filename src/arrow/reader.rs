@@ -21,10 +21,9 @@ use crate::segment::source::Copying;
 pub struct RecordReader {
     log: LogReader,
     columns: Columns,
-    layout: Layout,
-    /// The region of the last chunk and its place among the view columns' buffers.
+    /// The last region that columns point into, and its place among their buffers.
     last_region: Option<(Region, u32)>,
-    /// The place kept for the arena, if a chunk of this batch is in it.
+    /// The place kept for the arena, if columns point into it.
     arena: Option<u32>,
     failed: Option<Error>,
     done: Done,
@@ -53,7 +52,7 @@ impl RecordReader {
         let layout = columns.layout;
         let copying = match layout {
             Layout::Binary => Copying::Always,
-            Layout::View => Copying::Active,
+            Layout::View => Copying::Little,
         };
         let mut log = LogReader::new(ranges, options, copying);
         if layout == Layout::Binary {
@@ -62,7 +61,6 @@ impl RecordReader {
         Ok(Self {
             log,
             columns: Columns::try_new(columns)?,
-            layout,
             last_region: None,
             arena: None,
             failed: None,
@@ -114,7 +112,7 @@ impl RecordReader {
         }
         loop {
             if self.log.work.chunk.is_empty() {
-                if self.layout == Layout::View && self.log.work.arena.is_full() {
+                if self.arena.is_some() && self.log.work.arena.is_full() {
                     self.freeze();
                 }
                 match self.log.fill() {
@@ -139,7 +137,8 @@ impl RecordReader {
 
     /// Appends what fits of the chunk; true when the batch is full.
     fn append(&mut self) -> Result<bool> {
-        let buffer = self.buffer();
+        let known = self.place();
+        let buffer = known.unwrap_or_else(|| self.columns.sources.reserve());
         let work = &self.log.work;
         let source = match work.chunk.source() {
             Some(Source::Region(region)) => region.as_slice(),
@@ -160,31 +159,39 @@ impl RecordReader {
             };
             self.columns.append(&rows, bytes)?;
         }
+        let points = self.columns.take_points();
+        if known.is_none() {
+            self.settle(buffer, points);
+        }
         self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);
         Ok(full)
     }
 
-    /// The place of the chunk's source among the view columns' buffers.
-    fn buffer(&mut self) -> u32 {
-        if self.layout == Layout::Binary {
-            return 0;
+    /// The place of the chunk's source among the view columns' buffers, if it has one.
+    fn place(&self) -> Option<u32> {
+        match (self.log.work.chunk.source(), &self.last_region) {
+            (Some(Source::Arena), _) => self.arena,
+            (Some(Source::Region(region)), Some((last, at))) => last.same(region).then_some(*at),
+            _ => None,
+        }
+    }
+
+    /// Keeps what the chunk lies in, if columns point into it, at the place reserved for it; what they do not point into
+    /// is free for what comes next.
+    fn settle(&mut self, at: u32, points: bool) {
+        if !points {
+            self.columns.sources.give_back(at);
+            return;
         }
         match self.log.work.chunk.source() {
-            None => 0,
-            Some(Source::Arena) => *self
-                .arena
-                .get_or_insert_with(|| self.columns.sources.reserve()),
-            Some(Source::Region(region)) => match &self.last_region {
-                Some((last, at)) if last.same(region) => *at,
-                _ => {
-                    let region = region.clone();
-                    let at = self.columns.sources.reserve();
-                    self.columns.sources.set(at, region_buffer(&region));
-                    self.last_region = Some((region, at));
-                    at
-                }
-            },
+            None => {}
+            Some(Source::Arena) => self.arena = Some(at),
+            Some(Source::Region(region)) => {
+                let region = region.clone();
+                self.columns.sources.set(at, region_buffer(&region));
+                self.last_region = Some((region, at));
+            }
         }
     }
 
@@ -200,15 +207,6 @@ impl RecordReader {
             self.freeze();
         }
         self.last_region = None;
-        if self.layout == Layout::View {
-            // A map that nothing points into is a dearer way to read than a copy.
-            let points = self.columns.points_into_sources();
-            self.log.set_copying(if points {
-                Copying::Active
-            } else {
-                Copying::Always
-            });
-        }
         self.done.share = self.done.share.saturating_add(self.columns.share());
         self.columns.finish()
     }

@@ -31,14 +31,16 @@ impl Opening {
         segment: &SegmentRange,
         last: &mut Option<SegmentSource>,
     ) -> Result<SegmentSource> {
-        let copied = segment.is_active || self.copying == Copying::Always;
+        let may_map = !segment.is_active && self.copying != Copying::Always;
         let path = folder.join(&segment.file_name);
         if let Some(same) = last.take()
-            && same.is_same(&path, segment.size, copied)
+            && same.is_same(&path, segment.size, may_map)
         {
             return Ok(same);
         }
-        SegmentSource::open(&path, segment.size, copied, self.access)
+        let copied = !may_map || self.copying == Copying::Little;
+        let source = SegmentSource::open(&path, segment.size, copied, self.access)?;
+        Ok(if may_map { source.closed() } else { source })
     }
 }
 
