@@ -321,6 +321,17 @@ def test_batches_in_dump_log_words() -> None:
     assert kafkalog.scan_batches(DATA, check_crcs=False).read_all()["isValid"].null_count == 33 + 38 + 207
 
 
+def test_batches_up_to_an_offset_inside_a_wrapper() -> None:
+    """A wrapper is stored under its last offset: it is listed where it holds any record below the end."""
+    folder = corpus.GOLDEN / "v0-0.8.2.2" / "data-0" / "mixcodec-0"
+    rows = kafkalog.scan_batches(folder).read_all().select(["baseOffset", "lastOffset"]).to_pylist()
+    inside = [end for row in rows for end in range(row["baseOffset"] + 1, row["lastOffset"] + 1)]
+    assert len(inside) > 100
+    for end in inside:
+        listed = kafkalog.scan_batches(folder, ending_offsets=end).read_all()["baseOffset"].to_pylist()
+        assert listed == [row["baseOffset"] for row in rows if row["baseOffset"] < end]
+
+
 def test_the_interpreter_is_free_while_decoding() -> None:
     """Two threads read at once, and the stop of one is heard by the other: nothing is held across a batch."""
     tables: list[pa.Table] = []
