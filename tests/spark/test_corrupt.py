@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import corpus
-from spark.ways import both_ways
+import kafkalog
+from spark.queries import Stream
+from spark.ways import both_ways, needs_data_sources
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 CORRUPT = corpus.GOLDEN / "corrupt"
@@ -19,17 +23,42 @@ BATCH = 93  # bytes of every batch in those files
 CASES = {case["name"]: case for case in json.loads((CORRUPT / "cases.json").read_text())}
 
 
-@both_ways
-@pytest.mark.parametrize("name", ["flipped-bit", "flipped-bit-active", "torn-closed", "unknown-codec", "unknown-magic"])
-def test_the_error_names_file_and_position(spark: SparkSession, way: Any, name: str) -> None:
+damaged = pytest.mark.parametrize(
+    "name", ["flipped-bit", "flipped-bit-active", "torn-closed", "unknown-codec", "unknown-magic"]
+)
+
+
+def assert_one_line_says_it(text: str, name: str) -> None:
+    """What, in which file, at which byte, what was expected and what found: all in one line of what the driver sees."""
     case = CASES[name]
     kind = {"corrupt": "CorruptRecordError", "unsupported": "UnsupportedFormatError"}[case["stop"]]
-    with pytest.raises(Exception, match=kind) as caught:
-        way(spark, CORRUPT / name / "t-0").collect()
-    assert case["file"] in str(caught.value)
-    found = re.search(rf"{re.escape(case['file'])}: byte (\d+)", str(caught.value))
-    assert found is not None, str(caught.value)
+    file = re.escape(str(CORRUPT / name / "t-0" / case["file"]))
+    found = re.search(rf"{kind}: {file}: byte (\d+): .*expected .+, found .+$", text, re.MULTILINE)
+    assert found is not None, text
     assert case["position"] <= int(found[1]) < case["position"] + BATCH
+
+
+@both_ways
+@damaged
+def test_the_error_names_file_and_position(spark: SparkSession, way: Any, name: str) -> None:
+    with pytest.raises(Exception, match="Error") as caught:
+        way(spark, CORRUPT / name / "t-0").collect()
+    assert_one_line_says_it(str(caught.value), name)
+
+
+@needs_data_sources
+@pytest.mark.parametrize("name", ["flipped-bit", "unknown-magic"])
+def test_a_stream_names_them_too(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Exception, match="Error") as caught:
+        Stream(spark, CORRUPT / name / "t-0", tmp_path / "c", startingOffsets="earliest").run()
+    assert_one_line_says_it(str(caught.value), name)
+
+
+@damaged
+def test_an_export_names_them_too(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    with pytest.raises(kafkalog.KafkaLogError) as caught:
+        kafkalog.spark.export("local[2]", CORRUPT / name / "t-0", tmp_path / "out")
+    assert_one_line_says_it(f"{type(caught.value).__name__}: {caught.value}", name)
 
 
 @both_ways
