@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from kafkalog.spark.split import Split
 
 
+# Sixteen batches of this take turns, whatever ours is: more than caches hold, as of a decoder that costs nothing.
+CEILING = {"batchBytes": "2m"}
+
+
 def session(cores: int, socket: str, settings: dict[str, Any]) -> SparkSession:
     """Start a session; workers find the module beside this file through PYTHONPATH."""
     from pyspark.sql import SparkSession
@@ -114,7 +118,7 @@ class Legs:
         from kafkalog.spark.columns import ddl
         from kafkalog.spark.planning import frame_of, slots
 
-        splits, counts = self.counted(json.dumps(options), slots(self.spark))
+        splits, counts = self.counted(json.dumps(CEILING | options), slots(self.spark))
         function = worker.ceiling_function(counts)
         nowhere(frame_of(self.spark, splits).mapInArrow(function, ddl(splits[0].scan.columns)))
         return self.rows
@@ -127,7 +131,7 @@ class Legs:
     def source_ceiling(self, options: dict[str, str]) -> int:
         from kafkalog.spark.columns import ddl
 
-        splits, counts = self.counted(json.dumps(options), os.cpu_count() or 1)
+        splits, counts = self.counted(json.dumps(CEILING | options), os.cpu_count() or 1)
         tasks = json.dumps([[split.to_json(), rows] for split, rows in zip(splits, counts, strict=True)])
         nowhere(self.spark.read.format("kafkalog-made").schema(ddl(splits[0].scan.columns)).load(tasks))
         return self.rows

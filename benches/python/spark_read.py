@@ -12,7 +12,8 @@ tree, and the broker's.
 
 Groups of legs for ``--legs``: read peers before exports skew splits batches ahead micro. A leg of one's own is
 ``NAME[:OPTION=VALUE...][@CORES-SOCKET]``, as ``map:splitBytes=64m:columns=value@2-unix``; names: see ``spark_legs.py``.
-Ratios are medians of those of the rounds; above 1 under ``wall`` and ``cpu`` is worse than the other leg.
+Ratios are medians of those of the rounds, and in parentheses of the best rounds; above 1 under ``wall`` and ``cpu`` is
+worse than the other leg.
 """
 
 from __future__ import annotations
@@ -180,12 +181,14 @@ def print_table(legs: list[Leg], args: argparse.Namespace, others: float) -> Non
 
 
 def compared(leg: Leg, other: Leg) -> str:
-    """Give the ratios of time a row: below 1 the leg is the better one."""
+    """Give the ratios of time a row, and those of the best rounds: below 1 the leg is the better one."""
     scale = other.rows / leg.rows
     wall = statistics.median(a / b * scale for a, b in zip(leg.walls, other.walls, strict=True))
     cpu = statistics.median(a / b * scale for a, b in zip(leg.spent(), other.spent(), strict=True))
-    faster = f" ({1 / wall:.1f}x the rows/s)" if wall < 1 / 2 else ""
-    return f"{wall:.2f} wall{faster} {cpu:.2f} cpu"
+    best_wall = min(leg.walls) / min(other.walls) * scale
+    best_cpu = min(leg.spent()) / min(other.spent()) * scale
+    faster = f", {1 / wall:.1f}x the rows/s" if wall < 1 / 2 else ""
+    return f"{wall:.2f} ({best_wall:.2f}) wall{faster}, {cpu:.2f} ({best_cpu:.2f}) cpu;"
 
 
 def main() -> None:
