@@ -65,7 +65,7 @@ def test_defaults() -> None:
         ({"splitBytes": 1000}, "split_bytes", 1000),
         ({"batchRows": "10"}, "batch_rows", 10),
         ({"batchBytes": "4k"}, "batch_bytes", 4096),
-        ({}, "decode_ahead", False),
+        ({}, "decode_ahead", None),
         ({"decodeAhead": "true"}, "decode_ahead", True),
         ({"subscribe": None}, "topics", None),
         ({"paths": '["/a", "/b"]'}, "paths", ("/data", "/a", "/b")),

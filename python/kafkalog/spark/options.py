@@ -80,7 +80,7 @@ class ReadOptions:
     split_bytes: int | None
     batch_rows: int
     batch_bytes: int
-    decode_ahead: bool
+    decode_ahead: bool | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -141,7 +141,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
         split_bytes=_read(options, "splitBytes", values.size),
         batch_rows=_read(options, "batchRows", values.size, default=BATCH_ROWS),
         batch_bytes=_read(options, "batchBytes", values.size, default=BATCH_BYTES),
-        decode_ahead=_read(options, "decodeAhead", values.boolean, default=False),
+        decode_ahead=_read(options, "decodeAhead", values.boolean),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=_read(options, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS),

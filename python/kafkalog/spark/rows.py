@@ -43,12 +43,15 @@ def rows(
     if not split.ranges:
         return
     made = _decoded(split, schema, told)
-    if split.scan.decode_ahead:
-        from kafkalog.spark.ahead import ahead, has_room
-
-        yield from ahead(made) if has_room() else made
-    else:
+    if split.scan.decode_ahead is False:
         yield from made
+        return
+    from kafkalog.spark.ahead import ahead, has_room, where_idle
+
+    if split.scan.decode_ahead is None:
+        yield from where_idle(made)
+    else:
+        yield from ahead(made) if has_room() else made
 
 
 def _decoded(

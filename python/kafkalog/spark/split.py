@@ -38,8 +38,8 @@ class ScanOptions:
     include_control: bool = False
     batch_rows: int = BATCH_ROWS
     batch_bytes: int = BATCH_BYTES
-    # In a thread beside the sending.
-    decode_ahead: bool = False
+    # In a thread beside the sending; by default where that pays.
+    decode_ahead: bool | None = None
     fail_on_data_loss: bool = True
 
 
