@@ -6,7 +6,7 @@
 //!
 //! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the file's
 //! but no part of its length, so that nobody sees them. The file system finds them once instead of 4 KiB at a time. They
-//! are given back at a roll and a clean close; a disk that gives none is written to without.
+//! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing; a disk that gives none is written to without.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -110,6 +110,7 @@ impl Appender {
             let expected = format!("at most {MAX_LENGTH} bytes");
             return Err(Error::corrupt("segment size", MAX_LENGTH, expected, length).at(path));
         }
+        free_room(disk, &file, path)?;
         Ok(Self {
             file,
             path: path.to_path_buf(),
@@ -258,6 +259,15 @@ impl Appender {
     }
 }
 
+/// Gives back the room ahead that a `.log` was left with by a crash.
+///
+/// # Errors
+/// `Io`.
+pub fn free_room(disk: &Disk, file: &File, path: &Path) -> Result<bool> {
+    // A file's last block and what a file system keeps of its own are less than the room that any log was given.
+    disk.free_room(file, path, LEAST_ROOM)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -387,6 +397,19 @@ mod tests {
         log.truncate(5).unwrap();
         assert!(on_disk(&log) < LEAST_ROOM);
         assert_eq!(std::fs::read(&path).unwrap(), [7; 5]);
+        // A crash, and the next to open it.
+        for _ in 0..3 {
+            log.append(piece[..].into()).unwrap();
+        }
+        let (before, crashed) = (std::fs::metadata(&path).unwrap(), on_disk(&log));
+        assert!(crashed >= 1_800_000 + LEAST_ROOM);
+        drop(log);
+        let log = Appender::open(&Disk::default(), &path).unwrap();
+        assert!(on_disk(&log) < 1_800_000 + LEAST_ROOM / 2);
+        let after = std::fs::metadata(&path).unwrap();
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!((bytes.len(), &bytes[..6]), (1_800_005, &[7; 6][..]));
     }
 
     #[test]

@@ -170,6 +170,38 @@ impl Disk {
         }
     }
 
+    /// Frees blocks that a file has behind its end, where they come to `least` bytes or more: a crash leaves what
+    /// [`Disk::make_room`] gave. Length and time stay as they are. Returns whether there were any; a file system that does
+    /// not free them keeps them.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn free_room(&self, file: &File, path: &Path, least: u64) -> Result<bool> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::unix::fs::MetadataExt;
+            /// What `st_blocks` counts in.
+            const BLOCK: u64 = 512;
+            let found = file.metadata().map_err(Error::io(path))?;
+            let behind = found
+                .blocks()
+                .saturating_mul(BLOCK)
+                .saturating_sub(found.len());
+            if behind < least {
+                return Ok(false);
+            }
+            self.set_length(file, path, found.len())?;
+            let modified = found.modified().map_err(Error::io(path))?;
+            file.set_modified(modified).map_err(Error::io(path))?;
+            Ok(true)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (file, path, least);
+            Ok(false)
+        }
+    }
+
     /// Cuts or lengthens a file; what is added reads as zeros.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::appender::free_room;
 use crate::io::disk::Disk;
 use crate::types::Offset;
 
@@ -42,6 +43,19 @@ pub fn rename_segment(
         if old.exists() {
             disk.rename(&old, &name(to))?;
         }
+    }
+    Ok(())
+}
+
+/// Gives back the room ahead that a crash left a segment's `.log` with.
+///
+/// # Errors
+/// `Io`.
+pub fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
+    let path = folder.join(FileName::new(base_offset, FileKind::Log).to_string());
+    if path.exists() {
+        let file = disk.open_or_create(&path)?;
+        free_room(disk, &file, &path)?;
     }
     Ok(())
 }

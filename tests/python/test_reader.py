@@ -70,6 +70,14 @@ def test_internal_topics_are_read_when_named_matched_or_given_by_path() -> None:
     assert named == matched == by_path == 95
 
 
+def test_a_pattern_matches_whole_names() -> None:
+    def topics(pattern: str) -> set[str | None]:
+        return set(kafkalog.read_table(DATA, topic_pattern=pattern, columns="topic")["topic"].to_pylist())
+
+    assert topics("ord.*|ledger") == {"orders", "ledger"}
+    assert topics("order") == topics("rders") == set()
+
+
 @LAYOUTS
 def test_every_column_in_any_order(layout: Layout) -> None:
     names = [column.name for column in RECORD_COLUMNS]

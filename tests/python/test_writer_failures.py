@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +129,40 @@ try:
 except OSError as error:
     print(json.dumps([type(error).__name__, error.errno, error.filename]))
 """
+
+
+CRASHING = """
+import os, signal, sys
+import pyarrow as pa
+import kafkalog
+from writing import clock
+
+log = kafkalog.LogWriter(sys.argv[1], "orders", clock=clock)
+for _ in range(3):
+    log.append(pa.table({"value": [b"x" * 1_000] * 1_000}))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("way", ["writer", "recover"])
+def test_room_ahead_of_a_crashed_log_is_given_back(tmp_path: Path, way: str) -> None:
+    """Blocks behind the end, where the file system gives any: bytes and time stay, and the blocks go."""
+    command = [sys.executable, "-c", CRASHING, str(tmp_path)]
+    ran = subprocess.run(command, check=False, timeout=60, cwd=Path(__file__).resolve().parents[1])
+    assert ran.returncode == -signal.SIGKILL
+    path = tmp_path / "orders-0" / f"{0:020}.log"
+    before, held = path.stat(), path.read_bytes()
+    assert len(held) > 3_000_000
+    assert kafkalog.recover(tmp_path, dry_run=True).dry_run
+    assert path.stat().st_blocks == before.st_blocks
+    if way == "writer":
+        log = LogWriter(tmp_path, "orders", clock=clock)
+    else:
+        kafkalog.recover(tmp_path)
+    after = path.stat()
+    assert after.st_blocks * 512 < len(held) + (1 << 19)
+    assert (path.read_bytes(), after.st_mtime_ns) == (held, before.st_mtime_ns)
+    if way == "writer":
+        assert log.log_end_offset == 3_000
+        log.close()
+    assert len(both(tmp_path / "orders-0")) == 3_000

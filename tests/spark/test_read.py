@@ -110,6 +110,16 @@ def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
     assert topics(subscribePattern="^v|order$") == set()
     assert topics(assign='{"events": [1], "orders": [0]}') == {("events", 1), ("orders", 0)}
     assert ("__transaction_state", 0) in topics(subscribe="__transaction_state")
+    # A broker does not list internal topics to Spark's source; here they are read where a pattern finds them.
+    assert {topic for topic, _ in topics(subscribePattern="trans")} == {"__transaction_state"}
+
+
+def test_a_pattern_by_its_name_in_python(spark: SparkSession) -> None:
+    frame = kafkalog.spark.read(spark, DATA, subscribe_pattern="vent|^led", columns="topic")
+    assert {row[0] for row in frame.distinct().collect()} == {"events", "ledger"}
+    for other in ({"subscribe": "events"}, {"assign": {"events": [0]}}):
+        with pytest.raises(ValueError, match="only one of assign, subscribe and subscribePattern"):
+            kafkalog.spark.read(spark, DATA, subscribe_pattern="vent", **other)
 
 
 @both_ways

@@ -57,8 +57,9 @@ def read(
         Which record columns, in which order; what is not named costs nothing. Default: the seven of Spark's Kafka
         source, which are key, value, topic, partition, offset, timestamp, timestampType.
     subscribe, subscribe_pattern, assign : optional
-        At most one of them: names of topics, a regular expression found anywhere in a name, as Spark's source takes it,
-        or partitions by topic. Default: all that the path holds but internal topics.
+        At most one of them: names of topics, a regular expression found anywhere in a name, as Spark's source takes it
+        (but for internal topics, which no broker lists to Spark), or partitions by topic. Default: all that the path
+        holds but internal topics.
     starting_offsets : "earliest", "oldest" or dict, optional
         Offsets by topic and partition, inclusive; -2 is earliest. "oldest" reads also below the log start offset.
     ending_offsets : "latest", "high_watermark" or dict, optional

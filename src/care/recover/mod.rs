@@ -35,6 +35,7 @@ use crate::log::dir::{
 use crate::log::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::log::storage::write_checkpoints;
+use crate::segment::files::free_segment_room;
 use crate::types::{Offset, TimestampMs};
 
 /// What to do where Kafka would not load the log, or would throw batches away that are whole.
@@ -393,6 +394,10 @@ fn in_place(
     planned.iter().try_for_each(|planned| {
         planned.with_plan(options, |plan| {
             plan.apply(disk)?;
+            let log = plan.outcome.as_ref().ok();
+            if let Some(active) = log.and_then(|log| log.segments.last()) {
+                free_segment_room(disk, &planned.report.folder, active.base_offset)?;
+            }
             plan.flush(disk, planned.request.recovery_point)
         })
     })

@@ -1,0 +1,109 @@
+"""A disk that is really full: a tmpfs of so many pages, in a namespace of its own, where one may be mounted."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# A namespace in which its user may mount, and nobody else sees it.
+ALONE = ["unshare", "--user", "--map-root-user", "--mount"]
+MOUNT = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs"]
+
+
+@functools.cache
+def may_mount() -> bool:
+    """Tell whether this machine lets us."""
+    if not all(map(shutil.which, ("unshare", "mount"))):
+        return False
+    ran = subprocess.run([*ALONE, *MOUNT, str(Path(__file__).parent)], capture_output=True, check=False)
+    return ran.returncode == 0
+
+
+CHILD = """
+import json, subprocess, sys
+from pathlib import Path
+import kafkalog
+from kafkalog import LogConfig, Record
+from writing import both, clock
+
+home, sync = Path(sys.argv[1]), sys.argv[2]
+CONFIG = LogConfig(segment_index_bytes=4_096, segment_bytes=30_000, index_interval_bytes=500)
+ROWS, BALLAST = 40, 200_000
+
+def row(n):
+    return Record(b"%d/" % n + b"x" * 100, timestamp=1_700_000_000_000 + n)
+
+def numbers(records):
+    return [int(record.value.partition(b"/")[0]) for record in records]
+
+def fill(disk):
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST))
+    log = kafkalog.LogWriter(disk, "orders", config=CONFIG, clock=clock, sync=sync, batch_bytes=1_000)
+    end, failed = 0, None
+    while failed is None:
+        try:
+            log.append([row(end + n) for n in range(ROWS)])
+            end = log.log_end_offset
+        except OSError as error:
+            failed = [error.errno, str(Path(error.filename).relative_to(disk))]
+    after = log.log_end_offset
+    refused = []
+    for call in (lambda: log.append([row(0)]), log.roll, log.flush, log.close):
+        try:
+            call()
+        except kafkalog.KafkaLogError as error:
+            refused.append("takes nothing more after" in str(error))
+    found = [int(value.partition(b"/")[0]) for value in kafkalog.read_table(disk / "orders-0")["value"].to_pylist()]
+    ballast.unlink()
+    with kafkalog.LogWriter(disk, "orders", config=CONFIG, clock=clock) as log:
+        again = log.log_end_offset
+        log.append([row(again + n) for n in range(ROWS)])
+    return {"end": end, "after": after, "failed": failed, "refused": refused, "found": found, "again": again,
+            "whole": numbers(both(disk / "orders-0"))}
+
+said = []
+for pages in range(int(sys.argv[3])):
+    disk = home / str(pages)
+    disk.mkdir()
+    size = f"size={400 + 4 * pages}k"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", disk], check=True)
+    said.append(fill(disk))
+    subprocess.run(["umount", disk], check=True)
+print(json.dumps(said))
+"""
+
+
+def no_space_left(tmp_path: Path, sync: str) -> None:
+    """Fill it, a page more each time, so that it is another file's turn to find none left."""
+    command = [*ALONE, sys.executable, "-c", CHILD, str(tmp_path), sync, "16"]
+    tests = str(Path(__file__).resolve().parents[1])
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tests)
+    assert ran.returncode == 0, ran.stderr
+    kinds = set()
+    for said in json.loads(ran.stdout):
+        number, name = said["failed"]
+        assert number == errno.ENOSPC
+        kinds.add(Path(name).suffix)
+        assert said["refused"] == [True] * 4
+        # What was acknowledged is there, and whole batches of what was not, at most.
+        assert 40 < said["end"] <= said["after"] < said["end"] + 40
+        assert said["found"] == list(range(len(said["found"])))
+        assert len(said["found"]) == said["after"] == said["again"]
+        assert said["whole"] == list(range(said["again"] + 40))
+    assert {".log", ".index"} <= kinds
+
+
+if may_mount():
+
+    @pytest.mark.parametrize("sync", ["config", "append", "never"])
+    def test_no_space_left(tmp_path: Path, sync: str) -> None:
+        """A write, an index's page, a snapshot: whatever it is that finds no room."""
+        no_space_left(tmp_path, sync)
