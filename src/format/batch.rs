@@ -198,7 +198,8 @@ impl BatchHeader {
         };
         let header = match get_i8(head, MAGIC_AT) {
             Some(..0) => Self::parse_legacy(head, size, 1),
-            _ => Self::as_it_stands(head),
+            Some(0..2) => Self::as_it_stands(head),
+            _ => Self::as_it_stands(head).map(|header| Self { magic: 2, ..header }),
         };
         let expected = RECORD_BATCH_OVERHEAD;
         let cut_off = || {

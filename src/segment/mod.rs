@@ -9,6 +9,7 @@
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
+//! | [`search`] | an offset among batches, as Kafka finds it |
 //! | [`transactions`] | where transactions begin and end |
 //! | [`writer`] | a segment that is appended to |
 //! | [`statistics`] | what the headers of a segment add up to |
@@ -30,6 +31,7 @@ pub mod filter;
 mod lazy_index;
 pub mod lookup;
 pub mod reader;
+pub mod search;
 pub mod source;
 pub mod statistics;
 pub mod transactions;

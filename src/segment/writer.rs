@@ -13,6 +13,7 @@
 use std::path::Path;
 
 use super::lazy_index::LazyIndex;
+use super::search::search_for_offset;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
@@ -377,17 +378,19 @@ impl WritableSegment {
             .map_err(|error| error.shift(position).at(self.log.path()))
     }
 
-    /// Where the first batch begins whose last offset is `offset` or above.
-    fn translate(&mut self, offset: Offset) -> Result<Option<Position>> {
+    /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
+    ///
+    /// # Errors
+    /// As [`WritableSegment::header_at`], and those of opening the offset index.
+    pub fn translate_offset(&mut self, offset: Offset) -> Result<Option<Position>> {
         let entry = self.offset_index.get()?.lookup(offset)?;
         let mut position = Position::try_from(entry.position).unwrap_or_default();
-        while let Some(header) = self.header_at(position)? {
-            if header.last_offset() >= offset {
-                return Ok(Some(position));
-            }
-            position = position.saturating_add(header.size as u64);
-        }
-        Ok(None)
+        search_for_offset(offset, || {
+            let at = position;
+            let header = self.header_at(at)?;
+            position = at.saturating_add(header.as_ref().map_or(0, |header| header.size as u64));
+            Ok(header.map(|header| (at, header)))
+        })
     }
 
     /// Removes the batch that holds `offset` and all behind it; the indexes are at full length again. Returns the bytes
@@ -396,7 +399,7 @@ impl WritableSegment {
     /// # Errors
     /// `CorruptRecord`, `Io`.
     pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<u64> {
-        let position = self.translate(offset)?;
+        let position = self.translate_offset(offset)?;
         self.offset_index.get()?.truncate_to(offset)?;
         self.time_index.get()?.truncate_to(offset)?;
         self.txn_index.truncate_to(offset)?;

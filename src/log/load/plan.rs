@@ -81,6 +81,12 @@ impl Plan {
         }
     }
 
+    /// Files that were only renamed, and are to go after `file.delete.delay.ms`.
+    #[must_use]
+    pub fn deleted(&self) -> &[String] {
+        &self.deleted
+    }
+
     /// The steps, in order.
     #[must_use]
     pub fn actions(&self) -> Vec<Action> {

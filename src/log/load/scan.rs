@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
 use crate::records::control::EndTransaction;
 use crate::records::legacy;
+use crate::segment::search::search_for_offset;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Compression, Offset, Position};
 
@@ -252,23 +253,11 @@ impl LogScan {
         }
     }
 
-    /// The first batch that holds `target` or what follows it (`FileRecords.searchForOffsetFromPosition`).
+    /// The first batch from here on that holds `target` or what follows it.
     ///
     /// # Errors
     /// As [`LogScan::next_batch`].
     pub fn search(&mut self, target: Offset) -> Result<Option<Position>> {
-        let mut previous: Option<(Position, BatchHeader)> = None;
-        while let Some((position, header)) = self.next_batch()? {
-            if header.base_offset == target {
-                return Ok(Some(position));
-            }
-            if header.base_offset > target {
-                let held = previous.filter(|(_, batch)| batch.last_offset() >= target);
-                return Ok(Some(held.map_or(position, |(position, _)| position)));
-            }
-            previous = Some((position, header));
-        }
-        let held = previous.filter(|(_, batch)| batch.last_offset() >= target);
-        Ok(held.map(|(position, _)| position))
+        search_for_offset(target, || self.next_batch())
     }
 }

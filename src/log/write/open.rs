@@ -43,7 +43,12 @@ impl WritableLog {
         }
         // What a broker would have done before it refused to load is done too.
         plan.apply(&options.disk)?;
-        Self::from_loaded(folder, options, plan.outcome?, now_ms)
+        let deleted = plan.deleted().to_vec();
+        let mut log = Self::from_loaded(folder, options, plan.outcome?, now_ms)?;
+        for name in deleted {
+            log.delete_later(&name, now_ms);
+        }
+        Ok(log)
     }
 
     /// Opens the last of the segments, as a plan that was carried out leaves them: its indexes are cut to their entries

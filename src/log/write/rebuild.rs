@@ -7,17 +7,49 @@ use super::WritableLog;
 use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
+use crate::index::offset::OffsetIndex;
 use crate::log::load::content::{Content, Places};
 use crate::log::load::scan::LogScan;
 use crate::log::producer_state::replay::{Rebuilding, Replay, ReplayedLog};
 use crate::segment::source::Access;
-use crate::types::{Offset, TimestampMs};
+use crate::types::{Offset, Position, TimestampMs};
 
 /// The segments of a log open for writing, to be replayed.
 #[derive(Debug)]
 struct WrittenBatches<'a> {
     folder: &'a Path,
-    segments: &'a Segments,
+    segments: &'a mut Segments,
+}
+
+impl WrittenBatches<'_> {
+    /// The batches of a segment in its first `end` bytes, from `begin` on.
+    fn scan(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogScan> {
+        let name = FileName::new(base_offset, FileKind::Log).to_string();
+        let content = Content::disk(&name, self.segments.size(base_offset));
+        let places = Places::new(self.folder);
+        LogScan::open(&places, &content, begin, end, Access::Headers)
+    }
+
+    /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
+    fn translate_offset(
+        &mut self,
+        base_offset: Offset,
+        offset: Offset,
+    ) -> Result<Option<Position>> {
+        if base_offset == self.segments.active.base_offset() {
+            return self.segments.active.translate_offset(offset);
+        }
+        let name = FileName::new(base_offset, FileKind::OffsetIndex).to_string();
+        let path = self.folder.join(name);
+        let begin = if path.exists() {
+            let index = OffsetIndex::open(&path, base_offset, crate::index::Access::Closed)?;
+            Position::try_from(index.lookup(offset).position).unwrap_or_default()
+        } else {
+            0
+        };
+        let end = self.segments.size(base_offset);
+        self.scan(base_offset, begin, end)?.search(offset)
+    }
 }
 
 impl ReplayedLog for WrittenBatches<'_> {
@@ -32,23 +64,20 @@ impl ReplayedLog for WrittenBatches<'_> {
         offsets: Range<Offset>,
         replay: &mut Replay<'_>,
     ) -> Result<()> {
-        let name = FileName::new(base_offset, FileKind::Log).to_string();
-        let size = self.segments.size(base_offset);
-        let content = Content::disk(&name, size);
-        let mut batches = LogScan::open(
-            &Places::new(self.folder),
-            &content,
-            0,
-            size,
-            Access::Headers,
-        )?;
+        let bases = self.base_offsets();
+        let holds_end = bases.into_iter().rfind(|&base| base <= offsets.end) == Some(base_offset);
+        let mut end = self.segments.size(base_offset);
+        if holds_end {
+            end = self
+                .translate_offset(base_offset, offsets.end)?
+                .unwrap_or(end);
+        }
+        let Some(begin) = self.translate_offset(base_offset, offsets.start)? else {
+            return Ok(());
+        };
+        let mut batches = self.scan(base_offset, begin, end)?;
         while let Some((position, header)) = batches.next_batch()? {
-            if header.last_offset() >= offsets.end {
-                break;
-            }
-            if header.last_offset() >= offsets.start {
-                replay.take(&header, || batches.marker(position, &header))?;
-            }
+            replay.take(&header, || batches.marker(position, &header))?;
         }
         Ok(())
     }
@@ -59,7 +88,7 @@ impl WritableLog {
     pub(super) fn rebuild_producers(&mut self, end: Offset, now_ms: TimestampMs) -> Result<()> {
         let mut log = WrittenBatches {
             folder: &self.folder,
-            segments: &self.segments,
+            segments: &mut self.segments,
         };
         let to = Rebuilding {
             log_start_offset: self.log_start_offset,

@@ -151,8 +151,13 @@ impl WritableLog {
             kind,
             state: FileState::Deleted,
         };
+        self.delete_later(&name.to_string(), now_ms);
+    }
+
+    /// Has a file go after `file.delete.delay.ms`.
+    pub(super) fn delete_later(&mut self, name: &str, now_ms: TimestampMs) {
         self.deleted.push(Deleted {
-            path: self.folder.join(name.to_string()),
+            path: self.folder.join(name),
             due_ms: now_ms.saturating_add(self.options.config.file_delete_delay_ms),
         });
     }
