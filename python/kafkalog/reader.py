@@ -289,8 +289,7 @@ def scan(
     on_corrupt : {"raise"}
         Damage ends the read with an error.
     layout : {"binary", "view"}
-        ``view`` gives ``binary_view`` columns that point into what was read: windows of a file in memory that serves
-        again, or the mapped file where more than 16 MiB of such windows are kept.
+        ``view`` gives ``binary_view`` columns that point into the mapped files, without a copy.
     timestamp_unit : {"ms", "us"}
         Unit of the timestamp column; Spark wants ``us``.
     batch_rows, batch_bytes : int

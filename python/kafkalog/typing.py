@@ -26,7 +26,7 @@ Paths: TypeAlias = StrPath | Sequence[StrPath]
 """One path or several."""
 
 Layout = Literal["binary", "view"]
-"""Keys and values gathered once, or views into what was read."""
+"""Keys and values gathered once, or views into the mapped file."""
 
 TimestampUnit = Literal["ms", "us"]
 """Kafka's own unit, or Spark's."""

@@ -269,13 +269,12 @@ impl Columns {
         Ok(())
     }
 
-    /// Whether a view since the last time this was asked may point into a source: the others hold their bytes.
-    pub fn take_points(&mut self) -> bool {
+    /// Whether views of the batch so far point into their sources, or hold all payloads themselves.
+    pub fn points_into_sources(&mut self) -> bool {
         self.builders
             .iter_mut()
             .fold(false, |any, (_, builder)| match builder {
                 Builder::Views(views, _) => views.take_points() || any,
-                Builder::Headers(headers) => headers.take_points() || any,
                 _ => any,
             })
     }

@@ -47,13 +47,6 @@ impl Strings {
         }
     }
 
-    fn take_points(&mut self) -> bool {
-        match self {
-            Self::Gathered(_) => false,
-            Self::Views(column) => column.take_points(),
-        }
-    }
-
     fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
         match self {
             Self::Gathered(column) => column.finish(kind),
@@ -123,12 +116,6 @@ impl Headers {
             }
         }
         Ok(())
-    }
-
-    /// Whether a view since the last time this was asked may point into a source instead of holding its bytes.
-    pub fn take_points(&mut self) -> bool {
-        let keys = self.keys.take_points();
-        self.values.take_points() || keys
     }
 
     /// Makes room for `rows` more rows.

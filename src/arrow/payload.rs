@@ -66,13 +66,6 @@ pub enum Kind {
 pub struct Sources(Vec<Option<Buffer>>);
 
 impl Sources {
-    /// Takes back a place that was reserved and that nothing points to, if it is the last one.
-    pub fn give_back(&mut self, at: u32) {
-        if self.0.len() == (at as usize).saturating_add(1) {
-            self.0.pop();
-        }
-    }
-
     /// A place for a buffer that will be there by the time the batch is done.
     pub fn reserve(&mut self) -> u32 {
         self.0.push(None);

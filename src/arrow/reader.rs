@@ -21,9 +21,10 @@ use crate::segment::source::Copying;
 pub struct RecordReader {
     log: LogReader,
     columns: Columns,
-    /// The last region that columns point into, and its place among their buffers.
+    layout: Layout,
+    /// The region of the last chunk and its place among the view columns' buffers.
     last_region: Option<(Region, u32)>,
-    /// The place kept for the arena, if columns point into it.
+    /// The place kept for the arena, if a chunk of this batch is in it.
     arena: Option<u32>,
     failed: Option<Error>,
     done: Done,
@@ -52,7 +53,7 @@ impl RecordReader {
         let layout = columns.layout;
         let copying = match layout {
             Layout::Binary => Copying::Always,
-            Layout::View => Copying::Little,
+            Layout::View => Copying::Active,
         };
         let mut log = LogReader::new(ranges, options, copying);
         if layout == Layout::Binary {
@@ -61,6 +62,7 @@ impl RecordReader {
         Ok(Self {
             log,
             columns: Columns::try_new(columns)?,
+            layout,
             last_region: None,
             arena: None,
             failed: None,
@@ -112,7 +114,7 @@ impl RecordReader {
         }
         loop {
             if self.log.work.chunk.is_empty() {
-                if self.arena.is_some() && self.log.work.arena.is_full() {
+                if self.layout == Layout::View && self.log.work.arena.is_full() {
                     self.freeze();
                 }
                 match self.log.fill() {
@@ -137,8 +139,7 @@ impl RecordReader {
 
     /// Appends what fits of the chunk; true when the batch is full.
     fn append(&mut self) -> Result<bool> {
-        let known = self.place();
-        let buffer = known.unwrap_or_else(|| self.columns.sources.reserve());
+        let buffer = self.buffer();
         let work = &self.log.work;
         let source = match work.chunk.source() {
             Some(Source::Region(region)) => region.as_slice(),
@@ -159,39 +160,31 @@ impl RecordReader {
             };
             self.columns.append(&rows, bytes)?;
         }
-        let points = self.columns.take_points();
-        if known.is_none() {
-            self.settle(buffer, points);
-        }
         self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);
         Ok(full)
     }
 
-    /// The place of the chunk's source among the view columns' buffers, if it has one.
-    fn place(&self) -> Option<u32> {
-        match (self.log.work.chunk.source(), &self.last_region) {
-            (Some(Source::Arena), _) => self.arena,
-            (Some(Source::Region(region)), Some((last, at))) => last.same(region).then_some(*at),
-            _ => None,
-        }
-    }
-
-    /// Keeps what the chunk lies in, if columns point into it, at the place reserved for it; what they do not point into
-    /// is free for what comes next.
-    fn settle(&mut self, at: u32, points: bool) {
-        if !points {
-            self.columns.sources.give_back(at);
-            return;
+    /// The place of the chunk's source among the view columns' buffers.
+    fn buffer(&mut self) -> u32 {
+        if self.layout == Layout::Binary {
+            return 0;
         }
         match self.log.work.chunk.source() {
-            None => {}
-            Some(Source::Arena) => self.arena = Some(at),
-            Some(Source::Region(region)) => {
-                let region = region.clone();
-                self.columns.sources.set(at, region_buffer(&region));
-                self.last_region = Some((region, at));
-            }
+            None => 0,
+            Some(Source::Arena) => *self
+                .arena
+                .get_or_insert_with(|| self.columns.sources.reserve()),
+            Some(Source::Region(region)) => match &self.last_region {
+                Some((last, at)) if last.same(region) => *at,
+                _ => {
+                    let region = region.clone();
+                    let at = self.columns.sources.reserve();
+                    self.columns.sources.set(at, region_buffer(&region));
+                    self.last_region = Some((region, at));
+                    at
+                }
+            },
         }
     }
 
@@ -207,6 +200,15 @@ impl RecordReader {
             self.freeze();
         }
         self.last_region = None;
+        if self.layout == Layout::View {
+            // A map that nothing points into is a dearer way to read than a copy.
+            let points = self.columns.points_into_sources();
+            self.log.set_copying(if points {
+                Copying::Active
+            } else {
+                Copying::Always
+            });
+        }
         self.done.share = self.done.share.saturating_add(self.columns.share());
         self.columns.finish()
     }

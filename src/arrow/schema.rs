@@ -14,7 +14,7 @@ pub enum Layout {
     /// `binary` and `string`: gathered once.
     #[default]
     Binary,
-    /// `binary_view` and `string_view`: views into a window of the file, the mapped file or the decompressed block.
+    /// `binary_view` and `string_view`: views into the mapped file or the decompressed block.
     View,
 }
 

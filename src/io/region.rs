@@ -3,15 +3,12 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::mapping::Mapping;
 use super::pool::Pool;
 
 /// Windows of files and decompressed blocks that nothing points into any more.
 static SPARE: Pool<u8> = Pool::new(12 << 20);
-/// Bytes of those that something points into.
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 /// What the bytes live in.
 #[derive(Clone)]
@@ -26,15 +23,8 @@ struct Spare(Vec<u8>);
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        IN_USE.fetch_sub(self.0.len(), Ordering::Relaxed);
         SPARE.give(std::mem::take(&mut self.0));
     }
-}
-
-/// Bytes in all the process's regions whose memory is used again ([`Region::spare`]).
-#[must_use]
-pub fn in_use() -> usize {
-    IN_USE.load(Ordering::Relaxed)
 }
 
 /// Memory that had room for `len` bytes, with what it held, or none: for [`Region::spare`].
@@ -63,7 +53,6 @@ impl Region {
     /// Bytes on the heap, whose memory is used again when nothing points into them any more.
     #[must_use]
     pub fn spare(bytes: Vec<u8>) -> Self {
-        IN_USE.fetch_add(bytes.len(), Ordering::Relaxed);
         Self(Owner::Spare(Arc::new(Spare(bytes))))
     }
 

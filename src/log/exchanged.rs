@@ -31,16 +31,14 @@ impl Opening {
         segment: &SegmentRange,
         last: &mut Option<SegmentSource>,
     ) -> Result<SegmentSource> {
-        let may_map = !segment.is_active && self.copying != Copying::Always;
+        let copied = segment.is_active || self.copying == Copying::Always;
         let path = folder.join(&segment.file_name);
         if let Some(same) = last.take()
-            && same.is_same(&path, segment.size, may_map)
+            && same.is_same(&path, segment.size, copied)
         {
             return Ok(same);
         }
-        let copied = !may_map || self.copying == Copying::Little;
-        let source = SegmentSource::open(&path, segment.size, copied, self.access)?;
-        Ok(if may_map { source.closed() } else { source })
+        SegmentSource::open(&path, segment.size, copied, self.access)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub use crate::log::exchanged::Opening;
 use crate::log::exchanged::{open_planned, replacement};
 use crate::log::range::{PartitionRange, SegmentRange};
-use crate::segment::source::SegmentSource;
+use crate::segment::source::{Copying, SegmentSource};
 use crate::types::Offset;
 
 /// Opens planned segments in order.
@@ -77,6 +77,11 @@ impl PlannedSegments {
     /// There is no further turn.
     pub fn end(&mut self) {
         self.restart(Vec::new());
+    }
+
+    /// Which of those to come are read by copy.
+    pub const fn set_copying(&mut self, copying: Copying) {
+        self.opening.copying = copying;
     }
 
     /// The range of the last turn.

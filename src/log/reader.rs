@@ -72,6 +72,11 @@ impl LogReader {
         self.work.metrics = Metrics::default();
     }
 
+    /// Which of the segments to come are read by copy.
+    pub const fn set_copying(&mut self, copying: Copying) {
+        self.segments.set_copying(copying);
+    }
+
     /// Where the chunk's records are from.
     #[must_use]
     pub const fn context(&self) -> &Context {

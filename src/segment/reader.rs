@@ -139,6 +139,7 @@ pub struct SegmentReader {
     options: ReadOptions,
     filter: RecordFilter,
     is_active: bool,
+    is_mapped: bool,
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
@@ -162,6 +163,7 @@ impl SegmentReader {
     ) -> Self {
         source.stop_at(bounds.end);
         Self {
+            is_mapped: !source.is_copied(),
             source,
             cursor: BatchCursor::new(bounds, position),
             options,
@@ -278,10 +280,7 @@ impl SegmentReader {
         header: BatchHeader,
         codec: Compression,
     ) -> Result<bool> {
-        if self.options.check_crcs
-            && header.size > STREAMED
-            && self.source.takes_memory(header.size)
-        {
+        if self.options.check_crcs && header.size > STREAMED && self.source.is_copied() {
             self.check_in_pieces(position, &header)?;
         }
         let (region, at) = self.source.region(position, header.size)?;
@@ -290,7 +289,7 @@ impl SegmentReader {
             // The file became shorter since its header was read.
             return self.end().map(|()| false);
         };
-        if region.is_mapped() {
+        if self.is_mapped {
             // While this batch is checked and decoded, the next one comes from memory.
             let ahead = end.saturating_add(header.size.min(AHEAD));
             prefetch(region.get(end..ahead).unwrap_or_default());

@@ -1,12 +1,9 @@
 //! The bytes of one `.log` file, up to the length pinned at planning.
 //!
-//! The active segment, which a broker may append to, truncate or trim at any moment, is read by copy in windows
-//! (`pread`), so nothing a broker does can fault us; where the file turns out shorter than pinned, what is there is all
-//! there is. A closed one may be mapped. Where columns point into it, it is read by copy too as long as readers let go
-//! of the windows, as memory that is used again comes quicker than the pages of a new map; it is mapped when much is
-//! kept, so that what is kept is the page cache's. One that cannot be mapped is read by copy: address space may be
-//! limited (Spark's `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no
-//! maps.
+//! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is read by
+//! copy in windows (`pread`), so nothing a broker does can fault us; where the file turns out shorter than pinned, what
+//! is there is all there is. So is a closed one that cannot be mapped: address space may be limited (Spark's
+//! `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::io::file::read_into;
 use crate::io::mapping::Mapping;
-use crate::io::region::{Region, in_use, spare};
+use crate::io::region::{Region, spare};
 use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
@@ -25,19 +22,12 @@ pub const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 /// Which segments are read by copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
-    /// Only the active one; closed ones are mapped.
+    /// Only the active one; closed ones are mapped, so that columns can point into them.
     Active,
-    /// The active one always; closed ones while little of what was copied is kept ([`SegmentSource::closed`]).
-    Little,
-    /// All. For columns that are gathered this is quicker than a map (no page faults, and the window stays in the
-    /// second-level cache), counts for no address space, and nothing a broker does can fault us.
+    /// All. For columns that are gathered anyway this is as quick as a map or quicker (no page faults, and the window
+    /// stays in the second-level cache), counts for no address space, and nothing a broker does can fault us.
     Always,
 }
-
-/// Windows that something points into may come to so much in the whole process before a segment is rather mapped.
-const MOST_COPIED: usize = 16 << 20;
-/// A longer batch is rather mapped than copied.
-const LONGEST_COPIED: usize = 4 << 20;
 
 /// How much of an active segment is copied at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,23 +61,15 @@ pub struct SegmentSource {
     ready: Position,
     /// Windows do not reach behind this of their own accord.
     end: Position,
-    file: File,
-    access: Access,
-    /// Nobody shortens it.
-    is_closed: bool,
-    mapped: Mapped,
+    /// It was to be read by copy.
+    wants_copy: bool,
+    origin: Origin,
 }
 
-/// Whether the whole file is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mapped {
-    /// And is not to be.
-    No,
-    /// It is read by copy until much is kept.
-    NotYet,
-    /// For as long as much is kept.
-    Meanwhile,
-    Yes,
+#[derive(Debug)]
+enum Origin {
+    Mapped,
+    Copied { file: File, access: Access },
 }
 
 impl SegmentSource {
@@ -101,56 +83,38 @@ impl SegmentSource {
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
         }
         let file = File::open(path).map_err(Error::io(path))?;
-        let mut source = Self {
+        let map = if copied {
+            None
+        } else {
+            Mapping::open(&file, path, size).ok().map(Arc::new)
+        };
+        let region = map.as_ref().map_or_else(
+            || Region::heap(Vec::new()),
+            |map| Region::mapped(Arc::clone(map)),
+        );
+        let len = map.as_ref().map_or(size, |_| region.len() as u64);
+        match (&map, access) {
+            (Some(map), Access::Records) => map.advise_sequential(),
+            (Some(map), Access::Headers) => map.advise_random(),
+            (None, _) => {}
+        }
+        Ok(Self {
             path: path.to_path_buf(),
             planned: size,
-            len: size,
-            region: Region::heap(Vec::new()),
+            len,
+            ready: region.len() as u64,
+            region,
             start: 0,
-            ready: 0,
-            end: size,
-            file,
-            access,
-            is_closed: false,
-            mapped: Mapped::No,
-        };
-        if !copied && source.map() {
-            source.mapped = Mapped::Yes;
-        }
-        Ok(source)
+            end: len,
+            wants_copy: copied,
+            origin: map.map_or(Origin::Copied { file, access }, |_| Origin::Mapped),
+        })
     }
 
-    /// The same file, of which it is known that nobody shortens it: it may be mapped when much of what is copied is kept.
+    /// Whether this is `path`, opened for as much and in the same way.
     #[must_use]
-    pub fn closed(mut self) -> Self {
-        self.is_closed = true;
-        if self.mapped == Mapped::No {
-            self.mapped = Mapped::NotYet;
-        }
-        self
-    }
-
-    /// Maps all of it; false where that cannot be done.
-    fn map(&mut self) -> bool {
-        let Ok(map) = Mapping::open(&self.file, &self.path, self.planned) else {
-            return false;
-        };
-        match self.access {
-            Access::Records => map.advise_sequential(),
-            Access::Headers => map.advise_random(),
-        }
-        self.region = Region::mapped(Arc::new(map));
-        self.start = 0;
-        self.len = self.region.len() as u64;
-        self.ready = self.len;
-        self.end = self.len;
-        true
-    }
-
-    /// Whether this is `path`, opened for as much, and may be mapped or not.
-    #[must_use]
-    pub fn is_same(&self, path: &Path, size: u64, is_closed: bool) -> bool {
-        self.planned == size && self.is_closed == is_closed && self.path == path
+    pub fn is_same(&self, path: &Path, size: u64, copied: bool) -> bool {
+        self.planned == size && self.wants_copy == copied && self.path == path
     }
 
     /// Nothing behind `position` will be asked for, but perhaps the header of the batch that begins there.
@@ -158,11 +122,6 @@ impl SegmentSource {
         self.end = position.map_or(self.planned, |position| {
             position.saturating_add(RECORD_BATCH_OVERHEAD as u64)
         });
-        if self.mapped == Mapped::Meanwhile && in_use() < MOST_COPIED / 2 {
-            self.mapped = Mapped::NotYet;
-            self.region = Region::heap(Vec::new());
-            (self.start, self.ready) = (0, 0);
-        }
     }
 
     /// The file.
@@ -183,23 +142,10 @@ impl SegmentSource {
         self.planned
     }
 
-    /// Whether a region of `wanted` bytes would take memory, even if it is not there in the end. Maps what may be.
-    pub fn takes_memory(&mut self, wanted: usize) -> bool {
-        if wanted > LONGEST_COPIED {
-            self.map_meanwhile();
-        }
-        matches!(self.mapped, Mapped::No | Mapped::NotYet)
-    }
-
-    /// Maps it where it may be.
-    fn map_meanwhile(&mut self) {
-        if self.mapped == Mapped::NotYet {
-            self.mapped = if self.map() {
-                Mapped::Meanwhile
-            } else {
-                Mapped::No
-            };
-        }
+    /// Read by copy, so that every region asked for takes memory.
+    #[must_use]
+    pub const fn is_copied(&self) -> bool {
+        matches!(self.origin, Origin::Copied { .. })
     }
 
     /// No bytes at all.
@@ -225,10 +171,10 @@ impl SegmentSource {
 
     #[cold]
     fn make_ready(&mut self, position: Position, wanted: usize) -> Result<()> {
-        match self.mapped {
+        match self.origin {
             // All there is was ready from the beginning.
-            Mapped::Yes | Mapped::Meanwhile => Ok(()),
-            Mapped::No | Mapped::NotYet => self.refill(position, wanted),
+            Origin::Mapped => Ok(()),
+            Origin::Copied { .. } => self.refill(position, wanted),
         }
     }
 
@@ -245,18 +191,15 @@ impl SegmentSource {
 
     fn refill(&mut self, position: Position, wanted: usize) -> Result<()> {
         let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
+        let Origin::Copied { file, access } = &self.origin else {
+            return Ok(());
+        };
         // The last window's memory serves again, unless something points into it.
         self.region = Region::heap(Vec::new());
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let len = self.access.window().min(ahead).max(wanted).min(left);
-        if len > LONGEST_COPIED || in_use().saturating_add(len) > MOST_COPIED {
-            self.map_meanwhile();
-            if self.mapped == Mapped::Meanwhile {
-                return Ok(());
-            }
-        }
+        let len = access.window().min(ahead).max(wanted).min(left);
         let mut buffer = spare(len);
-        read_into(&self.file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
+        read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {
@@ -356,52 +299,6 @@ mod tests {
         let kept = source.region(0, 16).unwrap().0.clone();
         source.bytes(1_000_000, 16).unwrap();
         assert_eq!(&kept[..8], [0, 0, 0, 0, 0, 0, 0, 1]);
-    }
-
-    #[test]
-    fn a_closed_file_is_mapped_once_much_of_it_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
-        let data: Vec<u8> = numbers().into_iter().cycle().take(24 << 20).collect();
-        std::fs::write(&path, &data).unwrap();
-        let open = || SegmentSource::open(&path, data.len() as u64, true, Access::Records).unwrap();
-        for is_closed in [true, false] {
-            let mut source = if is_closed { open().closed() } else { open() };
-            assert!(source.is_same(&path, data.len() as u64, is_closed));
-            assert!(!source.is_same(&path, data.len() as u64, !is_closed));
-            let mut kept = Vec::new();
-            for at in (0..data.len()).step_by(64 << 10) {
-                let (region, start) = source.region(at as u64, 100).unwrap();
-                assert_eq!(region[start..start + 100], data[at..at + 100]);
-                kept.push(region.clone());
-            }
-            assert_eq!(kept.last().unwrap().is_mapped(), is_closed);
-            kept.dedup_by(|a, b| a.same(b));
-            let copied = kept.iter().filter(|region| !region.is_mapped());
-            let copied: usize = copied.map(|region| region.len()).sum();
-            assert_eq!(copied <= MOST_COPIED, is_closed);
-            assert_eq!(source.takes_memory(100), !is_closed);
-        }
-    }
-
-    #[test]
-    fn a_long_batch_of_a_closed_file_is_mapped() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.log");
-        std::fs::write(&path, vec![7; LONGEST_COPIED + 1]).unwrap();
-        let len = LONGEST_COPIED as u64 + 1;
-        let open = || SegmentSource::open(&path, len, true, Access::Records).unwrap();
-        assert!(
-            open()
-                .closed()
-                .region(0, LONGEST_COPIED + 1)
-                .unwrap()
-                .0
-                .is_mapped()
-        );
-        assert!(!open().region(0, LONGEST_COPIED + 1).unwrap().0.is_mapped());
-        assert!(!open().closed().takes_memory(LONGEST_COPIED + 1));
-        assert!(open().takes_memory(LONGEST_COPIED + 1));
     }
 
     #[test]
