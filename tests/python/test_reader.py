@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import shutil
+import sys
 import threading
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
@@ -378,3 +381,29 @@ def test_a_source_is_left_as_it_was(tmp_path: Any) -> None:
         log.lookup(log.log_start_offset)
         log.offset_of_max_timestamp()
     assert state() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's maps as files")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_views_point_into_the_mapped_file(tmp_path: Path, threads: int) -> None:
+    """The map of a closed segment lives as long as any array that points into it; gathered columns need none."""
+    shutil.copytree(DATA / "ledger-0", tmp_path / "ledger-0")
+    closed = sorted((tmp_path / "ledger-0").glob("*.log"))[:-1]
+
+    def mapped() -> list[Path]:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+        return [path for path in closed if f"{path}\n" in maps]
+
+    table = kafkalog.read_table(tmp_path / "ledger-0", columns=["offset", "value"], layout="view", threads=threads)
+    plain = kafkalog.read_table(tmp_path / "ledger-0", columns=["segment", "value", "compression"]).to_pylist()
+    longer = {row["segment"] for row in plain if row["compression"] == "none" and len(row["value"] or b"") > 12}
+    assert mapped() == [path for path in closed if path.name in longer]
+    assert len(longer) > 10
+    values = table["value"].chunk(0)
+    del table
+    assert mapped() != []
+    assert len(values[0].as_py()) > 12
+    del values
+    assert mapped() == []
+    gathered = kafkalog.read_table(tmp_path / "ledger-0", columns=["offset", "value"], threads=threads)
+    assert (gathered.num_rows > 0, mapped()) == (True, [])
