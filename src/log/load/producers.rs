@@ -1,7 +1,5 @@
 //! The batches of a log under plan, for its producers' state.
 
-use std::ops::Range;
-
 use super::folder::SharedFolder;
 use super::segments::Segments;
 use crate::error::Result;
@@ -23,21 +21,20 @@ impl ReplayedLog for PlannedBatches<'_> {
     fn replay(
         &mut self,
         base_offset: Offset,
-        offsets: Range<Offset>,
+        start: Offset,
+        end: Option<Offset>,
         replay: &mut Replay<'_>,
     ) -> Result<()> {
-        let holds_end = self.segments.floor(offsets.end) == Some(base_offset);
         let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(());
         };
         let folder = &mut self.folder.lock();
-        let mut end = segment.size;
-        if holds_end {
-            end = segment
-                .translate_offset(folder, offsets.end)?
-                .unwrap_or(end);
-        }
-        let Some(mut batches) = segment.read(folder, offsets.start, end)? else {
+        let end = match end {
+            Some(end) => segment.translate_offset(folder, end)?,
+            None => None,
+        };
+        let end = end.unwrap_or(segment.size);
+        let Some(mut batches) = segment.read(folder, start, end)? else {
             return Ok(());
         };
         while let Some((position, header)) = batches.next_batch()? {

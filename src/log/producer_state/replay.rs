@@ -1,7 +1,5 @@
 //! Producer state out of a log's batches behind a snapshot (`UnifiedLog.rebuildProducerState`).
 
-use std::ops::Range;
-
 use super::append::TV_UNKNOWN;
 use super::{Analysis, ProducerStateManager};
 use crate::error::Result;
@@ -14,15 +12,16 @@ pub trait ReplayedLog {
     /// The base offsets of its segments, in order.
     fn base_offsets(&self) -> Vec<Offset>;
 
-    /// Has `replay` take the batches of the segment at `base_offset` from the one on that holds the first of `offsets`
-    /// or what follows it, up to the one that holds their end.
+    /// Has `replay` take the batches of the segment at `base_offset` from the one on that holds `start` or what follows
+    /// it, up to the one that holds `end`; to the segment's end where there is none.
     ///
     /// # Errors
     /// Those of [`Replay::take`]; `Io`, and what is wrong with a header.
     fn replay(
         &mut self,
         base_offset: Offset,
-        offsets: Range<Offset>,
+        start: Offset,
+        end: Option<Offset>,
         replay: &mut Replay<'_>,
     ) -> Result<()>;
 }
@@ -93,6 +92,7 @@ impl ProducerStateManager {
         }
         let from = self.map_end_offset();
         let holding = bases.partition_point(|&base| base <= from);
+        let holds_end = bases.iter().copied().rfind(|&base| base <= end);
         let behind = bases.get(holding.saturating_sub(1)..).unwrap_or_default();
         for &base in behind.iter().take_while(|&&base| base < end) {
             let start = base.max(self.map_end_offset()).max(to.log_start_offset);
@@ -104,7 +104,8 @@ impl ProducerStateManager {
                 producers: self,
                 analysis: Analysis::default(),
             };
-            log.replay(base, start..end, &mut replay)?;
+            let holds_end = holds_end == Some(base);
+            log.replay(base, start, holds_end.then_some(end), &mut replay)?;
             let analysis = replay.analysis;
             self.update_all(analysis.appends);
             for completed in &analysis.completed {

@@ -1,6 +1,5 @@
 //! The batches of an open log, for its producers' state.
 
-use std::ops::Range;
 use std::path::Path;
 
 use super::WritableLog;
@@ -61,18 +60,16 @@ impl ReplayedLog for WrittenBatches<'_> {
     fn replay(
         &mut self,
         base_offset: Offset,
-        offsets: Range<Offset>,
+        start: Offset,
+        end: Option<Offset>,
         replay: &mut Replay<'_>,
     ) -> Result<()> {
-        let bases = self.base_offsets();
-        let holds_end = bases.into_iter().rfind(|&base| base <= offsets.end) == Some(base_offset);
-        let mut end = self.segments.size(base_offset);
-        if holds_end {
-            end = self
-                .translate_offset(base_offset, offsets.end)?
-                .unwrap_or(end);
-        }
-        let Some(begin) = self.translate_offset(base_offset, offsets.start)? else {
+        let end = match end {
+            Some(end) => self.translate_offset(base_offset, end)?,
+            None => None,
+        };
+        let end = end.unwrap_or_else(|| self.segments.size(base_offset));
+        let Some(begin) = self.translate_offset(base_offset, start)? else {
             return Ok(());
         };
         let mut batches = self.scan(base_offset, begin, end)?;
