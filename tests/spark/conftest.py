@@ -46,6 +46,8 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.execution.arrow.pyspark.validateSchema.enabled", "true")
+        # Without it a Spark before 4.2 does one batch for Trigger.AvailableNow, and one that was begun is that one.
+        .config("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -85,6 +85,21 @@ def test_a_query_that_runs_while_the_log_grows(spark: SparkSession, orders: Grow
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
 
 
+def test_a_run_after_a_batch_that_was_not_committed(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+    """The batch is done again with the same rows, and what came since comes behind it in the same run."""
+    orders.grow(300)
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest")
+    stream.run()
+    orders.grow(600)
+    (second,) = stream.run()
+    for name in ("1", ".1.crc"):
+        (tmp_path / "c" / "commits" / name).unlink()
+    orders.grow(880)
+    stream.run()
+    assert stream.batches[1] == second
+    assert stream.offsets == [n for _, _, n in places(orders, "orders", 0)]
+
+
 def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
     """Spark 4.0 and 4.1 ask for the end first, and where it starts only for the first batch."""
     from pyspark.sql.types import LongType, StructField, StructType
