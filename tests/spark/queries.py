@@ -49,7 +49,7 @@ class Stream:
 
     def until(self, query: Any, rows: int) -> None:
         """Wait until as many rows were read."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(self.offsets) < rows:
             assert query.exception() is None, str(query.exception())
             assert time.monotonic() < deadline, f"{len(self.offsets)} rows of {rows}"
