@@ -6,6 +6,7 @@ comes in, and only when a pyarrow object is asked for.
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
@@ -42,7 +43,8 @@ class RecordReader:
 
     An iterator of ``pyarrow.RecordBatch`` and an Arrow stream at once, so ``pyarrow.table(reader)``,
     ``polars.DataFrame(reader)``, ``duckdb.sql("select ... from reader")`` and ``pandas.DataFrame.from_arrow(reader)``
-    all work. It can be read once. Files stay mapped until it, and in the ``view`` layout every array from it, is gone.
+    all work. It can be read once; threads that iterate over it share its batches. Files stay mapped until it, and in
+    the ``view`` layout every array from it, is gone.
 
     Obtained from :func:`scan`, :func:`scan_batches` and the methods of ``PartitionLog``.
 
@@ -53,15 +55,19 @@ class RecordReader:
     ...         print(batch.num_rows)
     """
 
-    __slots__ = ("_batches", "_closed", "_stream")
+    __slots__ = ("_batches", "_closed", "_given", "_lock", "_stream")
 
     def __init__(self, stream: _core.RecordStream) -> None:
         self._stream = stream
         self._batches: pa.RecordBatchReader | None = None
         self._closed = False
+        self._given = False
+        # A C stream stands no second caller, least of all one that closes it.
+        self._lock = RLock()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "started" if self._batches is not None else "not started"
+        started = self._given or self._batches is not None
+        state = "closed" if self._closed else "started" if started else "not started"
         return f"<kafkalog.RecordReader, {state}>"
 
     def __iter__(self) -> Self:
@@ -71,7 +77,8 @@ class RecordReader:
         import pyarrow as pa
 
         try:
-            return self._opened().read_next_batch()
+            with self._lock:
+                return self._opened().read_next_batch()
         except (pa.ArrowException, OSError, MemoryError) as error:
             self._raise(error)
 
@@ -103,22 +110,23 @@ class RecordReader:
         ValueError
             When it was given before, or the reader is closed.
         """
-        self._require_open()
-        if requested_schema is None:
+        with self._lock:
+            self._require_open()
             source = self._stream if self._batches is None else self._batches
-            untouched: object = source.__arrow_c_stream__()
-            return untouched
-        import pyarrow as pa
+            capsule: object
+            if requested_schema is None:
+                capsule = source.__arrow_c_stream__()
+            else:
+                import pyarrow as pa
 
-        wanted = pa.schema(_Schema(requested_schema))  # type: ignore[arg-type]
-        batches = self._batches
-        if batches is None:
-            batches = pa.RecordBatchReader.from_stream(self._stream, wanted)
-        # Layout and time unit are read as they were asked for; what then still differs is cast.
-        if batches.schema != wanted and batches.schema.names == wanted.names:
-            batches = batches.cast(wanted)
-        capsule: object = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
-        return capsule
+                wanted = pa.schema(_Schema(requested_schema))  # type: ignore[arg-type]
+                batches = self._batches or pa.RecordBatchReader.from_stream(self._stream, wanted)
+                # Layout and time unit are read as they were asked for; what then still differs is cast.
+                if batches.schema != wanted and batches.schema.names == wanted.names:
+                    batches = batches.cast(wanted)
+                capsule = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
+            self._given = True
+            return capsule
 
     @property
     def schema(self) -> pa.Schema:
@@ -180,11 +188,12 @@ class RecordReader:
 
     def close(self) -> None:
         """Stop reading and let go of the files. Arrays that were given stay valid."""
-        self._closed = True
-        if self._batches is not None:
-            self._batches.close()
-            self._batches = None
-        self._stream.close()
+        with self._lock:
+            self._closed = True
+            if self._batches is not None:
+                self._batches.close()
+                self._batches = None
+            self._stream.close()
 
     def failure(self) -> BaseException | None:
         """Give what ended the reading, for those who saw only its C stream fail; None while all is well."""

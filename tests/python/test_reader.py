@@ -359,6 +359,40 @@ def test_the_interpreter_is_free_while_decoding() -> None:
     assert all(table == tables[0] for table in tables)
 
 
+def test_threads_share_a_reader() -> None:
+    """Each batch goes to one of them, and a close from outside ends them all, be they in the middle of a batch."""
+    whole = kafkalog.read_table(DATA).num_rows
+    for closed_early in (False, True):
+        reader = kafkalog.scan(DATA, batch_rows=7)
+        rows: list[int] = []
+        ends: list[str] = []
+
+        def read(reader: kafkalog.RecordReader = reader, rows: list[int] = rows, ends: list[str] = ends) -> None:
+            try:
+                rows.extend(batch.num_rows for batch in reader)
+            except ValueError as error:
+                ends.append(str(error))
+
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        if closed_early:
+            reader.close()
+        for thread in threads:
+            thread.join()
+        assert set(ends) <= ({"this reader is closed"} if closed_early else set())
+        assert closed_early or sum(rows) == whole
+
+
+def test_what_a_reader_says_of_itself() -> None:
+    reader = kafkalog.scan(DATA)
+    assert repr(reader) == "<kafkalog.RecordReader, not started>"
+    pa.table(reader)
+    assert repr(reader) == "<kafkalog.RecordReader, started>"
+    reader.close()
+    assert repr(reader) == "<kafkalog.RecordReader, closed>"
+
+
 def test_a_source_is_left_as_it_was(tmp_path: Any) -> None:
     import hashlib
     import shutil
