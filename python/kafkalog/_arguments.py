@@ -127,6 +127,13 @@ def flag(option: str, given: Any) -> bool:
     return given
 
 
+def text(option: str, given: Any) -> str | None:
+    """Give a text, or None."""
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{option} is a str, not {given!r}")
+    return given
+
+
 def partitions(given: Partitions | None) -> list[int] | dict[str, list[int]] | None:
     """Give partitions of every topic, or of each."""
     if given is None:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
-from kafkalog.config import LogConfig, pairs
+from kafkalog.config import pairs
 from kafkalog.log import PartitionLog
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalog.config import LogConfig
     from kafkalog.typing import StrPath
 
 __all__ = [
@@ -258,15 +259,15 @@ def recover(
         raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
     found = _core.recover(
         _arguments.path(path),
-        clean=clean,
+        clean=None if clean is None else _arguments.flag("clean", clean),
         recovery_point=None if recovery_point is None else _arguments.integer("recovery_point", recovery_point, 0),
         log_start_offset=None
         if log_start_offset is None
         else _arguments.integer("log_start_offset", log_start_offset, 0),
         out=None if out is None else _arguments.path(out),
-        on_loss="salvage" if salvage else "refuse",
-        dry_run=dry_run,
-        settings=pairs(LogConfig() if config is None else config),
+        on_loss="salvage" if _arguments.flag("salvage", salvage) else "refuse",
+        dry_run=_arguments.flag("dry_run", dry_run),
+        settings=pairs(config),
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
         clock=clock,
     )
@@ -346,8 +347,8 @@ def rebuild_indexes(
             _arguments.path(partition_dir),
             level=level,
             out=None if out is None else _arguments.path(out),
-            dry_run=dry_run,
-            settings=pairs(LogConfig() if config is None else config),
+            dry_run=_arguments.flag("dry_run", dry_run),
+            settings=pairs(config),
         )
     )
 
@@ -425,6 +426,7 @@ def truncate(
         When the source is damaged in a way in which Kafka would not load it.
     """
     offset = _arguments.integer("offset", offset, 0)
+    dry_run = _arguments.flag("dry_run", dry_run)
     log = PartitionLog(source)
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     before, end = sum(sizes.values()), log.log_end_offset

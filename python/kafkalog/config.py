@@ -177,19 +177,23 @@ class LogConfig:
         return changed
 
 
-def pairs(config: LogConfig) -> list[tuple[str, str]]:
+def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
     """Give every setting as the compiled module takes it.
 
     Parameters
     ----------
-    config : LogConfig
-        The settings.
+    config : LogConfig or None
+        The settings; None for Kafka's defaults.
 
     Returns
     -------
     list of (str, str)
         Names with underscores, and texts.
     """
+    if config is None:
+        config = LogConfig()
+    elif not isinstance(config, LogConfig):
+        raise TypeError(f"config is a LogConfig, not {config!r}")
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
     if _LEAST_EVER <= config.segment_bytes < _LEAST_SEGMENT:
         given["internal_segment_bytes"] = given.pop("segment_bytes")

@@ -210,7 +210,7 @@ class _Index(_Entries[_Pair]):
         writable: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
     ) -> None:
         self._path = _arguments.path(path)
-        self._writable = bool(writable)
+        self._writable = _arguments.flag("writable", writable)
         size = _size("max_index_size", max_index_size)
         self._core = _core.Index(self._path, self._IS_TIME, _base_offset(base_offset), size, self._writable)
 
@@ -443,7 +443,9 @@ class TimeIndex(_Index[TimestampOffset]):
             When the disk is full.
         """
         time = _arguments.integer("timestamp", timestamp)
-        self._core.append(time, _arguments.integer("offset", offset), bool(skip_full_check))
+        self._core.append(
+            time, _arguments.integer("offset", offset), _arguments.flag("skip_full_check", skip_full_check)
+        )
 
 
 class TransactionIndex(_Entries[AbortedTransaction]):
@@ -480,7 +482,7 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         writable: bool = False,  # noqa: FBT001, FBT002 - as the other indexes
     ) -> None:
         self._path = _arguments.path(path)
-        self._writable = bool(writable)
+        self._writable = _arguments.flag("writable", writable)
         self._core = _core.TransactionIndex(self._path, _base_offset(base_offset), self._writable)
 
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:

@@ -423,7 +423,9 @@ class PartitionLog:
         OffsetAndTimestamp or None
             None when no record is that late.
         """
-        found = self._core.offset_for_timestamp(_arguments.timestamp("timestamp", timestamp), exact)
+        found = self._core.offset_for_timestamp(
+            _arguments.timestamp("timestamp", timestamp), _arguments.flag("exact", exact)
+        )
         return None if found is None else OffsetAndTimestamp(*found)
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:

@@ -192,25 +192,22 @@ class LogWriter:
         batch_bytes: int = 16_384,
         extra: Literal["raise", "ignore"] = "raise",
     ) -> None:
-        if config is None:
-            config = LogConfig()
-        elif not isinstance(config, LogConfig):
-            raise TypeError(f"config is a LogConfig, not {config!r}")
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a str, not {topic!r}")
         if clock is not None and not callable(clock):
             raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
-        self._config = config
+        settings = pairs(config)
+        self._config = LogConfig() if config is None else config
         self._extra = _arguments.choose("extra", extra, _EXTRA)
         self._writer = _core.LogWriter(
             _arguments.paths(log_dir),
             topic,
             _arguments.integer("partition", partition, 0, (1 << 31) - 1),
-            pairs(config),
-            topic_id=topic_id,
-            cluster_id=cluster_id,
+            settings,
+            topic_id=_arguments.text("topic_id", topic_id),
+            cluster_id=_arguments.text("cluster_id", cluster_id),
             node_id=None if node_id is None else _arguments.integer("node_id", node_id, 0, (1 << 31) - 1),
-            directory_id=directory_id,
+            directory_id=_arguments.text("directory_id", directory_id),
             leader_epoch=None
             if leader_epoch is None
             else _arguments.integer("leader_epoch", leader_epoch, 0, (1 << 31) - 1),
@@ -326,6 +323,7 @@ class LogWriter:
             When the disk is full, and the like. The writer takes nothing more then; what was written of the batches
             that failed is taken back, and the next writer, or ``recover``, goes on behind those before them.
         """
+        _arguments.flag("keep_offsets", keep_offsets)
         chosen = self._extra if extra is None else _arguments.choose("extra", extra, _EXTRA)
         if isinstance(data, (ArrowStreamExportable, ArrowArrayExportable)):
             return self._append_arrow(data, keep_offsets=keep_offsets, extra=chosen)

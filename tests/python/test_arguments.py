@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+_NO: Any = "no"
 
 
 def refused(match: str, kind: type[Exception] = ValueError, **options: Any) -> None:
@@ -56,6 +57,45 @@ def test_numbers() -> None:
     refused("below zero there is only -1", ending_offsets=-2)
     refused("not within", partitions=[-1])
     refused("takes numbers", TypeError, partitions="0")
+
+
+@pytest.mark.parametrize(
+    ("option", "call"),
+    [
+        ("exact", lambda _: kafkalog.PartitionLog(DATA / "orders-0").offset_for_timestamp(0, exact=_NO)),
+        ("writable", lambda at: kafkalog.OffsetIndex(at / f"{0:020}.index", writable=_NO)),
+        ("writable", lambda at: kafkalog.TransactionIndex(at / f"{0:020}.txnindex", writable=_NO)),
+        ("clean", lambda at: kafkalog.recover(DATA, clean=_NO, out=at / "new")),
+        ("salvage", lambda at: kafkalog.recover(DATA, salvage=_NO, out=at / "new")),
+        ("dry_run", lambda at: kafkalog.recover(DATA, out=at / "new", dry_run=_NO)),
+        ("dry_run", lambda at: kafkalog.rebuild_indexes(DATA / "orders-0", out=at / "new", dry_run=_NO)),
+        ("dry_run", lambda at: kafkalog.truncate(DATA / "orders-0", at / "new", offset=5, dry_run=_NO)),
+        ("keep_offsets", lambda at: kafkalog.LogWriter(at, "t").append([], keep_offsets=_NO)),
+    ],
+)
+def test_what_merely_counts_as_true_is_refused(option: str, call: Any, tmp_path: Path) -> None:
+    """``salvage="no"`` would have salvaged."""
+    with pytest.raises(TypeError, match=f"{option} is True or False, not"):
+        call(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["topic_id", "cluster_id", "directory_id"])
+def test_ids_are_texts(option: str, tmp_path: Path) -> None:
+    wrong: Any = {option: 5}
+    with pytest.raises(TypeError, match=f"{option} is a str, not 5"):
+        kafkalog.LogWriter(tmp_path, "t", **wrong)
+
+
+def test_settings_are_a_config(tmp_path: Path) -> None:
+    wrong: Any = {"segment.bytes": 1 << 20}
+    for call in (
+        lambda: kafkalog.LogWriter(tmp_path, "t", config=wrong),
+        lambda: kafkalog.recover(DATA, config=wrong, dry_run=True),
+        lambda: kafkalog.rebuild_indexes(DATA / "orders-0", config=wrong, dry_run=True),
+        lambda: kafkalog.truncate(DATA / "orders-0", tmp_path / "new", offset=5, config=wrong),
+    ):
+        with pytest.raises(TypeError, match=r"config is a LogConfig, not \{"):
+            call()
 
 
 def test_offsets_by_partition_are_checked() -> None:
