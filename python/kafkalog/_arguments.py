@@ -21,6 +21,7 @@ _T = TypeVar("_T", bound=str)
 
 EARLIEST = -2
 LATEST = -1
+MAX_THREADS = 1024
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

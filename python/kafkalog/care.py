@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.config import pairs
+from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.writer import LogWriter
 
@@ -423,7 +424,7 @@ def truncate(
     FileExistsError
         When there is something at ``out``.
     CorruptRecordError
-        When the source is damaged in a way in which Kafka would not load it.
+        When the source is damaged below the offset, or in a way in which Kafka would not load it.
     """
     offset = _arguments.integer("offset", offset, 0)
     dry_run = _arguments.flag("dry_run", dry_run)
@@ -433,11 +434,21 @@ def truncate(
     target = Path(_arguments.path(out))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    mended = recover(source, dry_run=True, config=config).partitions[0]
+    if mended.log_end_offset < min(offset, end):
+        # Kafka's start-up would end the log there, and what was asked to stay would be gone.
+        found = "; ".join(note.text for note in mended.notes if "cut" in note.text)
+        raise CorruptRecordError(
+            f"{log.path}: offset {mended.log_end_offset}: the log is damaged below offset {offset}, recover it first: "
+            f"{found}",
+            log.path,
+            offset=mended.log_end_offset,
+        )
     if offset >= end:
         last, position = max(sizes), sizes[max(sizes)]
     else:
-        found = log.lookup(offset)
-        last, position = (found.segment_base_offset, found.position) if found else (max(sizes), sizes[max(sizes)])
+        at = log.lookup(offset)
+        last, position = (at.segment_base_offset, at.position) if at else (max(sizes), sizes[max(sizes)])
     if dry_run:
         kept = {base: size for base, size in sizes.items() if base < last}
         size = sum(kept.values()) + position

@@ -324,7 +324,7 @@ def scan(
     timestamp_unit = _arguments.choose("timestamp_unit", timestamp_unit, ("ms", "us"))
     batch_rows = _arguments.integer("batch_rows", batch_rows, 1)
     batch_bytes = _arguments.integer("batch_bytes", batch_bytes, 1)
-    threads = _arguments.integer("threads", threads, 1, 1024)
+    threads = _arguments.integer("threads", threads, 1, _arguments.MAX_THREADS)
     ranges = plan_ranges(
         path,
         topics=topics,

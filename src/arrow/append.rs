@@ -145,7 +145,9 @@ pub fn append_whole(
             log.truncate_fully_and_start_at(run.base_offset, Some(start_offset), now_ms)?;
         }
         is_first = false;
-        let info = log.append_as_follower(run.bytes, i32::MAX, now_ms)?;
+        let info = log
+            .append_as_follower(run.bytes, i32::MAX, now_ms)
+            .map_err(|error| source.locate(error))?;
         log.update_high_watermark(log.log_end_offset())?;
         done.add(&info);
     }

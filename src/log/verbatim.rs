@@ -25,6 +25,8 @@ pub struct WholeBatches {
 struct Open {
     opened: Box<OpenSegment>,
     cursor: BatchCursor,
+    /// Where the last run begins.
+    run: Position,
 }
 
 /// Consecutive batches.
@@ -86,6 +88,7 @@ impl WholeBatches {
             return Ok(None);
         };
         self.bytes = self.bytes.saturating_add(found.size as u64);
+        open.run = found.position;
         let bytes = open.opened.source.bytes(found.position, found.size)?;
         Ok(Some(Run {
             bytes,
@@ -93,12 +96,27 @@ impl WholeBatches {
         }))
     }
 
+    /// Says of what was found wrong in the last run's bytes where they lie.
+    #[must_use]
+    pub fn locate(&self, error: Error) -> Error {
+        match (&self.open, error.as_fault()) {
+            (Some(open), Some(fault)) if fault.location.path.is_none() => {
+                error.shift(open.run).at(open.opened.source.path())
+            }
+            _ => error,
+        }
+    }
+
     fn next_segment(&mut self) -> Result<bool> {
         match self.segments.next_turn()? {
             Some(Turn::Open(opened)) => {
                 let bounds = opened.segment.bounds();
                 let cursor = BatchCursor::new(bounds, opened.segment.start_position);
-                self.open = Some(Open { opened, cursor });
+                self.open = Some(Open {
+                    run: opened.segment.start_position,
+                    opened,
+                    cursor,
+                });
                 Ok(true)
             }
             Some(Turn::Gone(segment)) => {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -341,6 +342,23 @@ def test_truncate_refuses(tmp_path: Path) -> None:
         kafkalog.truncate(ORDERS, tmp_path / "new", offset=-1)
     with pytest.raises(FileNotFoundError):
         kafkalog.truncate(tmp_path / "none", tmp_path / "new", offset=5)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_truncate_cuts_no_more_than_was_asked_for(tmp_path: Path, *, dry_run: bool) -> None:
+    """A start-up would end the log at the damage; what was to stay is not given up in silence."""
+    folder = tmp_path / "orders-0"
+    shutil.copytree(ORDERS, folder)
+    wrong = kafkalog.scan_batches(folder, starting_offsets=300).read_all().to_pylist()[0]
+    data = bytearray((folder / wrong["segment"]).read_bytes())
+    data[wrong["position"] + wrong["size"] - 1] ^= 1
+    (folder / wrong["segment"]).write_bytes(data)
+    with pytest.raises(kafkalog.CorruptRecordError, match=f"{wrong['segment']}: byte .*crc") as caught:
+        kafkalog.truncate(folder, tmp_path / "out", offset=500, dry_run=dry_run)
+    assert caught.value.offset == wrong["baseOffset"]
+    assert not (tmp_path / "out").exists()
+    done = kafkalog.truncate(folder, tmp_path / "out", offset=wrong["baseOffset"], dry_run=dry_run)
+    assert done.log_end_offset == wrong["baseOffset"]
 
 
 # The command line

@@ -201,6 +201,7 @@ def test_a_second_writer_is_locked_out(tmp_path: Path) -> None:
 
 # Another log's batches
 
+CRC_POSITION = 17
 BATCH_CASES = ["clean-restarts", "txn", "compact", "codecs", "v0-0.8.2.2", "mixed-upgrade", "empties"]
 
 
@@ -250,14 +251,21 @@ def test_append_batches_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_damaged_batch_is_not_passed_on(tmp_path: Path) -> None:
-    with writer(tmp_path / "source", batch_bytes=1) as log:
-        log.append([Record(b"%d" % n * 50) for n in range(10)])
-    file = tmp_path / "source" / "orders-0" / f"{0:020}.log"
+    """What is wrong lies in the source, so that is the file which is named, with the byte in it."""
+    settings = kafkalog.LogConfig(segment_bytes=4096)
+    with writer(tmp_path / "source", batch_bytes=1, config=settings) as log:
+        log.append([Record(b"%d" % n * 50) for n in range(100)])
+    folder = tmp_path / "source" / "orders-0"
+    batches = kafkalog.scan_batches(folder).read_all().to_pylist()
+    wrong = batches[3 * len(batches) // 4]
+    file = folder / wrong["segment"]
     data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[wrong["position"] + wrong["size"] - 2] ^= 1
     file.write_bytes(data)
-    with writer(tmp_path / "target") as log, pytest.raises(kafkalog.CorruptRecordError):
-        log.append_batches(tmp_path / "source" / "orders-0")
+    with writer(tmp_path / "target") as log, pytest.raises(kafkalog.CorruptRecordError) as caught:
+        log.append_batches(folder)
+    assert caught.value.path == str(file)
+    assert caught.value.position == wrong["position"] + CRC_POSITION
 
 
 def test_append_info_adds_up() -> None:

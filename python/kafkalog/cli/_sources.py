@@ -56,11 +56,12 @@ def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        file = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise InvalidRecordError(f"{path}: {error}", str(path)) from error
-    with file:
+    # Opened here and below by Python: pyarrow takes no path that is no UTF-8.
+    with path.open("rb") as source:
+        try:
+            file = pq.ParquetFile(source)
+        except pa.ArrowInvalid as error:
+            raise InvalidRecordError(f"{path}: {error}", str(path)) from error
         size, total, done = path.stat().st_size, max(file.metadata.num_rows, 1), 0
         columns = wanted(file.schema_arrow.names, keep_offsets=keep_offsets)
         for batch in file.iter_batches(_ROWS, columns=columns):
@@ -71,7 +72,7 @@ def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch
 def _arrow(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
     import pyarrow as pa
 
-    with pa.OSFile(str(path), "rb") as source:
+    with pa.PythonFile(path.open("rb"), "r") as source:
         try:
             file = pa.ipc.open_file(source)
         except pa.ArrowInvalid:

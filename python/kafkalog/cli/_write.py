@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalog.cli._cells import csv_cells, json_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -63,16 +63,20 @@ class Files:
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         rows = 0
         try:
+            with _named(target):
+                writer = self._open(beside, schema)
             try:
-                opened = self._open(beside, schema)
-            except OSError as error:
-                # Of the name that the user gave, and in the system's words.
-                number = error.errno or errno.EIO
-                raise OSError(number, os.strerror(number), str(target)) from error
-            with contextlib.closing(opened) as writer:
                 for batch in batches:
-                    writer.write_batch(batch)
+                    with _named(target):
+                        writer.write_batch(batch)
                     rows += batch.num_rows
+            except BaseException:
+                # It writes what it still holds, which may fail as well.
+                with contextlib.suppress(Exception):
+                    writer.close()
+                raise
+            with _named(target):
+                writer.close()
             self._publish(beside, target)
         except BaseException:
             beside.unlink(missing_ok=True)
@@ -98,13 +102,23 @@ class Files:
         if self._form == "parquet":
             return _Parquet(path, schema)
         if self._form == "arrow":
-            import pyarrow as pa
-
-            ipc: _Writer = _Ipc(pa.OSFile(os.fspath(path), "wb"), schema)
-            return ipc
+            return _Ipc(path, schema)
         if self._form == "jsonl":
             return _JsonLines(path, schema, text=self._text)
         return _Csv(path, schema, text=self._text)
+
+
+# pyarrow writes into files that Python opened: it takes no path that is no UTF-8.
+
+
+@contextlib.contextmanager
+def _named(target: Path) -> Iterator[None]:
+    """Let an error speak of the name that the user gave, in the system's words."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise OSError(number, os.strerror(number), str(target)) from error
 
 
 class _Parquet:
@@ -115,7 +129,8 @@ class _Parquet:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
 
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._file = path.open("wb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -129,6 +144,7 @@ class _Parquet:
         if self._batches:
             self._write_group()
         self._writer.close()
+        self._file.close()
 
     def _write_group(self) -> None:
         import pyarrow as pa
@@ -139,20 +155,20 @@ class _Parquet:
 
 
 class _Ipc:
-    """An Arrow IPC file; closing pyarrow's writer alone leaves the file open."""
+    """An Arrow IPC file."""
 
-    def __init__(self, sink: pa.NativeFile, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
         import pyarrow as pa
 
-        self._sink = sink
-        self._writer = pa.ipc.new_file(sink, schema)
+        self._file = path.open("wb")
+        self._writer = pa.ipc.new_file(self._file, schema)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
 
     def close(self) -> None:
         self._writer.close()
-        self._sink.close()
+        self._file.close()
 
 
 class _JsonLines:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog._arguments import MAX_THREADS
 from kafkalog.cli import _common
 from kafkalog.cli._write import SUFFIXES, Files
 from kafkalog.reader import RecordReader, plan_ranges
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", dest="end", type=_moment, metavar="WHEN", help="exclusive; as --from")
     _common.add_isolation_level(parser)
     parser.add_argument("--include-control", action="store_true", help="control records too")
-    parser.add_argument("--threads", type=int, default=1, help="segments decoded at a time; default 1")
+    parser.add_argument("--threads", type=_threads, default=1, help="segments decoded at a time; default 1")
     parser.add_argument("--spark", metavar="MASTER", help="do it on Spark, for instance 'local[*]'")
 
 
@@ -179,6 +180,12 @@ class Progress:
             f"\r[{bar}] {part:4.0%} {done / 1e6:.0f} of {self._total / 1e6:.0f} MB, {rate:.0f} MB/s\x1b[K"
         )
         self._stream.flush()
+
+
+def _threads(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_THREADS:
+        raise argparse.ArgumentTypeError(f"expected 1 to {MAX_THREADS}, found {text!r}")
+    return int(text)
 
 
 def _names(text: str) -> list[str]:

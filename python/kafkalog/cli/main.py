@@ -68,9 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
         if parsed.debug:
-            raise
+            import traceback
+
+            traceback.print_exc()
         code = _report(error)
         try:
             sys.stdout.flush()

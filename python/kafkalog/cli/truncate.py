@@ -9,7 +9,8 @@ from kafkalog import care
 from kafkalog.cli import _common
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole.
+OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole. A log
+that is damaged below it is refused, with exit code 1: recover cuts or salvages it.
 
 examples:
   kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711 --dry-run
@@ -23,13 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a partition's folder")
     parser.add_argument("out", metavar="OUT", help="a new log dir")
     parser.add_argument("--offset", type=int, required=True, help="the first offset to go")
+    _common.add_config(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be cut")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Truncate, and say what was cut."""
-    report = care.truncate(arguments.path, arguments.out, offset=arguments.offset, dry_run=arguments.dry_run)
+    report = care.truncate(
+        arguments.path,
+        arguments.out,
+        offset=arguments.offset,
+        dry_run=arguments.dry_run,
+        config=_common.config(arguments),
+    )
     if arguments.json:
         _common.json_line({_common.camel(name): value for name, value in dataclasses.asdict(report).items()})
         return 0
