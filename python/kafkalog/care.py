@@ -474,6 +474,9 @@ def truncate(
             writer.delete_records(log.log_start_offset)
         writer.truncate(offset)
         start, now = writer.log_start_offset, writer.log_end_offset
+    # A broker would delete these after file.delete.delay.ms; in a copy they are only what was to go.
+    for left in folder.glob("*.deleted"):
+        left.unlink()
     written = PartitionLog(folder).segments
     size = sum(segment.size for segment in written)
     return TruncateReport(

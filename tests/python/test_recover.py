@@ -323,6 +323,7 @@ def test_truncate(tmp_path: Path, offset: int) -> None:
     assert done.out == str(tmp_path / "out" / "orders-0")
     same = ("log_start_offset", "log_end_offset", "log_end_before", "segments", "size", "bytes_cut")
     assert [getattr(dry, name) for name in same] == [getattr(done, name) for name in same]
+    assert not list((tmp_path / "out").rglob("*.deleted")), "what was to go is gone"
     kept = kafkalog.read_table(tmp_path / "out")
     theirs = kafkalog.read_table(ORDERS, ending_offsets=offset) if offset else kept
     # A batch that holds the offset goes whole.
