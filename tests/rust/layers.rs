@@ -1,4 +1,7 @@
-//! The walls: imports point down only, siblings do not import each other, pyo3 and pyspark stay where they belong.
+//! The walls: imports point down only, siblings do not import each other, no files in a circle, pyo3 and pyspark stay
+//! where they belong.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{files, root};
 
@@ -27,39 +30,40 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The modules named right behind every `crate::` of `code`, those of a group too.
-fn imports(code: &str) -> Vec<String> {
-    let name = |text: &str| -> String {
-        text.trim_start()
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_')
-            .collect()
-    };
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = code.split_at(at + 7).1;
-        let Some(group) = rest.strip_prefix('{') else {
-            found.push(name(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut begins = true;
-        for (at, c) in group.char_indices() {
-            if begins && !c.is_whitespace() {
-                found.push(name(group.split_at(at).1));
-                begins = false;
-            }
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => begins = true,
-                _ => {}
+/// Puts the paths of a use tree behind `base` (`b::{c, d::E}` is two), and returns what stands behind the tree.
+fn expand<'a>(base: &[String], text: &'a str, found: &mut Vec<Vec<String>>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut items) = text.strip_prefix('{') {
+        loop {
+            // A star stays behind an item, or `as` and another name.
+            let behind = expand(base, items, found).trim_start_matches(|c| !",}".contains(c));
+            match behind.strip_prefix(',') {
+                Some(next) => items = next,
+                None => return behind.strip_prefix('}').unwrap_or_default(),
             }
         }
     }
-    found.retain(|name| !name.is_empty());
-    found
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    let mut path = base.to_vec();
+    path.extend((!name.is_empty()).then(|| name.to_owned()));
+    if let Some(deeper) = rest.strip_prefix("::").filter(|_| !name.is_empty()) {
+        return expand(&path, deeper, found);
+    }
+    found.push(path);
+    rest
+}
+
+/// The modules named right behind every `crate::` of `code`, those of a group too.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, root) in code.match_indices("crate::") {
+        expand(&[], code.split_at(at + root.len()).1, &mut found);
+    }
+    let first = found.into_iter().filter_map(|path| path.into_iter().next());
+    let mut modules: Vec<String> = first.collect();
+    modules.dedup();
+    modules
 }
 
 /// What is wrong with `src/<path>`.
@@ -180,4 +184,126 @@ fn the_wall_stands() {
         eager_pyspark("kafkalog/spark/batch.py", "import pyspark").len(),
         0
     );
+}
+
+/// A file's path as that of a module below `crate`.
+fn module_of(path: &str) -> Vec<String> {
+    let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    path.split('/').map(str::to_owned).collect()
+}
+
+/// What the code of `module` names, by `crate::`, `self::` and `super::`, its inline tests left out.
+fn named(module: &[String], text: &str) -> Vec<Vec<String>> {
+    let code = code(text);
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let mut found = Vec::new();
+    for (root, up) in [("crate::", module.len()), ("self::", 0), ("super::", 1)] {
+        for (at, _) in code.match_indices(root) {
+            let (before, tree) = code.split_at(at);
+            let mut tree = tree.split_at(root.len()).1;
+            if before.ends_with("super::")
+                || before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            {
+                continue;
+            }
+            let mut base = module[..module.len() - up.min(module.len())].to_vec();
+            while let Some(further) = tree.strip_prefix("super::") {
+                base.pop();
+                tree = further;
+            }
+            expand(&base, tree, &mut found);
+        }
+    }
+    found
+}
+
+/// Files that name each other in a circle, and those between two circles: one line for each, with whom it names there.
+fn circles(sources: &BTreeMap<Vec<String>, String>) -> Vec<String> {
+    let mut edges: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for (module, text) in sources {
+        let others = named(module, text).into_iter().filter_map(|path| {
+            let mut lengths = (1..=path.len()).rev();
+            let (file, _) = lengths.find_map(|n| sources.get_key_value(&path[..n]))?;
+            // What lies in a module may use what the module itself has, and it gives on what lies in it.
+            (!module.starts_with(file)).then_some(file.as_slice())
+        });
+        edges.insert(module, others.collect());
+    }
+    // Who names none of those left is in no circle, nor is whom none of them names.
+    loop {
+        let left: BTreeSet<_> = edges.keys().copied().collect();
+        let targets: BTreeSet<_> = edges.values().flatten().copied().collect();
+        edges.retain(|file, others| {
+            others.retain(|other| left.contains(other));
+            !others.is_empty() && targets.contains(file)
+        });
+        if edges.len() == left.len() {
+            break;
+        }
+    }
+    let line = |(file, others): (&&[String], &BTreeSet<&[String]>)| {
+        let others: Vec<_> = others.iter().map(|other| other.join("::")).collect();
+        format!("{} -> {}", file.join("::"), others.join(", "))
+    };
+    edges.iter().map(line).collect()
+}
+
+#[test]
+fn files_import_one_way() {
+    let folder = root().join("src");
+    let sources: BTreeMap<_, _> = files(&folder, ".rs")
+        .into_iter()
+        .map(|file| {
+            let path = file.strip_prefix(&folder).unwrap().to_string_lossy();
+            let module = module_of(&path.replace('\\', "/"));
+            (module, std::fs::read_to_string(&file).unwrap())
+        })
+        .filter(|(module, _)| !module.iter().any(|name| name == "tests"))
+        .collect();
+    assert!(sources.len() > 100, "{} files", sources.len());
+    assert_eq!(circles(&sources), [""; 0]);
+}
+
+#[test]
+fn a_circle_is_seen() {
+    let seen = |files: &[(&str, &str)]| {
+        let sources = files.iter();
+        circles(
+            &sources
+                .map(|(path, text)| (module_of(path), (*text).to_owned()))
+                .collect(),
+        )
+    };
+    let mut files = [
+        ("log/mod.rs", "pub mod a;\npub use self::a::A;"),
+        (
+            "log/a.rs",
+            "use super::B;\nuse crate::log::b::{self, C, c::*};\nuse super::d::D;",
+        ),
+        ("log/b.rs", "// super::a\nuse crate::io::a::A;"),
+        ("io/a.rs", ""),
+        ("log/d.rs", ""),
+    ];
+    let open = [
+        "use super::{b::{B as C, c::*}, E};",
+        "use crate::io::a::f;\n#[cfg(test)]\nmod tests {\n    use crate::log::a::A;\n}",
+    ];
+    for text in open {
+        files[4].1 = text;
+        assert_eq!(seen(&files), [""; 0], "{text}");
+    }
+    let closed = [
+        "use super::{b::{B as C, c::*}, a};",
+        "use crate::log::{E, a::{self, A}};",
+        "fn f() -> super::super::log::a::A {}",
+        "fn f() { super::a::A::<u8>::new() }",
+    ];
+    for text in closed {
+        files[4].1 = text;
+        assert_eq!(
+            seen(&files),
+            ["log::a -> log::d", "log::d -> log::a"],
+            "{text}"
+        );
+    }
 }
