@@ -175,7 +175,9 @@ class _Entries(Generic[_Entry]):
         Raises
         ------
         CorruptIndexError
-            When the last entry cannot be right, or the file's length.
+            When the last entry cannot be right, or the file's length; of a transaction index, any entry.
+        UnsupportedFormatError
+            When a transaction index has an entry of a version that a broker does not read.
         """
         self._core.sanity_check()
 

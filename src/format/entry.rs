@@ -17,7 +17,7 @@
 
 use super::cursor::{get_i16, get_i32, get_i64, get_u32};
 use crate::error::{Error, Result};
-use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// Bytes of an offset index entry.
 pub const OFFSET_ENTRY_SIZE: usize = 4 + 4;
@@ -114,10 +114,41 @@ impl AbortedTxn {
     /// The newest version there is.
     pub const CURRENT_VERSION: i16 = 0;
 
-    /// Whether a broker reads this version: up to 4.3 it looks at the high byte only.
-    #[must_use]
-    pub const fn is_readable(&self) -> bool {
-        self.version >> 8 <= Self::CURRENT_VERSION
+    /// Whether a broker reads this version, of the entry at `position`: up to 4.3 it looks at the high byte only.
+    ///
+    /// # Errors
+    /// `UnsupportedFormat` for a newer one.
+    pub fn ensure_readable(&self, position: Position) -> Result<()> {
+        if self.version >> 8 <= Self::CURRENT_VERSION {
+            return Ok(());
+        }
+        let what = "aborted transaction version";
+        Err(Error::unsupported(
+            what,
+            position,
+            Self::CURRENT_VERSION,
+            self.version,
+        ))
+    }
+
+    /// What a broker checks of the entry at `position` of the segment that begins at `base_offset`
+    /// (`TransactionIndex.sanityCheck`).
+    ///
+    /// # Errors
+    /// `CorruptIndex` for a marker below the base, else as [`AbortedTxn::ensure_readable`].
+    pub fn sanity_check(&self, position: Position, base_offset: Offset) -> Result<()> {
+        self.ensure_readable(position)?;
+        if self.last_offset >= base_offset {
+            return Ok(());
+        }
+        let expected = format_args!("at least the base, {base_offset}");
+        let found = self.last_offset;
+        Err(Error::corrupt_index(
+            "last offset",
+            position,
+            expected,
+            found,
+        ))
     }
 
     /// The entry's bytes.

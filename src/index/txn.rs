@@ -64,23 +64,15 @@ impl TransactionIndex {
             .filter_map(|slot| AbortedTxn::parse(slot))
     }
 
-    /// Kafka's check: a version it knows, and no marker below the base.
+    /// Kafka's check of every entry.
     ///
     /// # Errors
-    /// `CorruptIndex` where it fails.
+    /// As [`AbortedTxn::sanity_check`].
     pub fn sanity_check(&self) -> Result<()> {
         for (n, txn) in self.iter().enumerate() {
-            let at = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
-            let fault = if txn.version > AbortedTxn::CURRENT_VERSION {
-                let expected = format!("at most {}", AbortedTxn::CURRENT_VERSION);
-                Error::corrupt_index("aborted transaction version", at, expected, txn.version)
-            } else if txn.last_offset < self.base_offset {
-                let expected = format!("at least the base, {}", self.base_offset);
-                Error::corrupt_index("last offset", at, expected, txn.last_offset)
-            } else {
-                continue;
-            };
-            return Err(fault.at(&self.slots.path));
+            let position = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
+            let checked = txn.sanity_check(position, self.base_offset);
+            checked.map_err(|error| error.at(&self.slots.path))?;
         }
         Ok(())
     }
@@ -124,7 +116,7 @@ pub fn collect_aborted(
 
 /// A transaction index that is written; its file comes into being with its first entry.
 ///
-/// Entries are read as a broker reads them ([`AbortedTxn::is_readable`]), up to where the file ended when it was opened,
+/// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was opened,
 /// and what was appended since.
 #[derive(Debug)]
 pub struct TransactionIndexFile {
@@ -239,12 +231,8 @@ impl TransactionIndexFile {
                 let Some(txn) = AbortedTxn::parse(entry).filter(|_| position < self.length) else {
                     return Ok(());
                 };
-                if !txn.is_readable() {
-                    let what = "aborted transaction version";
-                    let expected = AbortedTxn::CURRENT_VERSION;
-                    let error = Error::unsupported(what, position, expected, txn.version);
-                    return Err(error.at(&self.path));
-                }
+                let checked = txn.ensure_readable(position);
+                checked.map_err(|error| error.at(&self.path))?;
                 if !see(txn, position)? {
                     return Ok(());
                 }
@@ -321,19 +309,14 @@ impl TransactionIndexFile {
         Ok(())
     }
 
-    /// Kafka's check: no marker below the base.
+    /// Kafka's check of every entry.
     ///
     /// # Errors
-    /// `CorruptIndex` where it fails, else as [`TransactionIndexFile::all`].
+    /// `Io`, else as [`AbortedTxn::sanity_check`].
     pub fn sanity_check(&self) -> Result<()> {
-        let base = self.base_offset;
         self.scan(|txn, position| {
-            if txn.last_offset >= base {
-                return Ok(true);
-            }
-            let expected = format_args!("at least the base, {base}");
-            let error = Error::corrupt_index("last offset", position, expected, txn.last_offset);
-            Err(error.at(&self.path))
+            let checked = txn.sanity_check(position, self.base_offset);
+            checked.map(|()| true).map_err(|error| error.at(&self.path))
         })
     }
 

@@ -84,22 +84,16 @@ pub(super) fn truncate_txns(folder: &mut Folder, name: &str, offset: Offset) -> 
 /// The one index check that loading makes (`TransactionIndex.sanityCheck`).
 ///
 /// # Errors
-/// `CorruptIndex` for a version Kafka does not read, which stops the loading.
+/// `UnsupportedFormat` for a version Kafka does not read, which stops the loading; `CorruptIndex` for a file too large to be
+/// one, `Io`.
 pub(super) fn txn_index_is_sound(folder: &Folder, name: &str, base_offset: Offset) -> Result<bool> {
     let bytes = folder.read(name, MAX_TXN_INDEX)?;
     for (n, entry) in bytes.chunks_exact(ABORTED_TXN_SIZE).enumerate() {
-        let Some(txn) = AbortedTxn::parse(entry) else {
-            break;
-        };
-        if !txn.is_readable() {
-            let at = n.saturating_mul(ABORTED_TXN_SIZE) as u64;
-            let what = "aborted transaction version";
-            let expected = AbortedTxn::CURRENT_VERSION;
-            let error = Error::corrupt_index(what, at, expected, txn.version);
-            return Err(error.at(&folder.path_of(name)));
-        }
-        if txn.last_offset < base_offset {
-            return Ok(false);
+        let position = n.saturating_mul(ABORTED_TXN_SIZE) as u64;
+        match AbortedTxn::parse(entry).map(|txn| txn.sanity_check(position, base_offset)) {
+            Some(Err(Error::CorruptIndex(_))) => return Ok(false),
+            Some(Err(error)) => return Err(error.at(&folder.path_of(name))),
+            Some(Ok(())) | None => {}
         }
     }
     Ok(true)
