@@ -343,6 +343,13 @@ impl BatchHeader {
         self.magic < 2
     }
 
+    /// A message of magic 0 or 1 that holds others, compressed: of offsets it names only the last.
+    #[inline]
+    #[must_use]
+    pub const fn is_wrapper(&self) -> bool {
+        self.is_legacy() && self.attributes.codec_id() != 0
+    }
+
     /// Offset of the last record as it was written.
     #[inline]
     #[must_use]

@@ -140,24 +140,24 @@ fn base(wrapper: &BatchHeader, last: Offset) -> Result<Offset> {
     }
 }
 
-/// The offset of the first record of a batch of magic 0 or 1. A wrapper names only its last one, so it is decompressed,
-/// into `scratch`, which is overwritten.
+/// The offset of the first record of a whole batch of any magic; a wrapper is decompressed for it.
 ///
 /// # Errors
-/// Those of [`walk`].
-pub fn first_offset(
-    batch: &[u8],
-    header: &BatchHeader,
-    decompressor: &mut Decompressor,
-    scratch: &mut Vec<u8>,
-    limit: DecodeLimit,
-) -> Result<Offset> {
-    if header.compression()? == Compression::None {
+/// Those of [`walk`], of a wrapper.
+pub fn first_offset(batch: &[u8], header: &BatchHeader, limit: DecodeLimit) -> Result<Offset> {
+    if !header.is_wrapper() {
         return Ok(header.base_offset);
     }
-    scratch.clear();
-    let mut slots = Vec::new();
-    walk(batch, 0, header, decompressor, scratch, limit, &mut slots)?;
+    let (mut decompressor, mut arena, mut slots) = (Decompressor::new(), Vec::new(), Vec::new());
+    walk(
+        batch,
+        0,
+        header,
+        &mut decompressor,
+        &mut arena,
+        limit,
+        &mut slots,
+    )?;
     Ok(slots.first().map_or(header.base_offset, |slot| slot.offset))
 }
 

@@ -84,7 +84,7 @@ impl BatchCursor {
     /// What no record of the batch that came last lies below.
     #[must_use]
     pub const fn least_offset(&self, header: &BatchHeader) -> Offset {
-        if header.is_legacy() && header.attributes.codec_id() != 0 {
+        if header.is_wrapper() {
             self.floor_before
         } else {
             header.base_offset

@@ -68,7 +68,7 @@ impl TimestampBounds {
     }
 
     fn are_missed(&self, header: &BatchHeader) -> bool {
-        if header.is_legacy() && header.attributes.codec_id() != 0 {
+        if header.is_wrapper() {
             return false;
         }
         let latest = header.max_timestamp;

@@ -241,9 +241,7 @@ impl SegmentReader {
                 // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
                 self.ended = true;
                 self.check_end(position, &header)?;
-                if header.base_offset >= to
-                    && (!header.is_legacy() || header.attributes.codec_id() == 0)
-                {
+                if header.base_offset >= to && !header.is_wrapper() {
                     return Ok(Next::End);
                 }
             }

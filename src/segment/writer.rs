@@ -13,7 +13,8 @@
 use std::path::Path;
 
 use super::lazy_index::LazyIndex;
-use super::search::search_for_offset;
+use super::search::{BatchSpan, search_for_offset};
+use crate::compress::DecodeLimit;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
@@ -23,6 +24,7 @@ use crate::index::writable::offset::WritableOffsetIndex;
 use crate::index::writable::time::WritableTimeIndex;
 use crate::io::appender::{Appender, Bytes};
 use crate::io::disk::Disk;
+use crate::records::legacy;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What a segment needs to know of its topic's settings.
@@ -381,23 +383,41 @@ impl WritableSegment {
     /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
     ///
     /// # Errors
-    /// As [`WritableSegment::header_at`], and those of opening the offset index.
+    /// As [`WritableSegment::header_at`], those of opening the offset index and of [`legacy::first_offset`].
     pub fn translate_offset(&mut self, offset: Offset) -> Result<Option<Position>> {
         let entry = self.offset_index.get()?.lookup(offset)?;
         let mut position = Position::try_from(entry.position).unwrap_or_default();
         search_for_offset(offset, || {
             let at = position;
-            let header = self.header_at(at)?;
-            position = at.saturating_add(header.as_ref().map_or(0, |header| header.size as u64));
-            Ok(header.map(|header| (at, header)))
+            let Some(header) = self.header_at(at)? else {
+                return Ok(None);
+            };
+            position = at.saturating_add(header.size as u64);
+            Ok(Some(BatchSpan {
+                position: at,
+                first_offset: self.first_offset(at, &header)?,
+                last_offset: header.last_offset(),
+            }))
         })
+    }
+
+    /// The first offset of the batch at `position`.
+    fn first_offset(&self, position: Position, header: &BatchHeader) -> Result<Offset> {
+        if !header.is_wrapper() {
+            return Ok(header.base_offset);
+        }
+        let mut batch = vec![0; header.size];
+        let read = self.log.read(&mut batch, position)?;
+        let batch = batch.get(..read).unwrap_or_default();
+        let first = legacy::first_offset(batch, header, DecodeLimit::default());
+        first.map_err(|error| error.shift(position).at(self.log.path()))
     }
 
     /// Removes the batch that holds `offset` and all behind it; the indexes are at full length again. Returns the bytes
     /// cut.
     ///
     /// # Errors
-    /// `CorruptRecord`, `Io`.
+    /// `Io`, else as [`WritableSegment::translate_offset`].
     pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<u64> {
         let position = self.translate_offset(offset)?;
         self.offset_index.get()?.truncate_to(offset)?;

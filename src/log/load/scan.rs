@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::compress::{DecodeLimit, Decompressor};
+use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
 use crate::records::control::EndTransaction;
 use crate::records::legacy;
-use crate::segment::search::search_for_offset;
+use crate::segment::search::{BatchSpan, search_for_offset};
 use crate::segment::source::{Access, SegmentSource};
-use crate::types::{Compression, Offset, Position};
+use crate::types::{Offset, Position};
 
 use super::content::{Content, Places, Source};
 use super::settings::EntryOffset;
@@ -217,10 +217,23 @@ impl LogScan {
         EndTransaction::of(batch, header).map_err(|error| self.locate(position, error))
     }
 
+    /// The first offset of the batch at `position`.
+    ///
+    /// # Errors
+    /// Those of [`legacy::first_offset`], `Io`.
+    fn first_offset(&mut self, position: Position, header: &BatchHeader) -> Result<Offset> {
+        if !header.is_wrapper() {
+            return Ok(header.base_offset);
+        }
+        let batch = self.bytes(position, header.size)?;
+        let first = legacy::first_offset(batch, header, DecodeLimit::default());
+        first.map_err(|error| self.locate(position, error))
+    }
+
     /// The offset by which the batch at `position` stands in an offset index.
     ///
     /// # Errors
-    /// Those of [`legacy::walk`]: the first offset of a wrapper is inside of it.
+    /// Those of [`legacy::first_offset`], `Io`.
     pub fn entry_offset(
         &mut self,
         position: Position,
@@ -229,35 +242,24 @@ impl LogScan {
     ) -> Result<Offset> {
         match entry {
             EntryOffset::Last => Ok(header.last_offset()),
-            EntryOffset::First
-                if !header.is_legacy()
-                    || header.attributes.compression() == Some(Compression::None) =>
-            {
-                Ok(header.base_offset)
-            }
-            EntryOffset::First => {
-                let batch = self.bytes(position, header.size)?;
-                let (mut arena, mut slots) = (Vec::new(), Vec::new());
-                legacy::walk(
-                    batch,
-                    0,
-                    header,
-                    &mut Decompressor::new(),
-                    &mut arena,
-                    DecodeLimit::default(),
-                    &mut slots,
-                )
-                .map_err(|error| self.locate(position, error))?;
-                Ok(slots.first().map_or(header.base_offset, |slot| slot.offset))
-            }
+            EntryOffset::First => self.first_offset(position, header),
         }
     }
 
     /// The first batch from here on that holds `target` or what follows it.
     ///
     /// # Errors
-    /// As [`LogScan::next_batch`].
+    /// As [`LogScan::next_batch`], and those of [`legacy::first_offset`].
     pub fn search(&mut self, target: Offset) -> Result<Option<Position>> {
-        search_for_offset(target, || self.next_batch())
+        search_for_offset(target, || {
+            let Some((position, header)) = self.next_batch()? else {
+                return Ok(None);
+            };
+            Ok(Some(BatchSpan {
+                position,
+                first_offset: self.first_offset(position, &header)?,
+                last_offset: header.last_offset(),
+            }))
+        })
     }
 }

@@ -200,19 +200,7 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
         let header = BatchHeader::parse(&data[at..]).ok()??;
         let batch = data.get(at..at + header.size)?;
         header.ensure_valid(batch).ok()?;
-        let first = if header.is_legacy() {
-            let (mut decompressor, mut scratch) = (Decompressor::new(), Vec::new());
-            legacy::first_offset(
-                batch,
-                &header,
-                &mut decompressor,
-                &mut scratch,
-                checks::LIMIT,
-            )
-            .ok()?
-        } else {
-            header.base_offset
-        };
+        let first = legacy::first_offset(batch, &header, checks::LIMIT).ok()?;
         spans.push((first, header.last_offset(), header.partition_leader_epoch));
         at += header.size;
     }

@@ -26,7 +26,10 @@ pub fn options(case: &Case) -> WriteOptions {
 /// Kafka's class for an error of ours, without its package; several where it has several for the same thing.
 fn classes(error: &Error) -> &'static [&'static str] {
     match error {
-        Error::CorruptRecord(_) => &["CorruptRecordException"],
+        // Of a stream that does not decompress Kafka names no class of its own.
+        Error::CorruptRecord(_) => &["CorruptRecordException", "KafkaException"],
+        // Messages of a magic or a codec that there is none of.
+        Error::UnsupportedFormat(_) => &["InvalidRecordException", "IllegalArgumentException"],
         Error::InvalidRecord(_) => &["InvalidRecordException", "RecordValidationException"],
         Error::ProducerRefused(fault) => match fault.rule {
             ProducerRule::OutOfOrderSequence => &["OutOfOrderSequenceException"],
