@@ -38,7 +38,7 @@ impl Loader<'_> {
         self.complete_swaps()?;
         let logs = self.log_files()?;
         let mut floor = 0;
-        let mut kept = Vec::new();
+        let mut made = Vec::new();
         let mut first_lost = None;
         for (at, log) in logs.iter().enumerate() {
             let ceiling = ceiling(logs.get(at.saturating_add(1)..).unwrap_or_default());
@@ -48,26 +48,22 @@ impl Loader<'_> {
                 floor,
                 ceiling,
             };
-            let (pieces, count, end) = batches.keep(log, self.settings)?;
+            let (kept, pieces) = batches.keep(log, self.settings)?;
             let length = log.content.length();
-            let taken: u64 = pieces
-                .iter()
-                .flat_map(|piece| &piece.parts)
-                .map(|part| part.1)
-                .sum();
+            let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
             if taken < length {
                 first_lost.get_or_insert(floor.max(log.base_offset));
                 self.notes.push(Note::Salvaged {
                     base_offset: log.base_offset,
-                    batches: count,
+                    batches: kept.batches,
                     lost: length.saturating_sub(taken),
                 });
             }
-            floor = end;
-            kept.push(pieces);
+            floor = kept.end;
+            made.push(pieces);
         }
         // From the last to the first: a name that a segment gives up is free by the time another one takes it.
-        for (log, pieces) in logs.iter().zip(kept).rev() {
+        for (log, pieces) in logs.iter().zip(made).rev() {
             self.replace(log, &pieces)?;
         }
         if let Some(offset) = first_lost {
@@ -171,13 +167,13 @@ impl Loader<'_> {
                 continue;
             };
             let batches = Batches::all(folder.places(), content);
-            let (parts, _, next) = batches.greedy()?.0;
-            let taken: u64 = parts.iter().map(|part| part.1).sum();
+            let kept = batches.greedy()?.0;
+            let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
             let original = folder.names().into_iter().any(|other| {
                 let offset = leading_offset(&other);
                 other.ends_with(FileKind::Log.suffix())
                     && offset.is_some_and(|offset| {
-                        (base..next.max(base.saturating_add(1))).contains(&offset)
+                        (base..kept.end.max(base.saturating_add(1))).contains(&offset)
                     })
             });
             if taken < content.length() && original {

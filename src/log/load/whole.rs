@@ -44,6 +44,31 @@ pub(super) struct Whole {
     pub(super) next_offset: Offset,
 }
 
+/// Batches that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub(super) parts: Parts,
+    pub(super) batches: u64,
+    /// The offset behind the last.
+    pub(super) end: Offset,
+}
+
+impl Kept {
+    fn push(&mut self, batch: Whole) {
+        push(&mut self.parts, batch);
+        self.batches = self.batches.saturating_add(1);
+        self.end = batch.next_offset;
+    }
+
+    /// Nothing, up to an offset.
+    fn nothing(end: Offset) -> Self {
+        Self {
+            end,
+            ..Self::default()
+        }
+    }
+}
+
 /// The whole batches of a `.log`, between two offsets.
 pub(super) struct Batches<'a> {
     pub(super) places: &'a Places,
@@ -79,24 +104,22 @@ impl<'a> Batches<'a> {
     }
 
     /// First come, first kept. Also says whether another choice would be possible.
-    pub(super) fn greedy(&self) -> Result<((Parts, u64, Offset), bool)> {
+    pub(super) fn greedy(&self) -> Result<(Kept, bool)> {
         let mut walk = self.walk()?;
-        let (mut parts, mut count, mut floor) = (Parts::new(), 0u64, self.floor);
+        let mut kept = Kept::nothing(self.floor);
         let mut is_disordered = false;
         while let Some(batch) = walk.next(self.floor)? {
-            if batch.base_offset < floor {
+            if batch.base_offset < kept.end {
                 is_disordered = true;
-                continue;
+            } else {
+                kept.push(batch);
             }
-            push(&mut parts, batch);
-            count = count.saturating_add(1);
-            floor = batch.next_offset;
         }
-        Ok(((parts, count, floor), is_disordered))
+        Ok((kept, is_disordered))
     }
 
     /// As many batches as can be in order.
-    fn most(&self) -> Result<Option<Vec<Whole>>> {
+    fn most(&self) -> Result<Option<Kept>> {
         let mut walk = self.walk()?;
         let mut all: Vec<Whole> = Vec::new();
         // For every length of a chain, the batch that ends it earliest; and for every batch the one before it.
@@ -128,40 +151,34 @@ impl<'a> Batches<'a> {
             chain.extend(all.get(here).copied());
             at = before.get(here).copied().flatten();
         }
-        chain.reverse();
-        Ok(Some(chain))
+        let mut kept = Kept::nothing(self.floor);
+        chain.into_iter().rev().for_each(|batch| kept.push(batch));
+        Ok(Some(kept))
     }
 
-    /// What is kept, as segments; how many batches; and the offset behind the last.
+    /// What is kept, and the segments it makes.
     pub(super) fn keep(
         &self,
         log: &LogFile,
         settings: IndexSettings,
-    ) -> Result<(Vec<Piece>, u64, Offset)> {
-        let ((parts, count, end), is_disordered) = self.greedy()?;
-        let chosen = if is_disordered { self.most()? } else { None };
-        let (parts, count, end) = match chosen {
-            None => (parts, count, end),
-            Some(chain) => {
-                let mut parts = Parts::new();
-                for &batch in &chain {
-                    push(&mut parts, batch);
-                }
-                let end = chain.last().map_or(self.floor, |batch| batch.next_offset);
-                (parts, chain.len() as u64, end)
-            }
-        };
-        if parts.is_empty() {
-            // An empty segment stays where it is: its name may be all that tells where the log ends.
-            let has_name = FileName::parse(&log.name).is_some();
-            let stays = has_name && (self.floor..=self.ceiling).contains(&log.base_offset);
-            let base_offset = log.base_offset;
-            let empty = Piece { base_offset, parts };
-            let end = if stays { base_offset } else { self.floor };
-            return Ok((stays.then_some(empty).into_iter().collect(), 0, end));
+    ) -> Result<(Kept, Vec<Piece>)> {
+        let (mut kept, is_disordered) = self.greedy()?;
+        if is_disordered && let Some(most) = self.most()? {
+            kept = most;
         }
-        let pieces = self.divide(log, &parts, settings)?;
-        Ok((pieces, count, end))
+        if !kept.parts.is_empty() {
+            let pieces = self.divide(log, &kept.parts, settings)?;
+            return Ok((kept, pieces));
+        }
+        // An empty segment stays where it is: its name may be all that tells where the log ends.
+        let has_name = FileName::parse(&log.name).is_some();
+        let base_offset = log.base_offset;
+        if !has_name || !(self.floor..=self.ceiling).contains(&base_offset) {
+            return Ok((kept, Vec::new()));
+        }
+        let parts = Parts::new();
+        let empty = Piece { base_offset, parts };
+        Ok((Kept::nothing(base_offset), vec![empty]))
     }
 
     /// Cuts what is kept into segments in which every offset and every index entry has room.
