@@ -35,6 +35,7 @@ NOW = 1_700_000_000_000
 MOST_ROWS = 1500
 OFTEN = 0.8
 LARGE = 3
+MOST_WORDS = 12
 SYNC = ("config", "never", "append")
 
 
@@ -121,6 +122,14 @@ def child(folder: Path, generation: int, seed: int, pipe: int) -> None:
         log.close()
 
 
+def heard(pipe: int, words: int) -> bytes:
+    """Wait for so many words, or for the end of the child."""
+    said = b""
+    while len(said) < words * WORD.size and (more := os.read(pipe, 1 << 16)):
+        said += more
+    return said
+
+
 def values_of(folder: Path) -> list[bytes]:
     """Read what is there, whatever state it is in."""
     if not folder.is_dir():
@@ -187,9 +196,9 @@ def run(root: Path, rounds: int, seed: int) -> None:
                 os._exit(1)
             os._exit(0)
         os.close(write)
-        # Mostly while it writes; now and then while it opens and recovers.
-        said = os.read(read, 1 << 16) if chance.random() < OFTEN else b""
-        time.sleep(chance.random() ** 2 * 0.03)
+        # Mostly while it writes, after so many words, however slow the machine is; now and then while it opens.
+        said = heard(read, chance.randrange(1, MOST_WORDS)) if chance.random() < OFTEN else b""
+        time.sleep(chance.random() ** 2 * (0.003 if said else 0.03))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         mid += os.WIFSIGNALED(status)
