@@ -111,6 +111,7 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         ("[]", "object"),
         ('{"value": "%%"}', "base64"),
         ('{"value": 5}', "value is text"),
+        ('{"value": ' + "[" * 100_000, "recursion"),
         ('{"timestamp": 5}', "neither key nor value"),
         ('{"value": "eA==", "colour": "red"}', "colour"),
         ('{"value": "eA==", "timestamp": "soon"}', "soon"),
@@ -175,7 +176,14 @@ def test_identity(tmp_path: Path) -> None:
         (["data.parquet"], 2, "names no topic"),
         (["bad-0.parquet"], 1, "bad-0.parquet"),
         (["bad-0.arrow"], 1, "bad-0.arrow"),
-        (["extra-0.parquet"], 2, "colour"),
+        (["cut-0.arrow"], 1, "cut-0.arrow: "),
+        (["page-0.parquet"], 1, "page-0.parquet: "),
+        (
+            ["extra-0.parquet"],
+            2,
+            "extra-0.parquet: columns: expected key, value, headers, timestamp, found also colour",
+        ),
+        (["extra-0.parquet"], 2, "(--ignore-extra leaves them out)"),
         (["empty"], 2, "neither files"),
         (["extra-0.parquet", "--config", "segment.size=1"], 2, "segment.size"),
         (["extra-0.parquet", "--config", "segment.ms=0"], 2, "segment_ms"),
@@ -188,6 +196,12 @@ def test_what_is_refused(tmp_path: Path, words: list[str], code: int, said: str)
     pq.write_table(pa.table({"value": ["x"]}), tmp_path / "data.parquet")
     pq.write_table(pa.table({"value": ["x"], "colour": ["red"]}), tmp_path / "extra-0.parquet")
     (tmp_path / "bad-0.parquet").write_bytes(b"nothing of the kind")
+    page = bytearray((tmp_path / "data.parquet").read_bytes())
+    page[4:40] = b"\x55" * 36
+    (tmp_path / "page-0.parquet").write_bytes(page)
+    with pa.ipc.new_stream(str(tmp_path / "cut-0.arrow"), pa.schema([("value", pa.binary())])) as stream:
+        stream.write_table(pa.table({"value": [b"x" * 1000]}))
+    os.truncate(tmp_path / "cut-0.arrow", (tmp_path / "cut-0.arrow").stat().st_size - 600)
     (tmp_path / "bad-0.arrow").write_bytes(b"nothing of the kind")
     ended = subprocess.run(
         [sys.executable, "-m", "kafkalog", "import", *words, "logs"],

@@ -44,24 +44,31 @@ def wanted(names: list[str], *, keep_offsets: bool) -> list[str]:
 
 def batches(path: Path, form: str, *, text: bool, keep_offsets: bool) -> Iterator[tuple[Any, int]]:
     """Give the rows of a file, some thousand at a time, and the bytes of it that are read by then."""
-    if form == "parquet":
-        yield from _parquet(path, keep_offsets=keep_offsets)
-    elif form == "arrow":
-        yield from _arrow(path, keep_offsets=keep_offsets)
-    else:
+    if form == "jsonl":
         yield from _json_lines(path, text=text, keep_offsets=keep_offsets)
+        return
+    import pyarrow as pa
+
+    rows = (_parquet if form == "parquet" else _arrow)(path, keep_offsets=keep_offsets)
+    while True:
+        try:
+            batch = next(rows, None)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            # What pyarrow finds wrong in a file names none.
+            raise InvalidRecordError(f"{path}: {error}", str(path)) from error
+        if batch is None:
+            return
+        yield batch
 
 
 def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     # Opened here and below by Python: pyarrow takes no path that is no UTF-8.
     with path.open("rb") as source:
-        try:
-            file = pq.ParquetFile(source)
-        except pa.ArrowInvalid as error:
-            raise InvalidRecordError(f"{path}: {error}", str(path)) from error
+        file = pq.ParquetFile(source)
         size, total, done = path.stat().st_size, max(file.metadata.num_rows, 1), 0
         columns = wanted(file.schema_arrow.names, keep_offsets=keep_offsets)
         for batch in file.iter_batches(_ROWS, columns=columns):
@@ -106,7 +113,7 @@ def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple
             try:
                 fields = json.loads(_decoded(line), parse_float=_whole)
                 found.append(_record(fields, known, text=text, keep_offsets=keep_offsets))
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise InvalidRecordError(f"{path}: line {number}: {error}", str(path)) from error
             if len(found) == _LINES:
                 yield found, done

@@ -110,7 +110,12 @@ def _appended(writer: LogWriter, source: _Source, arguments: argparse.Namespace)
         yield writer.append_batches(source.path), source.size
         return
     for rows, read in batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets):
-        yield writer.append(rows, keep_offsets=arguments.keep_offsets), read
+        try:
+            info = writer.append(rows, keep_offsets=arguments.keep_offsets)
+        except ValueError as error:
+            # Of its columns, which are the file's.
+            raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
+        yield info, read
 
 
 def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
