@@ -194,9 +194,9 @@ class RecoveryReport:
 
 def recover(
     path: StrPath,
-    *,
-    clean: bool | None = None,
+    clean: bool | None = None,  # noqa: FBT001 - in the interface's place
     recovery_point: int | None = None,
+    *,
     log_start_offset: int | None = None,
     out: StrPath | None = None,
     salvage: bool = False,
@@ -303,9 +303,9 @@ def _partition(plain: _core._Recovery) -> PartitionRecovery:
 
 def rebuild_indexes(
     partition_dir: StrPath,
-    *,
     level: str = "4.3",
     out: StrPath | None = None,
+    *,
     dry_run: bool = False,
     config: LogConfig | None = None,
 ) -> PartitionRecovery:
@@ -390,8 +390,8 @@ class TruncateReport:
 def truncate(
     source: StrPath,
     out: StrPath,
-    *,
     offset: int,
+    *,
     dry_run: bool = False,
     config: LogConfig | None = None,
 ) -> TruncateReport:

@@ -226,8 +226,8 @@ class RecordReader:
 
 def scan(
     path: Paths,
-    *,
     topics: str | Iterable[str] | None = None,
+    *,
     topic_pattern: str | None = None,
     partitions: Partitions | None = None,
     columns: str | Iterable[str] | None = None,
@@ -357,8 +357,8 @@ def scan(
 
 def read_table(
     path: Paths,
-    *,
     topics: str | Iterable[str] | None = None,
+    *,
     topic_pattern: str | None = None,
     partitions: Partitions | None = None,
     columns: str | Iterable[str] | None = None,
@@ -418,8 +418,8 @@ def read_table(
 
 def scan_batches(
     path: Paths,
-    *,
     topics: str | Iterable[str] | None = None,
+    *,
     topic_pattern: str | None = None,
     partitions: Partitions | None = None,
     starting_offsets: StartingOffsets = "earliest",

@@ -98,6 +98,17 @@ def test_settings_are_a_config(tmp_path: Path) -> None:
             call()
 
 
+def test_what_may_be_given_by_its_place(tmp_path: Path) -> None:
+    """As the interface writes the calls."""
+    assert kafkalog.read_table(DATA, "orders").equals(kafkalog.read_table(DATA, topics="orders"))
+    assert kafkalog.scan_batches(DATA, ["orders"]).read_all().num_rows == 38
+    folder = DATA / "orders-0"
+    assert kafkalog.rebuild_indexes(folder, "2.8", tmp_path / "rebuilt").log_end_offset == 880
+    unclean: tuple[bool, int] = (False, 0)
+    assert kafkalog.recover(folder, *unclean, dry_run=True).partitions[0].recovered_from == 0
+    assert kafkalog.truncate(folder, tmp_path / "cut", 100).log_end_offset == 100
+
+
 def test_offsets_by_partition_are_checked() -> None:
     refused("partition", TypeError, starting_offsets={"orders": 5})
     refused("whole number", TypeError, starting_offsets={"orders": {0: "5"}})
