@@ -4,6 +4,7 @@
 |---|---|---|
 | names other partitions than are read | error | error |
 | a start above the end, as given or as found | error | error |
+| a start beyond the log end, read up to there | no rows | error, or data loss that is allowed |
 | a start below the log start, an end beyond the log end | data loss, found by a task | data loss, found at planning |
 | a partition of ``assign`` that is not there | no rows | data loss |
 
@@ -155,7 +156,10 @@ def _check_loss(options: ReadOptions, ranges: list[_Range]) -> None:
         if is_late or (last is not None and last > start):
             ends = ends or folder_bounds(options, "read_uncommitted")
         if is_late and first is not None and first > ends[folder][1]:
-            raise ValueError(f"{topic}-{partition} starts at offset {first}, which is above its end {ends[folder][1]}")
+            text = f"{topic}-{partition} starts at offset {first}, which is above its end {ends[folder][1]}"
+            if options.fail_on_data_loss:
+                raise ValueError(text)
+            report(text, fail=False)
         if first is not None and first < start and (end is None or first < end):
             text = f"{topic}-{partition} is asked for from offset {first} on, but its log starts at {start}"
             report(text, fail=options.fail_on_data_loss, path=folder, offset=first)
