@@ -146,7 +146,7 @@ class LogWriter:
     cluster_id, node_id, directory_id : str, int, str, optional
         Identity of a log dir that is created, for its ``meta.properties``; without ``cluster_id`` none is written.
     leader_epoch : int
-        The leader epoch that appends are written under. Default: the latest there is, or 0.
+        The leader epoch that appends are written under, not below the latest there is. Default: the latest, or 0.
     clock : callable, optional
         Gives milliseconds since the epoch, for replays and tests. Default: the system's clock.
     sync : {"config", "never", "append"}

@@ -189,11 +189,6 @@ impl LogWriter {
         py.detach(|| self.held()?.as_deref().map(look).ok_or_else(closed))
     }
 
-    fn epoch(&self, writer: &PartitionWriter) -> i32 {
-        let latest = || writer.log().epochs().latest().map(|entry| entry.epoch);
-        self.settled.leader_epoch.or_else(latest).unwrap_or(0)
-    }
-
     /// What the sync policy asks for at the end of a call.
     fn settle(&self, writer: &mut PartitionWriter) -> std::result::Result<(), Failed> {
         if self.settled.sync_appends {
@@ -201,6 +196,17 @@ impl LogWriter {
             writer.log_mut().flush(false, now_ms)?;
         }
         Ok(())
+    }
+}
+
+/// The epoch to append under: what was asked for, or the latest there is. They never fall in a log.
+fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> crate::error::Result<i32> {
+    let latest = writer.log().epochs().latest().map(|entry| entry.epoch);
+    match (given, latest) {
+        (Some(given), Some(latest)) if given < latest => Err(Error::InvalidArgument(format!(
+            "leader_epoch is {given}, below the log's latest, {latest}"
+        ))),
+        _ => Ok(given.or(latest).unwrap_or(0)),
     }
 }
 
@@ -279,7 +285,13 @@ impl LogWriter {
         let now_ms = clock.now_ms()?;
         let named = TopicPartition::new(topic.as_str(), partition);
         let opened = py.detach(|| {
-            PartitionWriter::open(&log_dirs, &identity, &named, topic_id, options, now_ms)
+            let writer =
+                PartitionWriter::open(&log_dirs, &identity, &named, topic_id, options, now_ms)?;
+            if let Err(error) = epoch_of(leader_epoch, &writer) {
+                writer.close(now_ms)?;
+                return Err(error);
+            }
+            Ok(writer)
         });
         let writer = opened.map_err(into_py)?;
         Ok(Self {
@@ -353,7 +365,7 @@ impl LogWriter {
             let mut encoder = Encoder::new(options);
             // A schema that does not serve is an error also where there are no rows.
             encoder.rows(&RecordBatch::new_empty(batches.schema()))?;
-            let epoch = self.epoch(writer);
+            let epoch = epoch_of(self.settled.leader_epoch, writer)?;
             let mut done = Appended::default();
             for batch in batches {
                 let batch = batch.map_err(|e| Failed::Raised(capsule::raised(e)))?;
