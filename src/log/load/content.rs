@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -215,7 +216,7 @@ impl Content {
             Source::Disk { name, from } if given > 0 => {
                 let path = places.path(name);
                 let file = File::open(&path).map_err(Error::io(&path))?;
-                read_at(&file, target, from.saturating_add(at)).map_err(Error::io(&path))?;
+                read_whole(&file, &path, target, from.saturating_add(at))?;
             }
             Source::Disk { .. } => {}
             Source::Parts { name, parts } => {
@@ -225,7 +226,7 @@ impl Content {
                 for &(from, length) in parts.iter() {
                     let here = usize::try_from(length.saturating_sub(before)).unwrap_or(usize::MAX);
                     let (part, behind) = target.split_at_mut(here.min(target.len()));
-                    read_at(&file, part, from.saturating_add(before)).map_err(Error::io(&path))?;
+                    read_whole(&file, &path, part, from.saturating_add(before))?;
                     (target, before) = (behind, before.saturating_sub(length));
                 }
             }
@@ -233,5 +234,16 @@ impl Content {
             Source::Rebuilt(how) => copy(target, &how.bytes(places)?),
         }
         Ok(bytes)
+    }
+}
+
+/// Fills `target` from `position` on.
+///
+/// # Errors
+/// `Io`, also where the file ends before: somebody has cut it since it was planned with.
+fn read_whole(file: &File, path: &Path, target: &mut [u8], position: u64) -> Result<()> {
+    match read_at(file, target, position).map_err(Error::io(path))? {
+        read if read < target.len() => Err(Error::io(path)(io::ErrorKind::UnexpectedEof.into())),
+        _ => Ok(()),
     }
 }

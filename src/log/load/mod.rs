@@ -39,6 +39,9 @@ mod trouble;
 mod txns;
 mod whole;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 pub use self::loaded::{LoadedLog, LoadedSegment};
