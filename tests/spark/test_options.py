@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.names import IGNORED, KNOWN, REFUSED
 from kafkalog.spark.options import Bound, ReadOptions, parse
@@ -286,6 +287,14 @@ def test_every_option_of_sparks_kafka_source_is_known_by_name() -> None:
         startingOffsetsByTimestampStrategy kafka.isolation.level topic"""
     assert set(spark.split()) <= {*KNOWN, *IGNORED, *REFUSED}
     assert not set(KNOWN) & {*IGNORED, *REFUSED}
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "STARTINGOFFSETS", "starting_OFFSETS"])
+def test_both_spellings_of_an_option(name: str) -> None:
+    """The exact spelling of Spark used to win in silence."""
+    twice: Any = {"starting_offsets": {"orders": {0: 5}}, name: "earliest"}
+    with pytest.raises(ValueError, match="option startingOffsets is given twice"):
+        read(None, "/data", **twice)  # type: ignore[arg-type]
 
 
 def test_schema_is_ddl() -> None:

@@ -121,6 +121,9 @@ def read(
         "where": where,
     }
     given = {name: value for name, value in named.items() if value is not None}
+    if twice := given.keys() & options.keys():
+        # One of them would be lost in the next line.
+        raise ValueError(f"option {min(twice)} is given twice")
     frame, asked = plan_frame(spark, {**given, **options})
     if transform is None or schema is None:
         function = read_splits if metrics is None else partial(_read_into, metrics)
