@@ -200,7 +200,8 @@ impl SegmentReader {
             {
                 break;
             }
-            if !self.take(work)? {
+            // A large batch may have a chunk's worth of records and more before the first that is wanted.
+            if !self.take(work)? && !work.chunk.is_empty() {
                 break;
             }
         }

@@ -359,6 +359,27 @@ def test_the_interpreter_is_free_while_decoding() -> None:
     assert all(table == tables[0] for table in tables)
 
 
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("layout", ["binary", "view"])
+def test_a_range_that_begins_deep_in_a_batch(tmp_path: Path, codec: str, layout: Any) -> None:
+    """More records may come before it than are decoded at a time, and the next segment is not what comes after them."""
+    count, config = 5000, kafkalog.LogConfig(compression_type=codec)
+    data = pa.table({"value": [b"%d" % n for n in range(count)]})
+    with kafkalog.LogWriter(tmp_path, "t", config=config, batch_bytes=1 << 20) as log:
+        assert log.append(data).batches == 1
+        log.roll()
+        assert log.append(data).batches == 1
+    for start in (0, 1, 1023, 1024, 1025, 2047, 2048, 2049, 3500, 4999, 5000, 7048, 7049, 9999):
+        for end in (start, start + 1, start + 1024, start + 3000, 2 * count):
+            rows = kafkalog.read_table(
+                tmp_path, columns="value", starting_offsets=start, ending_offsets=end, layout=layout
+            )
+            wanted = [b"%d" % (n % count) for n in range(start, min(end, 2 * count))]
+            assert rows["value"].to_pylist() == wanted, (start, end)
+    bounded = kafkalog.read_table(tmp_path, columns="offset", min_offset=4000, max_offset=4010, threads=2)
+    assert bounded["offset"].to_pylist() == list(range(4000, 4011))
+
+
 def test_threads_share_a_reader() -> None:
     """Each batch goes to one of them, and a close from outside ends them all, be they in the middle of a batch."""
     whole = kafkalog.read_table(DATA).num_rows
