@@ -206,27 +206,19 @@ impl Gathered {
     /// Appends the same bytes, or null, `times` times.
     pub fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) {
         let value = bytes.unwrap_or_default();
-        self.reserve(times, value.len().saturating_mul(times));
-        if let Some(room) = self
-            .data
-            .values::<u8>()
-            .get_mut(self.used..)
-            .filter(|_| !value.is_empty())
-        {
-            for place in room.chunks_exact_mut(value.len()).take(times) {
-                place.copy_from_slice(value);
-            }
+        let total = value.len().saturating_mul(times);
+        self.reserve(times, total);
+        let end = self.used.saturating_add(total);
+        let room = self.data.values().get_mut(self.used..end);
+        fill(room.unwrap_or_default(), value);
+        let step = i32::try_from(value.len()).unwrap_or(i32::MAX);
+        let mut at = i32::try_from(self.used).unwrap_or(i32::MAX);
+        let ends = self.offsets.values::<i32>().iter_mut();
+        for end in ends.skip(self.rows.wrapping_add(1)).take(times) {
+            at = at.saturating_add(step);
+            *end = at;
         }
-        for end in self
-            .offsets
-            .values::<i32>()
-            .iter_mut()
-            .skip(self.rows.wrapping_add(1))
-            .take(times)
-        {
-            self.used = self.used.saturating_add(value.len());
-            *end = i32::try_from(self.used).unwrap_or(i32::MAX);
-        }
+        self.used = end;
         self.rows = self.rows.saturating_add(times);
         match bytes {
             Some(_) => self.nulls.append_n_non_nulls(times),
@@ -251,6 +243,17 @@ impl Gathered {
             Kind::Binary => Arc::new(BinaryArray::new(offsets, data, nulls)),
             Kind::Text => Arc::new(StringArray::new(offsets, data, nulls)),
         }
+    }
+}
+
+/// Repeats `value` to the end of `to`, twice as much each time: a call for a few bytes costs more than they do.
+fn fill(to: &mut [u8], value: &[u8]) {
+    let mut done = value.len().min(to.len());
+    to.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+    while done > 0 && done < to.len() {
+        let more = done.min(to.len().wrapping_sub(done));
+        to.copy_within(..more, done);
+        done = done.wrapping_add(more);
     }
 }
 
