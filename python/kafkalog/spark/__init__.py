@@ -11,9 +11,8 @@ What helps on a cluster:
   ``--py-files`` cannot carry a compiled module).
 * ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) where all cores are busy: up to 1.6 times the rows.
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
-* ``decodeAhead`` says whether a task has a second thread, for the next batch; by default it has one where sockets are
-  unix ones and a core is idle, and never where an allowance of memory has no room for it. Where
-  ``spark.executor.pyspark.memory`` is set, 512 MiB for every core are enough.
+* ``decodeAhead=true`` gives a task a second thread, for the next batch, but where an allowance of memory has no room
+  for it. Where ``spark.executor.pyspark.memory`` is set, 512 MiB for every core are enough.
 * ``read(..., metrics=totals(spark))`` sums up what the tasks read and passed over, and ``export`` returns that. Spark
   gives the tasks of a Python data source no way to count (no version to 4.3 has one): there, each task logs it.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,16 +43,25 @@ def rows(
     """
     if not split.ranges:
         return
-    made = _decoded(split, schema, told)
-    if split.scan.decode_ahead is False:
-        yield from made
-        return
-    from kafkalog.spark.ahead import ahead, has_room, where_idle
+    from kafkalog.spark.pipe import flush_of_pipe
 
-    if split.scan.decode_ahead is None:
-        yield from where_idle(made)
-    else:
-        yield from ahead(made) if has_room() else made
+    flush = flush_of_pipe()
+    with closing(_made(split, schema, told)) as made:
+        for batch in made:
+            yield batch
+            # Whoever asks for the next one has written this one.
+            flush()
+
+
+def _made(
+    split: Split, schema: pa.Schema | None, told: Callable[[dict[str, int]], None] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    made = _decoded(split, schema, told)
+    if not split.scan.decode_ahead:
+        return made
+    from kafkalog.spark.ahead import ahead, has_room
+
+    return ahead(made) if has_room() else made
 
 
 def _decoded(
