@@ -94,11 +94,16 @@ def test_transaction_index_is_what_kafka_reads(partition: corpus.Partition) -> N
 
 def test_transaction_index_of_another_version(tmp_path: Path) -> None:
     file = tmp_path / "00000000000000000005.txnindex"
-    file.write_bytes(struct.pack(">hqqqq", 0, 7, 5, 9, 5) + struct.pack(">hqqqq", 1, 7, 10, 12, 5) + b"torn")
+    first = struct.pack(">hqqqq", 0, 7, 5, 9, 5)
+    file.write_bytes(first + struct.pack(">hqqqq", 256, 7, 10, 12, 5) + b"torn")
     with kafkalog.TransactionIndex(file) as index:
         assert [entry.last_offset for entry in index] == [9, 12]
-        with pytest.raises(kafkalog.CorruptIndexError, match="byte 34"):
+        with pytest.raises(kafkalog.UnsupportedFormatError, match="byte 34"):
             index.sanity_check()
+    # A broker looks at the high byte alone.
+    file.write_bytes(first + struct.pack(">hqqqq", 255, 7, 10, 12, 5))
+    with kafkalog.TransactionIndex(file) as index:
+        index.sanity_check()
     with pytest.raises(ValueError, match="closed"):
         len(index)
 
