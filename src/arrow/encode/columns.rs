@@ -20,6 +20,7 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::error::{Error, Result};
+use crate::io::words::Words;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// A column of byte strings by row; the row is one of the column's.
@@ -49,10 +50,34 @@ impl Bytes for Dense<'_> {
     #[inline]
     fn get(&self, row: usize) -> Option<&[u8]> {
         let &[begin, end] = self.offsets.get(row..)?.first_chunk()?;
-        self.data
-            .get(usize::try_from(begin).ok()?..usize::try_from(end).ok()?)
+        let (begin, end) = (usize::try_from(begin).ok()?, usize::try_from(end).ok()?);
+        let value = self.data.get(begin..end)?;
+        if value.len() >= LEAST_FETCHED {
+            fetch(self.data, begin.wrapping_add(AHEAD), value.len());
+        }
+        Some(value)
     }
 }
+
+/// Has bytes fetched that are read later.
+#[inline]
+fn fetch(data: &[u8], mut at: usize, len: usize) {
+    let end = at.wrapping_add(len.min(AHEAD));
+    Words::new(data).fetch(at);
+    at = at.wrapping_add(LINE);
+    while at <= end {
+        Words::new(data).fetch(at);
+        at = at.wrapping_add(LINE);
+    }
+}
+
+/// So many bytes ahead the processor is told what will be read: by itself it does not look beyond the page it is in, and
+/// begins anew behind every write.
+const AHEAD: usize = 4 << 10;
+/// What it fetches at once.
+const LINE: usize = 64;
+/// Where values are shorter, records take longer than their bytes.
+const LEAST_FETCHED: usize = LINE / 2;
 
 /// Any layout.
 #[derive(Debug)]

@@ -106,6 +106,10 @@ fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result
     if content.kept() != content.length() {
         disk.set_length(&file, path, content.length())?;
     }
+    if content.length() == 0 {
+        // There as soon as its name is, which is synced with the folder: a new log is four of these.
+        return Ok(());
+    }
     disk.sync(&file, path)
 }
 
