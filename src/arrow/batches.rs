@@ -11,13 +11,13 @@ use arrow_array::{Array, ArrayRef, RecordBatch, TimestampMillisecondArray, make_
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::compress::{DecodeLimit, Decompressor};
+use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::log::planned::{OpenSegment, Opening, PlannedSegments, Turn};
+use crate::log::batches::OpenBatches;
+use crate::log::planned::{Opening, PlannedSegments, Turn};
 use crate::log::range::{PartitionRange, SegmentRange};
 use crate::records::legacy;
-use crate::segment::batches::BatchCursor;
 use crate::segment::reader::Metrics;
 use crate::segment::source::{Access, Copying};
 use crate::types::{Compression, Offset, Position};
@@ -66,18 +66,10 @@ pub fn batch_schema() -> SchemaRef {
 pub struct BatchReader {
     segments: PlannedSegments,
     check_crcs: bool,
-    open: Option<Open>,
-    decompressor: Decompressor,
-    arena: Vec<u8>,
+    open: Option<OpenBatches>,
     failed: Option<Error>,
     metrics: Metrics,
     rows: u64,
-}
-
-#[derive(Debug)]
-struct Open {
-    opened: Box<OpenSegment>,
-    cursor: BatchCursor,
 }
 
 impl BatchReader {
@@ -96,8 +88,6 @@ impl BatchReader {
             segments: PlannedSegments::new(ranges, opening),
             check_crcs,
             open: None,
-            decompressor: Decompressor::new(),
-            arena: Vec::new(),
             failed: None,
             metrics: Metrics::default(),
             rows: 0,
@@ -151,10 +141,8 @@ impl BatchReader {
                 continue;
             };
             let (start, end) = open.opened.wanted;
-            let next = open.cursor.next(&mut open.opened.source)?;
-            let next = next.filter(|(_, header)| open.cursor.least_offset(header) < end);
-            let Some((position, header)) = next else {
-                self.segments.advance(open.cursor.next_offset());
+            let Some((position, header)) = open.next_batch()? else {
+                self.segments.advance(open.next_offset());
                 self.open = None;
                 continue;
             };
@@ -173,26 +161,10 @@ impl BatchReader {
             };
             self.metrics.bytes = self.metrics.bytes.saturating_add(looked_at as u64);
             self.metrics.batches = self.metrics.batches.saturating_add(1);
-            let first = if header.is_legacy()
-                && header.attributes.codec_id() != 0
-                && valid != Some(false)
-            {
-                self.arena.clear();
+            let first = if header.is_wrapper() && valid != Some(false) {
                 let batch = open.opened.source.bytes(position, header.size)?;
-                let mut slots = Vec::new();
-                let limit = DecodeLimit::default();
-                // A wrapper that cannot be read still has a header; its first offset is then as unknown as its records.
-                legacy::walk(
-                    batch,
-                    0,
-                    &header,
-                    &mut self.decompressor,
-                    &mut self.arena,
-                    limit,
-                    &mut slots,
-                )
-                .ok()
-                .and_then(|_| slots.first().map(|slot| slot.offset))
+                // One that cannot be read still has a header; its first offset is then as unknown as its records.
+                legacy::first_offset(batch, &header, DecodeLimit::default()).ok()
             } else {
                 Some(header.base_offset)
             };
@@ -209,10 +181,8 @@ impl BatchReader {
         loop {
             match self.segments.next_turn()? {
                 Some(Turn::Open(opened)) => {
-                    let segment = &opened.segment;
-                    let cursor = BatchCursor::new(segment.bounds(), segment.start_position);
                     self.metrics.segments = self.metrics.segments.saturating_add(1);
-                    self.open = Some(Open { opened, cursor });
+                    self.open = Some(OpenBatches::new(opened));
                     return Ok(true);
                 }
                 Some(Turn::Gone(_)) => {
@@ -224,7 +194,7 @@ impl BatchReader {
     }
 }
 
-fn is_valid(open: &mut Open, position: Position, header: &BatchHeader) -> Result<bool> {
+fn is_valid(open: &mut OpenBatches, position: Position, header: &BatchHeader) -> Result<bool> {
     let batch = open.opened.source.bytes(position, header.size)?;
     Ok(batch.len() == header.size && header.ensure_valid(batch).is_ok())
 }

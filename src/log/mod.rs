@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`batches`] | the batches of a planned segment |
 //! | [`bounds`] | first and last offsets of partitions |
 //! | [`checkpoints`] | the offset checkpoints of a log dir, after its logs were loaded |
 //! | [`config`] | the settings of a topic, by Kafka's names |
@@ -25,6 +26,7 @@
 //! | [`mod@write`] | a partition log open for writing |
 //! | [`writer`] | one partition of a log dir, open for writing |
 
+pub mod batches;
 pub mod bounds;
 pub mod checkpoints;
 pub mod config;

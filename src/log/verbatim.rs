@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 
 use crate::error::{Error, Result};
-use crate::log::planned::{OpenSegment, Opening, PlannedSegments, Turn};
+use crate::log::batches::OpenBatches;
+use crate::log::planned::{Opening, PlannedSegments, Turn};
 use crate::log::range::PartitionRange;
-use crate::segment::batches::BatchCursor;
 use crate::segment::source::{Access, Copying};
 use crate::types::{Offset, Position};
 
@@ -17,16 +17,10 @@ use crate::types::{Offset, Position};
 pub struct WholeBatches {
     start_offset: Offset,
     segments: PlannedSegments,
-    open: Option<Open>,
-    bytes: u64,
-}
-
-#[derive(Debug)]
-struct Open {
-    opened: Box<OpenSegment>,
-    cursor: BatchCursor,
+    open: Option<OpenBatches>,
     /// Where the last run begins.
     run: Position,
+    bytes: u64,
 }
 
 /// Consecutive batches.
@@ -50,6 +44,7 @@ impl WholeBatches {
             start_offset: range.start_offset,
             segments: PlannedSegments::new(vec![range], opening),
             open: None,
+            run: 0,
             bytes: 0,
         }
     }
@@ -81,14 +76,14 @@ impl WholeBatches {
             if let Some(found) = find_run(open, most)? {
                 break found;
             }
-            self.segments.advance(open.cursor.next_offset());
+            self.segments.advance(open.next_offset());
             self.open = None;
         };
         let Some(open) = &mut self.open else {
             return Ok(None);
         };
         self.bytes = self.bytes.saturating_add(found.size as u64);
-        open.run = found.position;
+        self.run = found.position;
         let bytes = open.opened.source.bytes(found.position, found.size)?;
         Ok(Some(Run {
             bytes,
@@ -101,7 +96,7 @@ impl WholeBatches {
     pub fn locate(&self, error: Error) -> Error {
         match (&self.open, error.as_fault()) {
             (Some(open), Some(fault)) if fault.location.path.is_none() => {
-                error.shift(open.run).at(open.opened.source.path())
+                error.shift(self.run).at(open.opened.source.path())
             }
             _ => error,
         }
@@ -110,13 +105,7 @@ impl WholeBatches {
     fn next_segment(&mut self) -> Result<bool> {
         match self.segments.next_turn()? {
             Some(Turn::Open(opened)) => {
-                let bounds = opened.segment.bounds();
-                let cursor = BatchCursor::new(bounds, opened.segment.start_position);
-                self.open = Some(Open {
-                    run: opened.segment.start_position,
-                    opened,
-                    cursor,
-                });
+                self.open = Some(OpenBatches::new(opened));
                 Ok(true)
             }
             Some(Turn::Gone(segment)) => {
@@ -134,20 +123,14 @@ struct Found {
     size: usize,
 }
 
-fn find_run(open: &mut Open, most: usize) -> Result<Option<Found>> {
-    let (start, end) = open.opened.wanted;
+fn find_run(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
+    let (start, _) = open.opened.wanted;
     let mut run: Option<Found> = None;
-    loop {
-        let before = open.cursor.clone();
-        let Some((position, header)) = open.cursor.next(&mut open.opened.source)? else {
-            return Ok(run);
-        };
+    while let Some((position, header)) = open.next_batch()? {
         if header.last_offset() < start {
             continue;
         }
-        let is_beyond = open.cursor.least_offset(&header) >= end;
         match &mut run {
-            None if is_beyond => return Ok(None),
             None => {
                 run = Some(Found {
                     position,
@@ -155,14 +138,15 @@ fn find_run(open: &mut Open, most: usize) -> Result<Option<Found>> {
                     size: header.size,
                 });
             }
-            Some(run) if !is_beyond && run.size.saturating_add(header.size) <= most => {
+            Some(run) if run.size.saturating_add(header.size) <= most => {
                 run.size = run.size.saturating_add(header.size);
             }
-            // It begins the next run.
             Some(_) => {
-                open.cursor = before;
-                return Ok(run);
+                // It begins the next run.
+                open.put_back((position, header));
+                break;
             }
         }
     }
+    Ok(run)
 }
