@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
     from types import TracebackType
-    from typing import NoReturn
 
     import pyarrow as pa
     from typing_extensions import Self
@@ -74,13 +73,18 @@ class RecordReader:
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        try:
-            with self._lock:
-                return self._opened().read_next_batch()
-        except (pa.ArrowException, OSError, MemoryError) as error:
-            self._raise(error)
+        with self._lock:
+            batches = self._batches
+            if batches is None:
+                batches = self._opened()
+            try:
+                return batches.read_next_batch()
+            except Exception:
+                # What really happened: the C stream carried only its errno and text.
+                cause = self._stream.error()
+                if cause is None:
+                    raise
+                raise cause from None
 
     def __enter__(self) -> Self:
         return self
@@ -215,13 +219,6 @@ class RecordReader:
         if self._batches is None:
             self._batches = pa.RecordBatchReader.from_stream(self._stream)
         return self._batches
-
-    def _raise(self, error: BaseException) -> NoReturn:
-        """Raise what really happened: the C stream carried only its errno and text."""
-        cause = self._stream.error()
-        if cause is None:
-            raise error
-        raise cause from None
 
 
 def scan(

@@ -16,10 +16,11 @@ use arrow_schema::SchemaRef;
 use bytemuck::Pod;
 
 use super::headers::{self, Headers};
-use super::payload::{Gathered, Kind, Part, Sources, Views};
+use super::payload::{Gathered, Kind, Part, Sources};
 use super::pool::Block;
 use super::schema::{Column, Layout, TimestampUnit, record_schema};
 use super::text::Text;
+use super::views::Views;
 use crate::error::{Error, Result};
 use crate::format::control::ControlType;
 use crate::log::reader::Context;

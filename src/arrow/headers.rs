@@ -9,9 +9,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 
-use super::payload::{Gathered, Kind, Sources, Views};
+use super::payload::{Gathered, Kind, Sources};
 use super::pool::Block;
 use super::schema::{Layout, header_fields, header_item};
+use super::views::Views;
 use crate::error::{Error, Result};
 use crate::format::varint::get_varint;
 use crate::records::RecordSlot;

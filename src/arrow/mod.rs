@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`schema`] | the columns there are, in one table |
 //! | [`pool`] | 64-byte aligned memory that comes back when a consumer drops a batch |
-//! | [`payload`] | keys and values: gathered once, or as views into their source |
+//! | [`payload`] | keys and values gathered once |
+//! | [`views`] | keys and values as views into their source |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
 //! | [`columns`] | the columns of one record batch in the making |
@@ -28,3 +29,4 @@ pub mod reader;
 pub mod schema;
 pub mod text;
 mod trusted;
+pub mod views;

@@ -3,8 +3,9 @@
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 
-use super::payload::{Gathered, Kind, Sources, Views};
+use super::payload::{Gathered, Kind, Sources};
 use super::schema::Layout;
+use super::views::Views;
 use crate::error::Result;
 
 /// A string column appended run by run.

@@ -1,4 +1,5 @@
-//! Arrays made without a second look at what this crate has just built. [`super::payload`]'s tests validate the result.
+//! Arrays made without a second look at what this crate has just built; tests of [`super::payload`] and of
+//! [`super::views`] validate them.
 
 #![expect(
     unsafe_code,
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
-/// Views that [`super::payload::Views`] wrote, over the buffers they point into.
+/// Views that [`super::views::Views`] wrote, over the buffers they point into.
 pub(super) fn view_array(
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,

@@ -15,6 +15,9 @@
 //! bits says that they are as wide as the loop was made for. Whatever does not fit is decoded field by field
 //! (`Walk::careful`), which is also the only place that finds fault. `records::plain` is the oracle for both.
 
+mod alike;
+
+use self::alike::Alike;
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
@@ -167,13 +170,15 @@ impl Walk {
     ) -> usize {
         let (mask, expected) = const { fixed_bits(L, T, O, KEYED) };
         let (mut at, end) = (self.at, self.end);
-        let (base_offset, base_timestamp) = (self.base_offset, self.base_timestamp);
+        let base = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
-        for slot in slots {
+        let mut size = 0usize;
+        let mut slots = slots;
+        while let Some((slot, behind)) = slots.split_first_mut() {
             let Some(window) = words.window::<WINDOW>(at) else {
                 break;
             };
-            let head = eight(window);
+            let head = window.first_chunk().map_or(0, eight);
             if head & mask != expected {
                 break;
             }
@@ -183,7 +188,14 @@ impl Walk {
                 0
             };
             let value_in = (L + 1 + T + O + 1).wrapping_add(key_len as usize);
-            let Some((value_len, n)) = four(window, value_in).and_then(short_varint) else {
+            let Some(value_word) = window
+                .get(value_in..)
+                .and_then(<[u8]>::first_chunk)
+                .map(four)
+            else {
+                break;
+            };
+            let Some((value_len, n)) = short_varint(value_word) else {
                 break;
             };
             let key = at.wrapping_add(L + 1 + T + O + 1);
@@ -201,8 +213,8 @@ impl Walk {
             let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
             let offset_delta = half::<O>(head >> (8 * (L + 1 + T)));
             *slot = RecordSlot {
-                offset: base_offset.wrapping_add(i64::from(offset_delta)),
-                timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta)),
+                offset: base.0.wrapping_add(i64::from(offset_delta)),
+                timestamp: base.1.wrapping_add(i64::from(timestamp_delta)),
                 key_start: narrow(key),
                 key_len: if KEYED { signed(key_len) } else { -1 },
                 value_start: narrow(value),
@@ -210,8 +222,31 @@ impl Walk {
                 headers_start: 0,
                 headers_count: 0,
             };
-            done = done.wrapping_add(1);
+            let last_size = std::mem::replace(&mut size, record_end.wrapping_sub(at));
             at = record_end;
+            let mut taken = 1usize;
+            if size == last_size {
+                let same = const { same_bits(L, T, O, KEYED) };
+                let len_mask = match n {
+                    1 => 0xff,
+                    2 => 0xffff,
+                    _ => 0xff_ffff,
+                };
+                let alike = Alike {
+                    size,
+                    head: (same, head & same),
+                    value_len_at: value_in,
+                    value_len: (len_mask, value_word & len_mask),
+                    slot: *slot,
+                    base,
+                };
+                let records = words.bytes().get(at..end).unwrap_or_default();
+                let more = alike.run::<L, T, O>(records, behind);
+                at = at.wrapping_add(more.wrapping_mul(size));
+                taken = taken.wrapping_add(more);
+            }
+            done = done.wrapping_add(taken);
+            slots = slots.get_mut(taken..).unwrap_or_default();
         }
         self.at = at;
         done
@@ -406,6 +441,14 @@ const fn fixed_bits(l: usize, t: usize, o: usize, keyed: bool) -> (u64, u64) {
     )
 }
 
+/// The bits of a head that are the same in all records of one size: all but the deltas'.
+#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
+const fn same_bits(l: usize, t: usize, o: usize, keyed: bool) -> u64 {
+    let (fixed, _) = fixed_bits(l, t, o, keyed);
+    let key = 0xff << (8 * (l + 1 + t + o));
+    fixed | ((1 << (8 * l)) - 1) | key
+}
+
 /// The varint of exactly `N` bytes in the low bytes of a word, zig-zag still.
 #[inline(always)]
 #[expect(
@@ -444,29 +487,26 @@ const fn half<const N: usize>(word: u64) -> u32 {
     }
 }
 
-/// The first eight bytes of a window as a word, the first one lowest.
+/// Eight bytes as a word, the first one lowest.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "one load")]
+#[expect(clippy::inline_always, reason = "no instruction at all")]
 #[expect(
     clippy::little_endian_bytes,
     reason = "the first byte is to be the lowest on every machine"
 )]
-fn eight(window: &[u8; WINDOW]) -> u64 {
-    window
-        .first_chunk()
-        .map_or(0, |word| u64::from_le_bytes(*word))
+const fn eight(bytes: &[u8; 8]) -> u64 {
+    u64::from_le_bytes(*bytes)
 }
 
-/// Four bytes of a window as a word, the first one lowest.
+/// Four bytes as a word, the first one lowest.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "one load")]
+#[expect(clippy::inline_always, reason = "no instruction at all")]
 #[expect(
     clippy::little_endian_bytes,
     reason = "the first byte is to be the lowest on every machine"
 )]
-fn four(window: &[u8; WINDOW], at: usize) -> Option<u32> {
-    let word = window.get(at..)?.first_chunk()?;
-    Some(u32::from_le_bytes(*word))
+const fn four(bytes: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*bytes)
 }
 
 /// The varint in the low bytes of a word, zig-zag still, if it takes three bytes or fewer; and how many.

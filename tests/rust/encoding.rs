@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, Fields};
 use kafkalog::arrow::encode::{EncodeOptions, Encoder};
 use kafkalog::compress::{Codec, Compressor, DecodeLimit, Decompressor};
 use kafkalog::error::Error;
-use kafkalog::format::batch::BatchHeader;
+use kafkalog::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use kafkalog::format::record::{Header, HeaderIter};
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::LoadRequest;
@@ -349,6 +349,33 @@ fn encoded_batches_are_appended_as_a_producers() {
     let mut batch = encoded.next_batches(NOW, 0).unwrap().unwrap();
     let error = compacted.append_encoded(&mut batch, 0, NOW).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && compacted.log_end_offset() == 0);
+}
+
+/// Most records are decoded by what they have in common with the one before: here all but deltas, and then one bit less.
+#[test]
+fn records_of_one_size_with_any_bit_flipped() {
+    for (keys, value) in [(&[3usize][..], 10), (&[3, 2], 10), (&[], 70), (&[8], 0)] {
+        // Sums of the lengths are the same, their parts and the widths of the deltas are not.
+        let rows = (0..80usize).map(|n| {
+            let key = keys.get(n / 7 % keys.len().max(1));
+            let size = value + keys.first().map_or(0, |first| first - key.unwrap_or(first));
+            Row {
+                timestamp: NOW + i64::try_from(n * 5).unwrap(),
+                key: key.map(|&len| vec![b'k'; len]),
+                value: Some(vec![b'v'; size]),
+                headers: Vec::new(),
+            }
+        });
+        let data = built(&rows.collect::<Vec<_>>(), BatchOptions::default());
+        checks::batch(&data);
+        for at in RECORD_BATCH_OVERHEAD..data.len() {
+            for bit in 0..8 {
+                let mut flipped = data.clone();
+                flipped[at] ^= 1 << bit;
+                checks::batch(&flipped);
+            }
+        }
+    }
 }
 
 proptest! {

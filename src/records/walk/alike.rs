@@ -1,0 +1,77 @@
+//! Records like the one before them.
+//!
+//! Where keys and values have fixed lengths, a record differs from its neighbour in deltas and payloads only. Seeing
+//! that takes one comparison a record, and none of them waits for the length of the one before.
+
+use super::{eight, group, half};
+use crate::format::varint::zigzag32;
+use crate::records::RecordSlot;
+use crate::types::{Offset, TimestampMs};
+
+/// What a record has in common with those that follow it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alike {
+    /// Bytes of the whole record.
+    pub(super) size: usize,
+    /// Those bits of the first eight bytes that are no delta, and what they are.
+    pub(super) head: (u64, u64),
+    /// Where the length of the value lies in the record.
+    pub(super) value_len_at: usize,
+    /// Its bits among the four bytes from there, and what they are.
+    pub(super) value_len: (u32, u32),
+    /// The record itself.
+    pub(super) slot: RecordSlot,
+    /// What deltas count from.
+    pub(super) base: (Offset, TimestampMs),
+}
+
+impl Alike {
+    /// Decodes the records right behind the one that this is of, the first one at the beginning of `records`, into
+    /// `slots`, up to the first that is not like it; returns how many. `L`, `T` and `O` are those of `Walk::run`, whose
+    /// loop took the one before.
+    #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "sums of the shape's constants, at most 8"
+    )]
+    pub(super) fn run<const L: usize, const T: usize, const O: usize>(
+        &self,
+        records: &[u8],
+        slots: &mut [RecordSlot],
+    ) -> usize {
+        let ((head_mask, head), (len_mask, len)) = (self.head, self.value_len);
+        let (base_offset, base_timestamp) = self.base;
+        let step = super::narrow(self.size);
+        let mut done = 0usize;
+        let (mut key_start, mut value_start) = (self.slot.key_start, self.slot.value_start);
+        for (slot, record) in slots.iter_mut().zip(records.chunks_exact(self.size)) {
+            let (Some(word), Some(value_len), Some(&headers)) = (
+                record.first_chunk(),
+                record
+                    .get(self.value_len_at..)
+                    .and_then(<[u8]>::first_chunk),
+                record.last(),
+            ) else {
+                break;
+            };
+            let word = eight(word);
+            let differs = u64::from((super::four(value_len) ^ len) & len_mask | u32::from(headers));
+            if (word ^ head) & head_mask | differs != 0 {
+                break;
+            }
+            key_start = key_start.wrapping_add(step);
+            value_start = value_start.wrapping_add(step);
+            let timestamp_delta = zigzag32(group::<T>(word >> (8 * (L + 1))));
+            let offset_delta = half::<O>(word >> (8 * (L + 1 + T)));
+            *slot = RecordSlot {
+                offset: base_offset.wrapping_add(i64::from(offset_delta)),
+                timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta)),
+                key_start,
+                value_start,
+                ..self.slot
+            };
+            done = done.wrapping_add(1);
+        }
+        done
+    }
+}
