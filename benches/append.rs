@@ -12,6 +12,7 @@
 //! | 256k | the same, written by 256 KB |
 //! | append | encoded and appended as a leader, `.log`, indexes and all; Kafka's default sync policy |
 //! | plain | through the builder and the validator, as batches that came from elsewhere go |
+//! | whole | as memory, but into memory as large as the log, which is there already, instead of a batch's |
 //!
 //! With `--serve LEG` it makes one pass of that leg for each line on standard input and answers in JSON, as a leg of
 //! `benches/python/compare_append.py`, whose other leg is Kafka's `UnifiedLog.appendAsLeader`. What a pass has written is
@@ -121,6 +122,18 @@ fn copy(batches: &[Vec<u8>], size: usize, mut each: impl FnMut(&[u8])) -> u64 {
         }
     }
     each(&buffer[..at]);
+    sum
+}
+
+/// The same, each behind the last, as they lie in a log.
+fn copy_whole(batches: &[Vec<u8>], log: &mut Vec<u8>) -> u64 {
+    log.clear();
+    let mut sum = 0u64;
+    for batch in batches {
+        let at = log.len();
+        log.extend_from_slice(batch);
+        sum += crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &log[at..]);
+    }
     sum
 }
 
@@ -238,7 +251,8 @@ fn main() {
         batches.push(batch.to_vec());
     });
     let encoder = RefCell::new(encoder(&config));
-    let legs: [Leg<'_>; 6] = [
+    let log = RefCell::new(Vec::with_capacity(batches.iter().map(Vec::len).sum()));
+    let legs: [Leg<'_>; 7] = [
         (
             "memory",
             0,
@@ -269,6 +283,12 @@ fn main() {
             3,
             1,
             Box::new(|| append_plain(&data, &made, &config)),
+        ),
+        (
+            "whole",
+            0,
+            IN_MEMORY,
+            Box::new(|| copy_whole(&batches, &mut log.borrow_mut())),
         ),
     ];
     let mut arguments = std::env::args().skip_while(|argument| argument != "--serve");

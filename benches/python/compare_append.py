@@ -11,7 +11,8 @@ best.
 
 Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
-  limit:memory  the bytes of that log copied batch by batch, and a CRC-32C over each
+  limit:memory  the bytes of that log copied batch by batch into the same few pages, and a CRC-32C over each
+  limit:whole   the same, one behind the other into memory as large as the log, which is there already
   limit:16k     the same, each batch written to a file
   limit:256k    the same, written by 256 KB
   kafka:leader  appendAsLeader of batches that were made before the clock runs
@@ -51,7 +52,7 @@ def main() -> int:
         program = bench("append")
         legs = [
             Leg("ours", [program, "--serve", "append"]),
-            *(Leg(f"limit:{name}", [program, "--serve", name]) for name in ("memory", "16k", "256k")),
+            *(Leg(f"limit:{name}", [program, "--serve", name]) for name in ("memory", "whole", "16k", "256k")),
             Leg("kafka:leader", [*java, "leader", scratch, *sizes]),
             Leg("kafka:build", [*java, "build", scratch, *sizes]),
         ]
