@@ -182,13 +182,7 @@ impl Gathered {
         }
         self.used = at;
         self.rows = self.rows.wrapping_add(slots.len());
-        if any < 0 {
-            for slot in slots {
-                self.nulls.append(part(slot).1 >= 0);
-            }
-        } else {
-            self.nulls.append_n_non_nulls(slots.len());
-        }
+        append_validity(&mut self.nulls, slots, any, part);
         Ok(())
     }
 
@@ -232,6 +226,22 @@ impl Gathered {
             Kind::Binary => Arc::new(BinaryArray::new(offsets, data, nulls)),
             Kind::Text => Arc::new(StringArray::new(offsets, data, nulls)),
         }
+    }
+}
+
+/// Appends which of the payloads are there; `any` is their lengths or'ed, negative where one is null.
+pub(super) fn append_validity(
+    nulls: &mut NullBufferBuilder,
+    slots: &[RecordSlot],
+    any: i32,
+    part: impl Fn(&RecordSlot) -> (u32, i32),
+) {
+    if any < 0 {
+        for slot in slots {
+            nulls.append(part(slot).1 >= 0);
+        }
+    } else {
+        nulls.append_n_non_nulls(slots.len());
     }
 }
 

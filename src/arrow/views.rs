@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 
-use super::payload::{Kind, Part};
+use super::payload::{Kind, Part, append_validity};
 use super::pool::Block;
 use super::trusted;
 use crate::error::{Error, Result};
@@ -126,13 +126,7 @@ impl Views {
         }
         self.rows = self.rows.wrapping_add(slots.len());
         self.points |= longest > INLINE;
-        if any < 0 {
-            for slot in slots {
-                self.nulls.append(part(slot).1 >= 0);
-            }
-        } else {
-            self.nulls.append_n_non_nulls(slots.len());
-        }
+        append_validity(&mut self.nulls, slots, any, part);
         Ok(())
     }
 

@@ -166,14 +166,13 @@ impl Walk {
     fn run<const L: usize, const T: usize, const O: usize, const KEYED: bool>(
         &mut self,
         words: Words<'_>,
-        slots: &mut [RecordSlot],
+        mut slots: &mut [RecordSlot],
     ) -> usize {
         let (mask, expected) = const { fixed_bits(L, T, O, KEYED) };
         let (mut at, end) = (self.at, self.end);
         let base = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
         let mut size = 0usize;
-        let mut slots = slots;
         while let Some((slot, behind)) = slots.split_first_mut() {
             let Some(window) = words.window::<WINDOW>(at) else {
                 break;
