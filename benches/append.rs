@@ -13,6 +13,7 @@
 //! | append | encoded and appended as a leader, `.log`, indexes and all; Kafka's default sync policy |
 //! | plain | through the builder and the validator, as batches that came from elsewhere go |
 //! | whole | as memory, but into memory as large as the log, which is there already, instead of a batch's |
+//! | fresh | the same into memory that is not there yet, as the pages of a growing log are not |
 //!
 //! With `--serve LEG` it makes one pass of that leg for each line on standard input and answers in JSON, as a leg of
 //! `benches/python/compare_append.py`, whose other leg is Kafka's `UnifiedLog.appendAsLeader`. What a pass has written is
@@ -251,8 +252,9 @@ fn main() {
         batches.push(batch.to_vec());
     });
     let encoder = RefCell::new(encoder(&config));
-    let log = RefCell::new(Vec::with_capacity(batches.iter().map(Vec::len).sum()));
-    let legs: [Leg<'_>; 7] = [
+    let log = RefCell::new(Vec::new());
+    let size = batches.iter().map(Vec::len).sum();
+    let legs: [Leg<'_>; 8] = [
         (
             "memory",
             0,
@@ -289,6 +291,12 @@ fn main() {
             0,
             IN_MEMORY,
             Box::new(|| copy_whole(&batches, &mut log.borrow_mut())),
+        ),
+        (
+            "fresh",
+            0,
+            1,
+            Box::new(|| copy_whole(&batches, &mut Vec::with_capacity(size))),
         ),
     ];
     let mut arguments = std::env::args().skip_while(|argument| argument != "--serve");

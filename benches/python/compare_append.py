@@ -13,7 +13,8 @@ Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
   limit:memory  the bytes of that log copied batch by batch into the same few pages, and a CRC-32C over each
   limit:whole   the same, one behind the other into memory as large as the log, which is there already
-  limit:16k     the same, each batch written to a file
+  limit:fresh   the same into memory that has to be found, as the pages of a growing log have to
+  limit:16k     the bytes copied and summed as in limit:memory, each batch written to a file
   limit:256k    the same, written by 256 KB
   kafka:leader  appendAsLeader of batches that were made before the clock runs
   kafka:build   the same, made while it runs
@@ -52,7 +53,7 @@ def main() -> int:
         program = bench("append")
         legs = [
             Leg("ours", [program, "--serve", "append"]),
-            *(Leg(f"limit:{name}", [program, "--serve", name]) for name in ("memory", "whole", "16k", "256k")),
+            *(Leg(f"limit:{name}", [program, "--serve", name]) for name in ("memory", "whole", "fresh", "16k", "256k")),
             Leg("kafka:leader", [*java, "leader", scratch, *sizes]),
             Leg("kafka:build", [*java, "build", scratch, *sizes]),
         ]
