@@ -161,6 +161,8 @@ def pytest(*args: str | Path, **extra: str) -> None:
 
 # Tests that share nothing but the files they read; a process for each core, up to four.
 SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4")
+# Tests that start servers, which their file shares.
+TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 
 def python_debug() -> None:
@@ -238,7 +240,8 @@ def is_slow() -> bool:
 def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is missing: the tests that ask Kafka's own classes are skipped")
-    pytest("tests/interop")
+    # A broker and its clients wait as much as they work.
+    pytest("tests/interop", *TWO_BY_FILE)
 
 
 def main_job() -> None:

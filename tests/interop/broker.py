@@ -1,13 +1,11 @@
 """A real broker for the tests: one KRaft node from Maven's jars, and a client of it that speaks JSON lines.
 
-The jars and the witness (``tests/interop/witness``, Java) are built by Maven once; what is missing is said by
-``MissingToolError``, so that a test can be skipped with the reason, or fail where it is required.
+The jars and the witness (``tests/interop/witness``, Java) are built by Maven once.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from interop.maven import class_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +27,6 @@ PROJECT = Path(__file__).resolve().parent / "witness"
 START_SECONDS = 90.0
 
 
-class MissingToolError(RuntimeError):
-    """Java or Maven is not there, or Maven could not get the jars."""
-
-
 @dataclass(frozen=True)
 class Witness:
     """The class path of Kafka and of our Java."""
@@ -40,19 +36,8 @@ class Witness:
     @classmethod
     def build(cls) -> Witness:
         """Compile the project; quick when nothing changed."""
-        for tool in ("java", "mvn"):
-            if shutil.which(tool) is None:
-                msg = f"{tool} is not installed: it is needed to ask Kafka's own classes"
-                raise MissingToolError(msg)
-        done = subprocess.run(
-            ["mvn", "-q", "-B", "compile"], cwd=PROJECT, capture_output=True, text=True, check=False, timeout=900
-        )
-        if done.returncode != 0:
-            msg = "Maven could not build the witness:\n" + done.stdout[-3000:]
-            raise MissingToolError(msg)
-        target = PROJECT / "target"
-        jars = (target / "classpath").read_text(encoding="utf-8").strip()
-        return cls(f"{target / 'classes'}:{jars}")
+        jars = class_path(PROJECT)
+        return cls(f"{PROJECT / 'target' / 'classes'}:{jars}")
 
     def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
         """Give the command line of a Java program."""
@@ -68,13 +53,18 @@ class Witness:
         return done.stdout
 
 
-def free_ports(count: int) -> list[int]:
-    """Give ports that were free a moment ago."""
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Give ports that nobody else is given until the end, also while nothing listens there yet, or any more.
+
+    They are bound, but not listened on: who binds with ``SO_REUSEADDR``, as Java's servers do, may still do both.
+    """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        yield [int(each.getsockname()[1]) for each in sockets]
 
 
 class Driver:
@@ -133,7 +123,8 @@ class Broker:
 
     def __post_init__(self) -> None:
         """Choose ports and write the settings."""
-        self.port, self.controller = free_ports(2)
+        self._held = ExitStack()
+        self.port, self.controller = self._held.enter_context(held_ports(2))
         self.work = self.home.parent / f"{self.home.name}-work"
         self.work.mkdir(parents=True)
         self.home.mkdir(parents=True, exist_ok=True)
@@ -234,7 +225,7 @@ class Broker:
 
     def folder(self, topic: str, partition: int = 0) -> Path:
         """Give the folder of a partition, in whichever log dir it lies."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for log_dir in self.log_dirs:
                 if (log_dir / f"{topic}-{partition}").is_dir():
@@ -275,7 +266,8 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Never leave a process behind."""
-        self.kill()
+        with self._held:
+            self.kill()
 
 
 @contextmanager

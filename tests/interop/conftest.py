@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interop.broker import Broker, MissingToolError, Witness
+from interop.broker import Broker, Witness
+from interop.maven import MissingToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

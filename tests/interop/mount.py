@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from corpus import binary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from interop.broker import Broker, Witness
@@ -106,14 +106,16 @@ def complaints(broker: Broker, topic: str) -> list[str]:
     return [line for line in said.splitlines() if COMPLAINT.search(line) and topic in line]
 
 
-def faults(witness: Witness, folder: Path, scratch: Path) -> list[str]:
-    """Give what kafka-dump-log finds wrong in a folder's files; it works on a copy, as it makes and cuts indexes."""
-    copy = scratch / folder.name
+def faults(witness: Witness, folders: Sequence[Path], scratch: Path) -> list[str]:
+    """Give what kafka-dump-log finds wrong in folders' files; it works on copies, as it makes and cuts indexes."""
     found: list[str] = []
     for flags in (["--deep-iteration"], ["--index-sanity-check"], ["--verify-index-only"]):
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(folder, copy)
-        files = sorted(str(file) for file in copy.iterdir() if file.suffix in DUMPED)
+        files: list[str] = []
+        for folder in folders:
+            copy = scratch / folder.name
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(folder, copy)
+            files += sorted(str(file) for file in copy.iterdir() if file.suffix in DUMPED)
         done = subprocess.run(
             witness.command(DUMP, "--files", ",".join(files), *flags),
             capture_output=True,

@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -19,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
-from interop.broker import free_ports
+from interop.broker import Broker, held_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interop.broker import Broker
+    from interop.broker import Witness
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -198,15 +199,23 @@ def test_broker_starts_on_a_directory_that_is_being_read(broker: Broker) -> None
     assert sum(b.num_rows for b in reader) > 0
 
 
+@pytest.fixture(scope="module")
+def one_segment(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition in one segment, its broker gone."""
+    home = tmp_path_factory.mktemp("cut")
+    with Broker(witness, home / "fresh") as broker:
+        broker.create("cut", 1, segment_ms=3_153_600_000_000)  # markers lie years behind the data
+        broker.driver.ask("write", topic="cut", partitions=1, seed=8, batches=200, keyed=False)
+        broker.stop()
+        return broker.folder("cut")
+
+
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("left", [0, 1, 4000])
-def test_active_segment_truncated_under_a_reader(broker: Broker, tmp_path: Path, layout: str, left: int) -> None:
+def test_active_segment_truncated_under_a_reader(one_segment: Path, tmp_path: Path, layout: str, left: int) -> None:
     """What a broker does when it truncates: the active file shrinks. Never a SIGBUS, whatever the answer."""
-    broker.create("cut", 1, segment_ms=3_153_600_000_000)  # markers lie years behind the data
-    broker.driver.ask("write", topic="cut", partitions=1, seed=8, batches=200, keyed=False)
-    broker.stop()
     folder = tmp_path / "cut-0"
-    shutil.copytree(broker.folder("cut"), folder)
+    shutil.copytree(one_segment, folder)
     done = subprocess.run(
         [sys.executable, "-c", CUT_SCRIPT, str(folder), layout, str(left)],
         capture_output=True,
@@ -218,7 +227,13 @@ def test_active_segment_truncated_under_a_reader(broker: Broker, tmp_path: Path,
     assert "rows" in done.stdout
 
 
-def test_ports_are_free() -> None:
-    """The harness does not hand out one port twice."""
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
+def test_ports_are_kept() -> None:
+    """While the harness holds a port nobody is given it, and only a server that says so may listen there."""
+    with held_ports(20) as ports, held_ports(20) as others:
+        assert len({*ports, *others}) == 40
+        for reuse in (0, 1):
+            with socket.socket() as server:
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+                with contextlib.nullcontext() if reuse else pytest.raises(OSError, match="in use"):
+                    server.bind(("127.0.0.1", ports[0]))
+                    server.listen()

@@ -62,8 +62,7 @@ def prepared(broker: Broker, *topics: str, **config: Any) -> dict[str, str]:
 
 
 def no_faults(broker: Broker, witness: Witness, scratch: Path, *topics: str) -> None:
-    for topic in topics:
-        assert faults(witness, broker.folder(topic), scratch / topic) == [], topic
+    assert faults(witness, [broker.folder(topic) for topic in topics], scratch / "dumped") == []
 
 
 def test_the_harness_mounts_what_a_broker_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
@@ -87,12 +86,12 @@ def test_the_harness_sees_damage(broker: Broker, witness: Witness, tmp_path: Pat
     assert len(consumed(broker, "hurt")) > 0
     broker.stop()
     folder = broker.folder("hurt")
-    assert faults(witness, folder, tmp_path / "whole") == []
+    assert faults(witness, [folder], tmp_path / "whole") == []
     index = next(folder.glob("*.index"))
     data = bytearray(index.read_bytes())
     data[11] ^= 1
     index.write_bytes(data)
-    assert faults(witness, folder, tmp_path / "damaged") != []
+    assert faults(witness, [folder], tmp_path / "damaged") != []
 
 
 def test_arrow_with_every_codec(broker: Broker, witness: Witness, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interop.broker import free_ports
+from interop.broker import held_ports
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -59,8 +59,8 @@ class Cluster:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.port, self.web = free_ports(2)
         self._started = ExitStack()
+        self.port, self.web = self._started.enter_context(held_ports(2))
         # Nothing of the environment that runs the tests reaches the cluster.
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK"))}
         self.environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}

@@ -1,0 +1,41 @@
+"""The Maven projects of the tests; what several test processes share on disk is made by one at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class MissingToolError(RuntimeError):
+    """Java or Maven is not there, or Maven could not get the jars."""
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other processes that ask the same out, until the end."""
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def class_path(project: Path) -> str:
+    """Compile a project and give the class path of what it depends on; quick when nothing changed."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            msg = f"{tool} is not installed: it is needed to ask Kafka's own classes"
+            raise MissingToolError(msg)
+    with alone():
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "compile"], cwd=project, capture_output=True, text=True, check=False, timeout=900
+        )
+        if done.returncode != 0:
+            msg = f"Maven could not build {project.name}:\n{done.stdout[-3000:]}"
+            raise MissingToolError(msg)
+        return (project / "target" / "classpath").read_text(encoding="utf-8").strip()
