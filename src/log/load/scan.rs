@@ -15,8 +15,6 @@ use crate::types::{Offset, Position};
 use super::content::{Content, Places, Source};
 use super::settings::EntryOffset;
 
-/// A batch no larger is taken into memory for its checksum.
-const MAX_WHOLE: usize = 1 << 20;
 /// The longest control batch that is taken into memory; a marker has 78 bytes.
 const MAX_MARKER: usize = 1 << 20;
 
@@ -168,37 +166,17 @@ impl LogScan {
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
             return Err(self.locate(position, error));
         }
-        if header.size <= MAX_WHOLE {
-            let batch = self.bytes(position, header.size)?;
-            if batch.len() == header.size {
-                let checked = header.ensure_valid(batch);
-                return checked.map_err(|error| self.locate(position, error));
-            }
-        }
-        let mut crc = header.begin_crc();
-        let mut from = position.saturating_add(header.checksummed_from() as u64);
-        let end = position.saturating_add(header.size as u64);
-        while from < end {
-            let left = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
-            let place = self.origin.place(from);
-            let Some(source) = &mut self.source else {
-                break;
-            };
-            let (region, start) = source.region(place, 1)?;
-            let piece = region.as_slice().get(start..).unwrap_or_default();
-            let piece = piece.get(..left).unwrap_or(piece);
-            if piece.is_empty() {
-                break;
-            }
-            crc.update(piece);
-            from = from.saturating_add(piece.len() as u64);
-        }
-        let computed = crc.finish();
-        if computed == header.crc && from >= end {
-            Ok(())
-        } else {
-            Err(self.locate(position, header.crc_fault(computed)))
-        }
+        let place = self.origin.place(position);
+        let computed = match &mut self.source {
+            Some(source) => source.checksum(place, header)?,
+            None => None,
+        };
+        let error = match computed {
+            Some(computed) if computed == header.crc => return Ok(()),
+            Some(computed) => header.crc_fault(computed),
+            None => Error::corrupt("batch", 0, format_args!("{} bytes", header.size), "an end"),
+        };
+        Err(self.locate(position, error))
     }
 
     /// What the marker in the control batch at `position` says; `None` for a batch of another kind, or without records.
