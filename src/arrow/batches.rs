@@ -18,7 +18,7 @@ use crate::log::batches::OpenBatches;
 use crate::log::planned::{Opening, PlannedSegments, Turn};
 use crate::log::range::{PartitionRange, SegmentRange};
 use crate::records::legacy;
-use crate::segment::reader::Metrics;
+use crate::segment::metrics::Metrics;
 use crate::segment::source::{Access, Copying};
 use crate::types::{Compression, Offset, Position};
 

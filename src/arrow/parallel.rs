@@ -17,7 +17,8 @@ use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
 use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::range::PartitionRange;
-use crate::segment::reader::{Metrics, ReadOptions};
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::ReadOptions;
 
 /// Finished batches of a piece that wait for the consumer; a thread that has more of them waits itself.
 const QUEUE: usize = 2;

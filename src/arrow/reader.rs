@@ -13,7 +13,8 @@ use crate::io::region::Region;
 use crate::log::range::PartitionRange;
 use crate::log::reader::LogReader;
 use crate::records::chunk::{Arena, Source};
-use crate::segment::reader::{Metrics, ReadOptions};
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::ReadOptions;
 use crate::segment::source::Copying;
 
 /// Reads ranges in order on the calling thread.

@@ -7,7 +7,8 @@ use crate::io::region::Region;
 use crate::log::planned::{Opening, PlannedSegments, Turn};
 use crate::log::range::PartitionRange;
 use crate::segment::filter::{RecordFilter, TimestampBounds};
-use crate::segment::reader::{Metrics, ReadOptions, SegmentReader, Workspace};
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::{ReadOptions, SegmentReader, Workspace};
 use crate::segment::source::{Access, Copying};
 
 /// Where the records of a chunk are from.

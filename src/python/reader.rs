@@ -20,7 +20,8 @@ use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
 use crate::log::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::filter::{AbortedRange, TimestampBounds};
-use crate::segment::reader::{Metrics, ReadOptions};
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::ReadOptions;
 
 type SegmentTuple = (
     i64,

@@ -6,6 +6,7 @@
 //! | `lazy_index` | index files opened when first looked at |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
+//! | [`metrics`] | what a reader did, counted |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
@@ -30,6 +31,7 @@ pub mod files;
 pub mod filter;
 mod lazy_index;
 pub mod lookup;
+pub mod metrics;
 pub mod reader;
 pub mod search;
 pub mod source;

@@ -15,6 +15,7 @@ use crate::records::legacy;
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
 use crate::segment::filter::{GivenTransactions, RecordFilter};
+use crate::segment::metrics::Metrics;
 use crate::segment::source::SegmentSource;
 use crate::segment::transactions::marker_type;
 use crate::types::{Compression, Offset, Position};
@@ -59,47 +60,6 @@ pub struct Workspace {
     /// Whose transactional records were given, under `read_committed`.
     pub given: GivenTransactions,
     legacy: Vec<RecordSlot>,
-}
-
-/// What was done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Bytes of batches looked at.
-    pub bytes: u64,
-    /// Batches whose records were read.
-    pub batches: u64,
-    /// Batches passed over on their header.
-    pub batches_skipped: u64,
-    /// Records in them, as far as their headers say (magic 2), and records decoded but outside the bounds of time.
-    pub records_skipped: u64,
-    /// Bytes that came out of decompression.
-    pub bytes_decompressed: u64,
-    /// Segments opened.
-    pub segments: u64,
-    /// Planned segments that retention took before their turn.
-    pub segments_lost: u64,
-}
-
-impl Metrics {
-    /// Adds another reader's counts.
-    pub fn add(&mut self, other: &Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.batches = self.batches.saturating_add(other.batches);
-        self.batches_skipped = self.batches_skipped.saturating_add(other.batches_skipped);
-        self.records_skipped = self.records_skipped.saturating_add(other.records_skipped);
-        self.bytes_decompressed = self
-            .bytes_decompressed
-            .saturating_add(other.bytes_decompressed);
-        self.segments = self.segments.saturating_add(other.segments);
-        self.segments_lost = self.segments_lost.saturating_add(other.segments_lost);
-    }
-
-    #[inline]
-    fn pass_over(&mut self, header: &BatchHeader) {
-        let records = header.records_count.map_or(0, i32::unsigned_abs);
-        self.batches_skipped = self.batches_skipped.saturating_add(1);
-        self.records_skipped = self.records_skipped.saturating_add(records.into());
-    }
 }
 
 /// A batch whose records are not all in a chunk yet.
@@ -279,8 +239,29 @@ impl SegmentReader {
         header: BatchHeader,
         codec: Compression,
     ) -> Result<bool> {
+        if !self.verify(position, &header)? {
+            return Ok(false);
+        }
+        if !self.admit(work, position, &header)? {
+            work.metrics.pass_over(&header);
+            return Ok(true);
+        }
+        work.metrics.batches = work.metrics.batches.saturating_add(1);
+        if header.is_legacy() {
+            self.open_legacy(work, position, header)?;
+        } else if codec == Compression::None {
+            self.walk(work, position, header)?;
+        } else {
+            self.decompress(work, position, header)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes the batch's bytes ready and compares its checksum. False where the log ends here after all.
+    #[inline]
+    fn verify(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         if self.options.check_crcs && header.size > STREAMED && self.source.is_copied() {
-            self.check_in_pieces(position, &header)?;
+            self.check_in_pieces(position, header)?;
         }
         let (region, at) = self.source.region(position, header.size)?;
         let end = at.saturating_add(header.size);
@@ -300,116 +281,140 @@ impl SegmentReader {
                 self.ended = true;
                 return Ok(false);
             }
-            return Err(self.located(error.shift(position), &header));
+            return Err(self.located(error.shift(position), header));
         }
-        // Not before the checksum: a flipped bit may have made it a control batch, or another producer's.
-        if self.filter.aborted.is_some() && header.is_control() && header.producer_id >= 0 {
-            let ended = marker_type(batch, &header).and_then(|kind| match kind {
-                Some(kind) => work.given.end(&header, kind),
-                None => Ok(()),
-            });
-            if let Err(error) = ended {
-                return Err(self.located(error.shift(position), &header));
-            }
-        }
-        let is_hidden = header.is_control() && !self.options.include_control;
-        if is_hidden || self.filter.is_aborted(&header) {
-            work.metrics.pass_over(&header);
-            return Ok(true);
-        }
-        if self.filter.aborted.is_some() {
-            work.given.give(&header);
-        }
-        let region_position = position.saturating_sub(at as u64);
-        if codec == Compression::None && !header.is_legacy() && work.chunk.accepts(region) {
-            // The common case, straight into the chunk.
-            work.metrics.batches = work.metrics.batches.saturating_add(1);
-            let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
-            if let Err(e) = work
-                .chunk
-                .walk(&mut walk, region, &header, position, self.wanted)
-            {
-                return Err(locate(e.shift(region_position), &self.source, &header));
-            }
-            if walk.remaining() > 0 {
-                let source = Source::Region(region.clone());
-                let rest = Rest::Walk(walk);
-                self.current = Some(InProgress {
-                    header,
-                    position,
-                    source,
-                    source_position: Some(region_position),
-                    rest,
-                });
-            }
-            return Ok(true);
-        }
-        let region = region.clone();
-        self.unpack(work, position, header, (region, at))?;
         Ok(true)
     }
 
-    /// Makes a batch the current one that is not simply walked where it lies: compressed, legacy, or of another region
-    /// than the chunk's. It begins at the place given in the region.
-    fn unpack(
+    /// Whether a batch's records are wanted, by who wrote it. Not before the checksum: a flipped bit may have made it a
+    /// control batch, or another producer's.
+    #[inline]
+    fn admit(
+        &mut self,
+        work: &mut Workspace,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<bool> {
+        let is_committed = self.filter.aborted.is_some();
+        if is_committed && header.is_control() && header.producer_id >= 0 {
+            let batch = self.source.bytes(position, header.size)?;
+            let ended = marker_type(batch, header).and_then(|kind| match kind {
+                Some(kind) => work.given.end(header, kind),
+                None => Ok(()),
+            });
+            if let Err(error) = ended {
+                return Err(self.located(error.shift(position), header));
+            }
+        }
+        let is_hidden = header.is_control() && !self.options.include_control;
+        if is_hidden || self.filter.is_aborted(header) {
+            return Ok(false);
+        }
+        if is_committed {
+            work.given.give(header);
+        }
+        Ok(true)
+    }
+
+    /// Walks records that lie in the file as they are: the common case, straight into the chunk, if it points there.
+    #[inline]
+    fn walk(
+        &mut self,
+        work: &mut Workspace,
+        position: Position,
+        header: BatchHeader,
+    ) -> Result<()> {
+        let (region, at) = self.source.region(position, header.size)?;
+        let end = at.saturating_add(header.size);
+        let region_position = position.saturating_sub(at as u64);
+        let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
+        if work.chunk.accepts(region) {
+            let walked = work
+                .chunk
+                .walk(&mut walk, region, &header, position, self.wanted);
+            if let Err(e) = walked {
+                return Err(locate(e.shift(region_position), &self.source, &header));
+            }
+            if walk.remaining() == 0 {
+                return Ok(());
+            }
+        }
+        self.current = Some(InProgress {
+            header,
+            position,
+            source: Source::Region(region.clone()),
+            source_position: Some(region_position),
+            rest: Rest::Walk(walk),
+        });
+        Ok(())
+    }
+
+    /// Makes a compressed batch the current one, its records in the arena.
+    fn decompress(
+        &mut self,
+        work: &mut Workspace,
+        position: Position,
+        header: BatchHeader,
+    ) -> Result<()> {
+        let batch = self.source.bytes(position, header.size)?;
+        let arena = work.arena.bytes_mut();
+        let limit = self.options.limit;
+        let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
+            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+        work.metrics.decompressed(block.range.len());
+        let walk = Walk::new(&header, block.range.start, block.range.end);
+        self.current = Some(InProgress {
+            header,
+            position,
+            source: Source::Arena,
+            source_position: None,
+            rest: Rest::Walk(walk),
+        });
+        Ok(())
+    }
+
+    /// Makes a legacy message the current batch, or a wrapper with those inside it.
+    fn open_legacy(
         &mut self,
         work: &mut Workspace,
         position: Position,
         mut header: BatchHeader,
-        (region, at): (Region, usize),
     ) -> Result<()> {
-        let end = at.saturating_add(header.size);
-        let batch = region.get(at..end).unwrap_or_default();
-        let region_position = position.saturating_sub(at as u64);
-        work.metrics.batches = work.metrics.batches.saturating_add(1);
+        let (region, at) = self.source.region(position, header.size)?;
+        let region = region.clone();
+        let batch = region.get(at..at.saturating_add(header.size));
         let before = work.arena.bytes().len();
-        let limit = self.options.limit;
-        let arena = work.arena.bytes_mut();
-        let (payload, rest) = if header.is_legacy() {
-            work.legacy.clear();
-            let start = u32::try_from(at).unwrap_or(u32::MAX);
-            let payload = legacy::walk(
-                batch,
-                start,
-                &header,
-                &mut work.decompressor,
-                arena,
-                limit,
-                &mut work.legacy,
-            )
-            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
-            if let (Payload::Arena, Some(first)) = (payload, work.legacy.first()) {
-                self.set_first_offset(&mut header, first.offset, position)?;
-            }
-            (payload, Rest::Legacy(0))
-        } else {
-            let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
-                .map_err(|e| locate(e.shift(position), &self.source, &header))?;
-            let shift = if block.payload == Payload::Source {
-                at
-            } else {
-                0
-            };
-            let walk = Walk::new(
-                &header,
-                shift.saturating_add(block.range.start),
-                shift.saturating_add(block.range.end),
-            );
-            (block.payload, Rest::Walk(walk))
-        };
+        work.legacy.clear();
+        let payload = legacy::walk(
+            batch.unwrap_or_default(),
+            u32::try_from(at).unwrap_or(u32::MAX),
+            &header,
+            &mut work.decompressor,
+            work.arena.bytes_mut(),
+            self.options.limit,
+            &mut work.legacy,
+        )
+        .map_err(|e| locate(e.shift(position), &self.source, &header))?;
         let (source, source_position) = match payload {
-            Payload::Source => (Source::Region(region), Some(region_position)),
-            Payload::Arena => (Source::Arena, None),
+            Payload::Source => {
+                let start = position.saturating_sub(at as u64);
+                (Source::Region(region), Some(start))
+            }
+            Payload::Arena => {
+                let after = work.arena.bytes().len();
+                work.metrics.decompressed(after.saturating_sub(before));
+                if let Some(first) = work.legacy.first() {
+                    self.set_first_offset(&mut header, first.offset, position)?;
+                }
+                (Source::Arena, None)
+            }
         };
-        let decompressed = work.arena.bytes().len().saturating_sub(before);
-        let total = work.metrics.bytes_decompressed;
-        work.metrics.bytes_decompressed = total.saturating_add(decompressed as u64);
         self.current = Some(InProgress {
             header,
             position,
             source,
             source_position,
-            rest,
+            rest: Rest::Legacy(0),
         });
         Ok(())
     }

@@ -12,7 +12,8 @@ use kafkalog::format::file_name::FileKind;
 use kafkalog::log::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan};
 use kafkalog::log::range::PartitionRange;
 use kafkalog::segment::filter::TimestampBounds;
-use kafkalog::segment::reader::{Metrics, ReadOptions};
+use kafkalog::segment::metrics::Metrics;
+use kafkalog::segment::reader::ReadOptions;
 
 use crate::common::Chance;
 use crate::corpus::{Copy, EARLY, cases};

@@ -1,0 +1,50 @@
+//! What a reader of segments did, counted for its caller.
+
+use crate::format::batch::BatchHeader;
+
+/// What was done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Bytes of batches looked at.
+    pub bytes: u64,
+    /// Batches whose records were read.
+    pub batches: u64,
+    /// Batches passed over on their header.
+    pub batches_skipped: u64,
+    /// Records in them, as far as their headers say (magic 2), and records decoded but outside the bounds of time.
+    pub records_skipped: u64,
+    /// Bytes that came out of decompression.
+    pub bytes_decompressed: u64,
+    /// Segments opened.
+    pub segments: u64,
+    /// Planned segments that retention took before their turn.
+    pub segments_lost: u64,
+}
+
+impl Metrics {
+    /// Adds another reader's counts.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.batches = self.batches.saturating_add(other.batches);
+        self.batches_skipped = self.batches_skipped.saturating_add(other.batches_skipped);
+        self.records_skipped = self.records_skipped.saturating_add(other.records_skipped);
+        self.bytes_decompressed = self
+            .bytes_decompressed
+            .saturating_add(other.bytes_decompressed);
+        self.segments = self.segments.saturating_add(other.segments);
+        self.segments_lost = self.segments_lost.saturating_add(other.segments_lost);
+    }
+
+    /// Counts bytes that came out of decompression.
+    pub(super) fn decompressed(&mut self, bytes: usize) {
+        self.bytes_decompressed = self.bytes_decompressed.saturating_add(bytes as u64);
+    }
+
+    /// Counts a batch that is passed over on its header.
+    #[inline]
+    pub(super) fn pass_over(&mut self, header: &BatchHeader) {
+        let records = header.records_count.map_or(0, i32::unsigned_abs);
+        self.batches_skipped = self.batches_skipped.saturating_add(1);
+        self.records_skipped = self.records_skipped.saturating_add(records.into());
+    }
+}
