@@ -107,7 +107,9 @@ class RecordReader:
         Parameters
         ----------
         requested_schema : capsule, optional
-            An ``arrow_schema`` to convert to where types allow it.
+            What the consumer would like, at best: columns (fewer than this reader's, in any order), their layout and
+            time unit are read as asked for, other types are cast to. One that names other columns is left aside, and
+            once batches were read, one that names fewer is too.
 
         Raises
         ------

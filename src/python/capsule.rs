@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow::columns::ColumnOptions;
-use crate::arrow::schema::{Layout, TimestampUnit};
+use crate::arrow::schema::{Column, Layout, TimestampUnit};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
@@ -37,8 +37,8 @@ pub(super) fn of_stream(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// Takes layout and timestamp unit from a requested schema, where its columns are ours; what we cannot give is left as
-/// it is, as the interface asks.
+/// Takes columns (fewer of them, in any order), layout and timestamp unit from a requested schema that names none but
+/// these; any other is left aside, as the interface allows.
 pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) -> PyResult<()> {
     let capsule = requested.cast::<PyCapsule>()?;
     let pointer = capsule
@@ -49,11 +49,14 @@ pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) 
     let requested = unsafe { pointer.as_ref() };
     let requested =
         Schema::try_from(requested).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let names = requested.fields().iter().map(|field| field.name().as_str());
-    if !names.eq(columns.columns.iter().map(|column| column.name())) {
+    let names: Vec<_> = requested.fields().iter().map(|f| f.name()).collect();
+    let wanted = Column::parse_all(&names).unwrap_or_default();
+    if wanted.is_empty() || wanted.iter().any(|c| !columns.columns.contains(c)) {
         return Ok(());
     }
-    let types = || requested.fields().iter().map(|field| field.data_type());
+    columns.columns = wanted;
+    let fields = requested.flattened_fields();
+    let types = || fields.iter().map(|field| field.data_type());
     if types().any(|t| matches!(t, DataType::BinaryView | DataType::Utf8View)) {
         columns.layout = Layout::View;
     } else if types().any(|t| matches!(t, DataType::Binary | DataType::Utf8)) {

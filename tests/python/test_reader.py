@@ -23,6 +23,8 @@ from kafkalog.schema import BATCH_COLUMNS, DEFAULT_COLUMNS, RECORD_COLUMNS
 if TYPE_CHECKING:
     from kafkalog.typing import Layout
 
+    Fields = list[tuple[str, pa.DataType]]
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 LAYOUTS = pytest.mark.parametrize("layout", ["binary", "view"])
 RECORDS = {"events": 880, "ledger": 907, "orders": 880}
@@ -188,6 +190,41 @@ def test_requested_schema() -> None:
         assert table["value"].cast(pa.binary()) == plain["value"]
         assert table["timestamp"] == plain["timestamp"].cast(pa.timestamp("us", "UTC"))
     assert taken(("offset", pa.int32())).schema.types == [pa.int32()]
+
+
+def requested(fields: Fields, reader: kafkalog.RecordReader) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_stream(reader, schema=pa.schema(fields))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_requested_schema_may_have_fewer_columns(threads: int) -> None:
+    fields: Fields = [("value", pa.binary_view()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))]
+    table = requested(fields, scan(topics="orders", threads=threads)).read_all()
+    assert table.schema == pa.schema(fields)
+    plain = kafkalog.read_table(DATA, topics="orders", columns=table.schema.names)
+    assert table.cast(plain.schema) == plain
+    assert pa.table(scan(topics="orders"), schema=pa.schema([("offset", pa.int64())])) == plain.select(["offset"])
+
+
+def test_a_requested_schema_of_columns_that_are_not_read_is_left_aside() -> None:
+    columns = ["offset", "key"]
+    for names in (["offset", "nothing"], ["offset", "value"], ["offset", "offset"], []):
+        reader = requested([(name, pa.binary_view()) for name in names], scan(topics="orders", columns=columns))
+        assert reader.schema == scan(topics="orders", columns=columns).schema
+        assert reader.read_all().num_rows == 880
+    started = scan(topics="orders", batch_rows=100)
+    next(started)
+    rest = requested([("offset", pa.int64())], started)
+    assert rest.schema == started.schema
+    assert rest.read_all().num_rows == 780
+
+
+def test_headers_are_read_in_the_requested_layout() -> None:
+    kind = scan(layout="view", columns="headers").schema.field("headers").type
+    table = requested([("headers", kind)], scan(topics="orders")).read_all()
+    assert table.schema.types == [kind]
+    plain = kafkalog.read_table(DATA, topics="orders", columns="headers")
+    assert table["headers"].to_pylist() == plain["headers"].to_pylist()
 
 
 def test_schema_is_told_before_and_without_reading() -> None:
