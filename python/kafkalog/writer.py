@@ -303,7 +303,8 @@ class LogWriter:
             objects, from a list or a generator.
         keep_offsets : bool
             Append as a follower: the column ``offset`` says each record's offset; they must rise, from the end of the
-            log on.
+            log on. As Kafka's follower does, it takes any timestamp as it is, records without keys, and a record beyond
+            ``max_message_bytes``.
         extra : {"raise", "ignore"}, optional
             As for the class.
 

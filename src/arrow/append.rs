@@ -81,8 +81,13 @@ pub fn encode_options(
     keeps_offsets: bool,
     ignore_extra: bool,
 ) -> Result<EncodeOptions> {
+    let rules = log.config().leader_rules()?;
     Ok(EncodeOptions {
-        rules: log.config().leader_rules()?,
+        rules: if keeps_offsets {
+            rules.of_follower()
+        } else {
+            rules
+        },
         batch_size,
         max_message_bytes: usize::try_from(log.config().max_message_bytes).unwrap_or_default(),
         ignore_extra,

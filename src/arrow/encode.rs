@@ -30,7 +30,8 @@ pub struct EncodeOptions {
     /// A batch is closed before it goes beyond this uncompressed, but holds one record at least (a producer's
     /// `batch.size`).
     pub batch_size: usize,
-    /// No batch goes beyond this as it is stored (`max.message.bytes`).
+    /// No batch goes beyond this as it is stored (`max.message.bytes`), but for one record that a follower is given: only
+    /// a leader refuses that.
     pub max_message_bytes: usize,
     /// Columns that are not written are left out instead of refused.
     pub ignore_extra: bool,
@@ -259,7 +260,8 @@ impl Rows<'_> {
             }
             let header = self.encoder.seal(&filled, start, codec, now_ms)?;
             let size = header.size;
-            if size <= options.max_message_bytes {
+            let is_taken = options.keeps_offsets && filled.rows == 1;
+            if size <= options.max_message_bytes || is_taken {
                 self.at = self.at.saturating_add(filled.rows);
                 self.encoder.headers.push(header);
                 return Ok(Some(size));

@@ -52,6 +52,18 @@ impl Default for LeaderRules {
 }
 
 impl LeaderRules {
+    /// What is left of them where a follower takes what it is given: it asks neither for keys nor the clock, and leaves
+    /// timestamps as they are (`UnifiedLog.appendAsFollower`); only what it encodes itself is compressed as the topic says.
+    #[must_use]
+    pub fn of_follower(self) -> Self {
+        Self {
+            codec: self.codec,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: i64::MAX,
+            ..Self::default()
+        }
+    }
+
     /// Whether a record's timestamp is in bounds (`LogValidator.validateTimestamp`); none at all always is, and under
     /// LogAppendTime every one.
     #[inline]

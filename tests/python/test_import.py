@@ -149,9 +149,16 @@ def test_several_files_go_behind_each_other(tmp_path: Path) -> None:
 
 
 def test_offsets_may_be_kept(tmp_path: Path) -> None:
-    done("export", DATA / "orders-0", tmp_path / "orders-0.parquet", "--columns", "offset,key,value")
+    columns = ["offset", "key", "value", "timestamp"]
+    done("export", DATA / "orders-0", tmp_path / "orders-0.parquet", "--columns", ",".join(columns))
+    # A leader would refuse the one or overwrite the other; a follower keeps what it is given.
+    for setting in ("message.timestamp.before.max.ms=1", "message.timestamp.type=LogAppendTime"):
+        words = ("-t", "t", "--config", setting)
+        done("import", tmp_path / "orders-0.parquet", tmp_path / setting, "--keep-offsets", *words)
+        assert kafkalog.read_table(tmp_path / setting, columns=columns).equals(
+            kafkalog.read_table(DATA / "orders-0", columns=columns)
+        )
     done("import", tmp_path / "orders-0.parquet", tmp_path / "logs", "--keep-offsets")
-    columns = ["offset", "key", "value"]
     assert kafkalog.read_table(tmp_path / "logs", columns=columns).equals(
         kafkalog.read_table(DATA / "orders-0", columns=columns)
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
+import random
 import subprocess
 import sys
 import uuid
@@ -120,6 +122,53 @@ def test_keeping_offsets(tmp_path: Path) -> None:
         (20, b"d"),
         (31, b"f"),
     ]
+
+
+# What Kafka 4.3.1's UnifiedLog.appendAsFollower left of the same records under the same settings.
+FOLLOWERS_LOG = "a6d1714741ccd00f4dd4292983c58b7146f692858b42b77d0f9b97098e3c2d6e"
+FOLLOWERS_TIME_INDEX = "000001a3185c500000000007"
+
+
+def test_kept_offsets_are_a_followers(tmp_path: Path) -> None:
+    """No clock, no LogAppendTime, no key, no max.message.bytes: a follower asks for nothing of it, but for segments."""
+    config = LogConfig(
+        message_timestamp_type="LogAppendTime",
+        message_timestamp_before_max_ms=1000,
+        message_timestamp_after_max_ms=1000,
+        max_message_bytes=200,
+        cleanup_policy="compact",
+        segment_bytes=2000,
+        segment_index_bytes=1024,
+    )
+    first = [Record(b"old", None, 5, offset=3), Record(b"young", b"k", 1_800_000_000_000, offset=7)]
+    with writer(tmp_path, config=config) as log:
+        assert log.append(first, keep_offsets=True).max_timestamp == 1_800_000_000_000
+        log.append([Record(b"x" * 500, b"k", -1, offset=9)], keep_offsets=True)
+        with pytest.raises(kafkalog.InvalidRecordError, match=r"2071 bytes, above segment\.bytes, 2000"):
+            log.append([Record(b"y" * 2000, b"k", NOW, offset=10)], keep_offsets=True)
+        # A leader of the same log still asks.
+        with pytest.raises(kafkalog.InvalidRecordError, match="batch size: expected at most 200"):
+            log.append([Record(b"z" * 200, b"k")])
+        with pytest.raises(kafkalog.InvalidRecordError, match="compacted"):
+            log.append([Record(b"z")])
+    log_file = tmp_path / "orders-0" / f"{0:020}.log"
+    assert hashlib.sha256(log_file.read_bytes()).hexdigest() == FOLLOWERS_LOG
+    assert log_file.with_suffix(".timeindex").read_bytes().hex() == FOLLOWERS_TIME_INDEX
+    assert kafkalog.read_table(tmp_path)["timestampType"].to_pylist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zstd"])
+def test_kept_offsets_are_cut_as_a_leader_would(tmp_path: Path, codec: str) -> None:
+    """Only a record that is too large by itself goes beyond max.message.bytes."""
+    config = LogConfig(max_message_bytes=500, compression_type=codec)
+    values = [random.Random(n).randbytes(900 if n == 20 else 100) for n in range(40)]  # noqa: S311
+    data = pa.table({"value": values, "offset": range(100, 140)})
+    with writer(tmp_path, config=config) as log:
+        log.append(data, keep_offsets=True)
+    batches = kafkalog.scan_batches(tmp_path).read_all()
+    beyond = [(row["baseOffset"], row["count"]) for row in batches.to_pylist() if row["size"] > 500]
+    assert beyond == [(120, 1)]
+    assert kafkalog.read_table(tmp_path, columns=["value"])["value"].to_pylist() == values
 
 
 # The log dir

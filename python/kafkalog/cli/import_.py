@@ -42,7 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-p", "--partition", type=int, help="its partition; default 0, or as the source says")
     parser.add_argument("--format", choices=("parquet", "arrow", "jsonl"), help="default: as the file's name ends")
     parser.add_argument("--text", action="store_true", help="keys and values of JSON lines are text")
-    parser.add_argument("--keep-offsets", action="store_true", help="the column offset says each record's offset")
+    parser.add_argument(
+        "--keep-offsets",
+        action="store_true",
+        help="the column offset says each record's offset; as a follower does, without a look at clock, size and keys",
+    )
     parser.add_argument("--ignore-extra", action="store_true", help="columns that are no record's are left out")
     _common.add_config(parser)
     parser.add_argument("--topic-id", metavar="ID", help="the topic's id, as the cluster knows it")

@@ -202,7 +202,9 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
         self.check_failed()?;
+        let keeps = batches.keeps_offsets();
         let rules = self.options.config.leader_rules()?;
+        let rules = if keeps { rules.of_follower() } else { rules };
         if *batches.rules() != rules {
             return Err(Error::InvalidArgument(format!(
                 "batches encoded by other rules than the topic's: expected {rules:?}, found {:?}",
@@ -212,7 +214,6 @@ impl WritableLog {
         batches.assign(self.log_end_offset, leader_epoch);
         let mut next = self.log_end_offset;
         let most = usize::try_from(self.options.config.max_message_bytes).unwrap_or_default();
-        let keeps = batches.keeps_offsets();
         let is_taken = |header: &&BatchHeader| {
             let rises = header.base_offset >= next;
             next = header.next_offset();
