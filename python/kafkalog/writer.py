@@ -291,9 +291,10 @@ class LogWriter:
     ) -> AppendInfo:
         """Append records behind the end of the log.
 
-        Columns are ``key`` and ``value`` (binary or text of any layout, dictionaries too; one of them is required),
-        ``headers`` (list of structs of key and value) and ``timestamp`` (any unit and zone, or int64 milliseconds;
-        null is now). They are cut into batches of ``batch_bytes`` and compressed as the settings say.
+        Columns are ``key`` and ``value`` (binary or text of any layout; one of them is required), ``headers`` (any kind
+        of list of structs of key and value, or a map) and ``timestamp`` (any unit and zone, or int64 milliseconds; null
+        is now), each also as a dictionary or run-end encoded, which are not written out. They are cut into batches of
+        ``batch_bytes`` and compressed as the settings say.
 
         Parameters
         ----------

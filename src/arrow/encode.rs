@@ -6,11 +6,13 @@
 
 mod columns;
 mod fill;
+mod headers;
+mod places;
 
 use arrow_array::RecordBatch;
 
 use self::columns::Columns;
-use self::fill::{Filled, Wanted, too_large};
+use self::fill::{Filled, MOST, Wanted, too_large};
 use crate::compress::{Codec, Compressor};
 use crate::error::Result;
 use crate::format::attributes::Attributes;
@@ -43,6 +45,14 @@ impl EncodeOptions {
     /// What batches are compressed with: nothing where the topic leaves it to the producer.
     fn codec(&self) -> Codec {
         self.rules.codec.unwrap_or(Codec::NONE)
+    }
+
+    /// What no record may come to before it is compressed.
+    fn most(&self) -> usize {
+        if self.keeps_offsets || self.codec().compression() != Compression::None {
+            return MOST;
+        }
+        self.max_message_bytes.min(MOST)
     }
 }
 
@@ -251,6 +261,7 @@ impl Rows<'_> {
                 from: self.at,
                 start: fill_at,
                 limit: options.batch_size.min(options.max_message_bytes),
+                most: options.most(),
                 most_rows,
                 now_ms,
             };

@@ -2,10 +2,11 @@
 //!
 //! | column | types |
 //! |---|---|
-//! | `key`, `value`, names and values of headers | binary, large_binary, binary_view, fixed_size_binary, the same of string, dictionaries of these, null |
-//! | `headers` | list, large_list or map of struct<key, value>, null |
+//! | `key`, `value`, names and values of headers | binary, large_binary, binary_view, fixed_size_binary, the same of string, null |
+//! | `headers` | map, or list, large_list, list_view, large_list_view or fixed_size_list of struct<key, value>, null |
 //! | `timestamp` | timestamp of any unit and zone, int64 (milliseconds), null |
 //! | `offset` | int64 |
+//! | any of them, and what is in the lists | dictionaries and run-end encodings of these ([`places`](super::places)) |
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -14,11 +15,13 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
-    RecordBatch, StructArray,
+    RecordBatch,
 };
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
+use super::headers::Headers;
+use super::places::{Places, find};
 use crate::error::{Error, Result};
 use crate::io::words::Words;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
@@ -87,13 +90,16 @@ pub(super) enum Column {
     Large(LargeBinaryArray),
     View(BinaryViewArray),
     Fixed(FixedSizeBinaryArray),
-    /// For each row the value's number, and where rows are null.
-    Dictionary(Vec<usize>, Option<NullBuffer>, Box<Self>),
+    /// Not one value for each row.
+    Placed(Places, Box<Self>),
 }
 
 impl Column {
     /// This array, shared.
-    pub(super) fn new(name: &str, array: &dyn Array) -> Result<Self> {
+    pub(super) fn new(name: &str, array: &ArrayRef) -> Result<Self> {
+        if let (Some(places), values) = Places::of(array) {
+            return Ok(Self::Placed(places, Box::new(Self::new(name, &values)?)));
+        }
         Ok(match array.data_type() {
             DataType::Null => Self::Absent,
             DataType::Binary => Self::Binary(array.as_binary::<i32>().clone()),
@@ -103,16 +109,6 @@ impl Column {
             DataType::BinaryView => Self::View(array.as_binary_view().clone()),
             DataType::Utf8View => Self::View(array.as_string_view().clone().to_binary_view()),
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary().clone()),
-            DataType::Dictionary(_, _) => {
-                let dictionary = array.as_any_dictionary();
-                let values = Self::new(name, dictionary.values().as_ref())?;
-                if dictionary.values().is_empty() {
-                    Self::Absent
-                } else {
-                    let nulls = dictionary.keys().nulls().cloned();
-                    Self::Dictionary(dictionary.normalized_keys(), nulls, Box::new(values))
-                }
-            }
             other => return Err(wrong_type(name, "binary or string, of any layout", other)),
         })
     }
@@ -138,12 +134,7 @@ impl Bytes for Column {
             Self::Large(array) => array.is_valid(row).then(|| array.value(row)),
             Self::View(array) => array.is_valid(row).then(|| array.value(row)),
             Self::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::Dictionary(keys, nulls, values) => {
-                if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-                    return None;
-                }
-                values.get(*keys.get(row)?)
-            }
+            Self::Placed(places, values) => values.get(places.find(row)?),
         }
     }
 }
@@ -175,6 +166,7 @@ impl Times for &[i64] {
 /// Timestamps in milliseconds, from whatever unit.
 #[derive(Debug)]
 pub(super) struct Timestamps {
+    places: Option<Places>,
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
     /// How many of the unit are a millisecond, or how many milliseconds are one of the unit.
@@ -183,7 +175,8 @@ pub(super) struct Timestamps {
 }
 
 impl Timestamps {
-    fn new(array: &dyn Array) -> Result<Option<Self>> {
+    fn new(array: &ArrayRef) -> Result<Option<Self>> {
+        let (places, array) = Places::of(array);
         let (values, divide, multiply) = match array.data_type() {
             DataType::Null => return Ok(None),
             DataType::Int64 => (array.as_primitive::<Int64Type>().values(), 1, 1),
@@ -216,6 +209,7 @@ impl Timestamps {
             }
         };
         Ok(Some(Self {
+            places,
             values: values.clone(),
             nulls: array.nulls().cloned(),
             divide,
@@ -227,6 +221,9 @@ impl Timestamps {
     /// exactly -1 ms, which is how a record without timestamp is read.
     #[inline]
     pub(super) fn get(&self, row: usize) -> Result<Option<TimestampMs>, i64> {
+        let Some(row) = find(self.places.as_ref(), row) else {
+            return Ok(None);
+        };
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(None);
         }
@@ -240,6 +237,7 @@ impl Timestamps {
     /// As they stand, where they are milliseconds without a null; some may be below -1.
     pub(super) fn dense(&self) -> Option<&[i64]> {
         let is_plain = self.divide == 1 && self.multiply == 1 && self.nulls.is_none();
+        let is_plain = is_plain && self.places.is_none();
         is_plain.then_some(&*self.values)
     }
 
@@ -252,112 +250,8 @@ impl Timestamps {
     }
 }
 
-/// Where each row's headers are among all of them.
-#[derive(Debug)]
-enum Spans {
-    Small(OffsetBuffer<i32>),
-    Large(OffsetBuffer<i64>),
-}
-
-/// Headers by row.
-#[derive(Debug)]
-pub(super) struct Headers {
-    spans: Spans,
-    nulls: Option<NullBuffer>,
-    entries: Option<NullBuffer>,
-    keys: Column,
-    values: Column,
-}
-
-impl Headers {
-    fn new(array: &dyn Array) -> Result<Option<Self>> {
-        let (spans, entries): (_, &StructArray) = match array.data_type() {
-            DataType::Null => return Ok(None),
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                (
-                    Spans::Small(list.offsets().clone()),
-                    structs(array, list.values())?,
-                )
-            }
-            DataType::LargeList(_) => {
-                let list = array.as_list::<i64>();
-                (
-                    Spans::Large(list.offsets().clone()),
-                    structs(array, list.values())?,
-                )
-            }
-            DataType::Map(_, _) => {
-                let map = array.as_map();
-                (Spans::Small(map.offsets().clone()), map.entries())
-            }
-            other => return Err(headers_type(other)),
-        };
-        let is_map = matches!(array.data_type(), DataType::Map(_, _));
-        let field = |name: &str, at: usize| {
-            let array = if is_map {
-                entries.columns().get(at)
-            } else {
-                entries.column_by_name(name)
-            };
-            array.ok_or_else(|| headers_type(array_type(entries)))
-        };
-        if entries.num_columns() != 2 {
-            return Err(headers_type(array.data_type()));
-        }
-        Ok(Some(Self {
-            spans,
-            nulls: array.nulls().cloned(),
-            entries: entries.nulls().cloned(),
-            keys: Column::new("the key of headers", field("key", 0)?)?,
-            values: Column::new("the value of headers", field("value", 1)?)?,
-        }))
-    }
-
-    /// The row's headers, in order: key, null if it is, and value.
-    #[inline]
-    pub(super) fn get(
-        &self,
-        row: usize,
-    ) -> impl ExactSizeIterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
-        let range = if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            None
-        } else {
-            match &self.spans {
-                Spans::Small(offsets) => span(offsets, row),
-                Spans::Large(offsets) => span(offsets, row),
-            }
-        };
-        range.unwrap_or(0..0).map(|at| {
-            let is_null = self.entries.as_ref().is_some_and(|nulls| nulls.is_null(at));
-            let key = if is_null { None } else { self.keys.get(at) };
-            (key, self.values.get(at))
-        })
-    }
-}
-
-fn span<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops::Range<usize>> {
-    let &[begin, end] = offsets.get(row..)?.first_chunk()?;
-    Some(begin.try_into().ok()?..end.try_into().ok()?)
-}
-
-fn structs<'a>(list: &dyn Array, values: &'a ArrayRef) -> Result<&'a StructArray> {
-    values
-        .as_struct_opt()
-        .ok_or_else(|| headers_type(list.data_type()))
-}
-
-fn array_type(array: &StructArray) -> &DataType {
-    array.data_type()
-}
-
 #[cold]
-fn headers_type(found: &DataType) -> Error {
-    wrong_type("headers", "list<struct<key, value>> or a map", found)
-}
-
-#[cold]
-fn wrong_type(name: &str, expected: &str, found: &DataType) -> Error {
+pub(super) fn wrong_type(name: &str, expected: &str, found: &DataType) -> Error {
     Error::InvalidArgument(format!(
         "column '{name}': expected {expected}, found {found}"
     ))
@@ -371,7 +265,7 @@ pub(super) struct Columns {
     pub(super) value: Column,
     pub(super) headers: Option<Headers>,
     pub(super) timestamps: Option<Timestamps>,
-    pub(super) offsets: Option<ScalarBuffer<Offset>>,
+    pub(super) offsets: Option<Offsets>,
 }
 
 impl Columns {
@@ -424,10 +318,10 @@ impl Columns {
             rows: batch.num_rows(),
             key: column("key", key)?,
             value: column("value", value)?,
-            headers: find("headers")?.map_or(Ok(None), |array| Headers::new(array))?,
-            timestamps: find("timestamp")?.map_or(Ok(None), |array| Timestamps::new(array))?,
+            headers: find("headers")?.map_or(Ok(None), Headers::new)?,
+            timestamps: find("timestamp")?.map_or(Ok(None), Timestamps::new)?,
             offsets: match find("offset")? {
-                Some(array) if keeps_offsets => Some(offsets(array)?),
+                Some(array) if keeps_offsets => Some(Offsets::new(array)?),
                 None if keeps_offsets => {
                     return Err(Error::InvalidArgument(format!(
                         "columns: expected offset, to be kept, found {}",
@@ -440,12 +334,43 @@ impl Columns {
     }
 }
 
-fn offsets(array: &ArrayRef) -> Result<ScalarBuffer<Offset>> {
-    match array.as_primitive_opt::<Int64Type>() {
-        Some(offsets) if offsets.null_count() == 0 => Ok(offsets.values().clone()),
-        Some(_) => Err(Error::InvalidArgument(
-            "column 'offset': expected no nulls, found some".to_owned(),
-        )),
-        None => Err(wrong_type("offset", "int64", array.data_type())),
+/// Offsets by row.
+#[derive(Debug)]
+pub(super) struct Offsets {
+    places: Option<Places>,
+    values: ScalarBuffer<Offset>,
+    nulls: Option<NullBuffer>,
+}
+
+impl Offsets {
+    fn new(array: &ArrayRef) -> Result<Self> {
+        let (places, array) = Places::of(array);
+        let offsets = array
+            .as_primitive_opt::<Int64Type>()
+            .ok_or_else(|| wrong_type("offset", "int64", array.data_type()))?;
+        // Of values with numbers, none may be there for the null ones.
+        if places.is_none() && offsets.null_count() > 0 {
+            return Err(Error::InvalidArgument(
+                "column 'offset': expected no nulls, found some".to_owned(),
+            ));
+        }
+        Ok(Self {
+            places,
+            values: offsets.values().clone(),
+            nulls: offsets.nulls().cloned(),
+        })
+    }
+
+    /// The row's offset.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Result<Offset> {
+        let at = find(self.places.as_ref(), row);
+        let at = at.filter(|&at| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)));
+        let offset = at.and_then(|at| self.values.get(at).copied());
+        offset.ok_or_else(|| {
+            Error::InvalidArgument(format!(
+                "column 'offset': expected no nulls, found one in record {row}"
+            ))
+        })
     }
 }

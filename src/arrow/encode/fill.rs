@@ -1,7 +1,8 @@
 //! The records of one batch, one behind the other, until it is full.
 
 use super::Encoder;
-use super::columns::{Absent, Always, Bytes, Column, Columns, Headers, Times, Timestamps};
+use super::columns::{Absent, Always, Bytes, Column, Columns, Times, Timestamps};
+use super::headers::Headers;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::format::varint::{put_varint, unzigzag64};
@@ -16,6 +17,8 @@ pub(super) struct Wanted {
     pub(super) start: usize,
     /// Bytes of the batch, header included, that only its first record may go beyond.
     pub(super) limit: usize,
+    /// Bytes that it may not go beyond with one record alone.
+    pub(super) most: usize,
     pub(super) most_rows: usize,
     pub(super) now_ms: TimestampMs,
 }
@@ -35,7 +38,7 @@ pub(super) struct Filled {
 /// Numbers are written as words of eight bytes, so there is that much room behind the last one.
 const SLACK: usize = 8;
 /// What a batch may come to, so that its length fits Kafka's number.
-const MOST: usize = i32::MAX as usize - (64 << 10);
+pub(super) const MOST: usize = i32::MAX as usize - (64 << 10);
 
 impl Wanted {
     /// What the end of the batch does not go beyond.
@@ -110,7 +113,7 @@ impl Encoder {
         let (batch, tail) = (&mut self.batch, &mut self.tail);
         let row = wanted.from.saturating_add(filled.rows);
         let (key, value) = (columns.key.get(row), columns.value.get(row));
-        let numbers = match numbers(columns, row, filled, &rules, wanted.now_ms, tail) {
+        let numbers = match numbers(columns, row, filled, &rules, wanted, tail) {
             Ok(Some(numbers)) if key.is_some() || !rules.compact => numbers,
             Ok(None) => return Ok(false),
             // A row that is refused ends the batch, and is refused when the next one begins with it.
@@ -146,8 +149,8 @@ impl Encoder {
                 return Ok(false);
             }
             let size = end.saturating_sub(wanted.start);
-            if size > MOST {
-                return Err(too_large(size, MOST, row));
+            if size > wanted.most {
+                return Err(too_large(size, wanted.most, row));
             }
             reserve(batch, end)?;
         }
@@ -319,9 +322,10 @@ fn numbers(
     row: usize,
     filled: &Filled,
     rules: &LeaderRules,
-    now_ms: TimestampMs,
+    wanted: Wanted,
     tail: &mut Vec<u8>,
 ) -> Result<Option<Numbers>> {
+    let now_ms = wanted.now_ms;
     let timestamp = match &columns.timestamps {
         Some(timestamps) => match timestamps.get(row) {
             Ok(timestamp) => timestamp.unwrap_or(now_ms),
@@ -333,14 +337,14 @@ fn numbers(
         return Err(rules.timestamp_refused(timestamp, row, now_ms));
     }
     if let Some(headers) = &columns.headers {
-        put_headers(headers, row, tail)?;
+        put_headers(headers, row, wanted.most, tail)?;
     } else {
         tail.clear();
         put_count(0, tail);
     }
     let (offset, offset_delta) = match &columns.offsets {
         None => (0, i32::try_from(filled.rows).ok()),
-        Some(offsets) => place(offsets.get(row).copied().unwrap_or(-1), row, filled)?,
+        Some(offsets) => place(offsets.get(row)?, row, filled)?,
     };
     Ok(offset_delta.map(|offset_delta| Numbers {
         timestamp,
@@ -377,8 +381,8 @@ fn place(offset: Offset, row: usize, filled: &Filled) -> Result<(Offset, Option<
     Ok((offset, i32::try_from(offset.saturating_sub(base)).ok()))
 }
 
-/// The row's headers as a record ends: their count, then each.
-fn put_headers(headers: &Headers, row: usize, tail: &mut Vec<u8>) -> Result<()> {
+/// The row's headers as a record ends, of `most` bytes: their count, then each.
+fn put_headers(headers: &Headers, row: usize, most: usize, tail: &mut Vec<u8>) -> Result<()> {
     tail.clear();
     let all = headers.get(row);
     put_count(all.len(), tail);
@@ -405,6 +409,10 @@ fn put_headers(headers: &Headers, row: usize, tail: &mut Vec<u8>) -> Result<()> 
                 tail.extend_from_slice(value);
             }
             None => put_varint(-1, tail),
+        }
+        // The same few bytes may be there any number of times.
+        if tail.len() > most {
+            return Err(too_large(tail.len(), most, row));
         }
     }
     Ok(())

@@ -1,0 +1,316 @@
+"""``LogWriter.append``: the same rows in every layout Arrow has for them give the same log, byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkalog
+from kafkalog import LogConfig
+from writing import NOW, both, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Cells = list[Any]
+    Encode = Callable[[Cells, pa.DataType], pa.Array]
+
+# Each row stands there as often, so that runs are longer than one.
+TIMES = 3
+STRUCT = pa.struct([("key", pa.string()), ("value", pa.binary())])
+KINDS = {
+    "key": pa.binary(),
+    "value": pa.string(),
+    "headers": pa.list_(STRUCT),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "offset": pa.int64(),
+}
+
+
+def headers(*pairs: tuple[str, bytes | None]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in pairs]
+
+
+# As many headers in each row that has some, so that lists of a fixed size take them.
+CELLS: dict[str, Cells] = {
+    "key": [b"k", None, b"", b"longer than a view holds itself"],
+    "value": ["", "\u00e4", None, "v" * 40],
+    "headers": [headers(("a", b"1"), ("a", None)), None, headers(("", b""), ("\u00e9", b"x" * 20)), None],
+    "timestamp": [NOW * 1000 + 999, None, 0, (NOW - 5) * 1000],
+}
+
+
+def plain(cells: Cells, kind: pa.DataType) -> pa.Array:
+    return pa.array(cells, kind)
+
+
+def numbered(keys: list[int | None], values: pa.Array, index: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(keys, index), values)
+
+
+def dictionary(index: pa.DataType) -> Encode:
+    """Values backwards, one nobody asks for among them, and nulls among keys."""
+
+    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+        values = [*reversed(cells), cells[0]]
+        keys = [None if cell is None else len(cells) - 1 - n for n, cell in enumerate(cells)]
+        return numbered(keys, pa.array(values, kind), index)
+
+    return encode
+
+
+def null_values(cells: Cells, kind: pa.DataType) -> pa.Array:
+    """Nulls among a dictionary's values."""
+    return numbered(list(range(len(cells))), pa.array(cells, kind), pa.int16())
+
+
+def squeezed(cells: Cells) -> tuple[Cells, list[int]]:
+    kept: Cells = []
+    ends: list[int] = []
+    for n, cell in enumerate(cells):
+        if kept and kept[-1] == cell:
+            ends[-1] = n + 1
+        else:
+            kept.append(cell)
+            ends.append(n + 1)
+    return kept, ends
+
+
+def runs(width: pa.DataType, of: Encode = plain) -> Encode:
+    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+        kept, ends = squeezed(cells)
+        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, width), of(kept, kind))
+
+    return encode
+
+
+def sliced(of: Encode) -> Encode:
+    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+        return of([cells[-1], *cells, cells[0], cells[0]], kind).slice(1, len(cells))
+
+    return encode
+
+
+def dictionary_of_runs(cells: Cells, kind: pa.DataType) -> pa.Array:
+    values = runs(pa.int32())(cells, kind)
+    return numbered(list(range(len(cells))), values, pa.int32())
+
+
+ENCODINGS: dict[str, Encode] = {
+    "sliced": sliced(plain),
+    "dictionary of int8": dictionary(pa.int8()),
+    "dictionary of uint16": dictionary(pa.uint16()),
+    "dictionary of int64": dictionary(pa.int64()),
+    "dictionary, null values": null_values,
+    "dictionary, sliced": sliced(dictionary(pa.int32())),
+    "runs of int16": runs(pa.int16()),
+    "runs of int32": runs(pa.int32()),
+    "runs of int64": runs(pa.int64()),
+    "runs, sliced": sliced(runs(pa.int32())),
+    "runs of a dictionary": runs(pa.int32(), dictionary(pa.int8())),
+    "runs of a dictionary, sliced": sliced(runs(pa.int16(), null_values)),
+    "dictionary of runs": dictionary_of_runs,
+    "dictionary of runs, sliced": sliced(dictionary_of_runs),
+}
+
+
+def entries_as(encode: Encode) -> Encode:
+    """Lists whose structs are encoded as one column."""
+
+    def lists(cells: Cells, _: pa.DataType) -> pa.Array:
+        ends = [0]
+        for cell in cells:
+            ends.append(ends[-1] + len(cell or ()))
+        flat = [header for cell in cells for header in cell or ()]
+        mask = pa.array([cell is None for cell in cells])
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), encode(flat, STRUCT), mask=mask)
+
+    return lists
+
+
+def names_as(encode: Encode) -> Encode:
+    """Structs whose fields are encoded."""
+
+    def structs(cells: Cells, _: pa.DataType) -> pa.Array:
+        fields = [encode([cell[name] for cell in cells], STRUCT.field(name).type) for name in ("key", "value")]
+        return pa.StructArray.from_arrays(fields, ["key", "value"])
+
+    return entries_as(structs)
+
+
+def backwards(cells: Cells, kind: pa.DataType) -> pa.Array:
+    """Views into headers that lie the other way round, the same for rows that are the same."""
+    begins: list[int] = []
+    flat: Cells = []
+    for n, cell in enumerate(reversed(cells)):
+        same = n > 0 and cells[-n] == cell
+        begins.insert(0, begins[0] if same else len(flat))
+        flat.extend(() if same else cell or ())
+    sizes = [len(cell or ()) for cell in cells]
+    mask = pa.array([cell is None for cell in cells])
+    view = pa.LargeListViewArray if kind == "large" else pa.ListViewArray
+    width = pa.int64() if kind == "large" else pa.int32()
+    return view.from_arrays(pa.array(begins, width), pa.array(sizes, width), pa.array(flat, STRUCT), mask=mask)
+
+
+def of_kind(kind: pa.DataType, encode: Encode = plain) -> Encode:
+    return lambda cells, _: encode(cells, kind)
+
+
+def as_map(cells: Cells, _: pa.DataType) -> pa.Array:
+    pairs = [None if cell is None else [(each["key"], each["value"]) for each in cell] for cell in cells]
+    return pa.array(pairs, pa.map_(pa.string(), pa.binary()))
+
+
+LISTS: dict[str, Encode] = {
+    "large_list": of_kind(pa.large_list(STRUCT)),
+    "list_view": of_kind(pa.list_view(STRUCT)),
+    "list_view, sliced": sliced(of_kind(pa.list_view(STRUCT))),
+    "list_view, backwards": backwards,
+    "large_list_view": of_kind(pa.large_list_view(STRUCT)),
+    "large_list_view, backwards": lambda cells, _: backwards(cells, "large"),
+    "fixed_size_list": of_kind(pa.list_(STRUCT, 2)),
+    "fixed_size_list, sliced": sliced(of_kind(pa.list_(STRUCT, 2))),
+    "runs of list_view": of_kind(pa.list_view(STRUCT), runs(pa.int32())),
+    "dictionary of fixed_size_list": of_kind(pa.list_(STRUCT, 2), null_values),
+    "map": as_map,
+    **{f"list of {name}": entries_as(encode) for name, encode in ENCODINGS.items()},
+    **{f"list of structs of {name}": names_as(encode) for name, encode in ENCODINGS.items()},
+}
+
+CASES: dict[str, tuple[str, Encode]] = {
+    f"{column}: {name}": (column, encode) for column in KINDS for name, encode in ENCODINGS.items()
+} | {f"headers: {name}": ("headers", encode) for name, encode in LISTS.items()}
+
+
+def rows() -> dict[str, Cells]:
+    cells = {name: [cell for cell in column for _ in range(TIMES)] for name, column in CELLS.items()}
+    return {**cells, "offset": list(range(7, 7 + 2 * len(cells["key"]), 2))}
+
+
+def table(cells: dict[str, Cells], encode: dict[str, Encode]) -> pa.RecordBatch:
+    columns = {name: encode.get(name, plain)(column, KINDS[name]) for name, column in cells.items()}
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def log_of(data: pa.RecordBatch) -> bytes:
+    """Append, and give the log's bytes."""
+    with TemporaryDirectory() as home:
+        with writer(Path(home), batch_bytes=150) as log:
+            log.append(data, keep_offsets="offset" in data.schema.names)
+        return (Path(home) / "orders-0" / f"{0:020}.log").read_bytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_log(case: str) -> None:
+    column, encode = CASES[case]
+    cells = rows()
+    kept = table(cells, {column: encode})
+    assert kept.column(column).type != KINDS[column] or "sliced" in case or column == "headers"
+    assert log_of(kept) == log_of(table(cells, {}))
+    if column != "offset":
+        del cells["offset"]
+        assert log_of(table(cells, {column: encode})) == log_of(table(cells, {}))
+
+
+def test_what_is_compared_holds_the_rows(tmp_path: Path) -> None:
+    cells = rows()
+    with writer(tmp_path) as log:
+        log.append(table(cells, {}), keep_offsets=True)
+    read = both(tmp_path / "orders-0")
+    assert [row.offset for row in read] == cells["offset"]
+    assert [row.key for row in read] == cells["key"]
+    assert [row.value for row in read] == [None if text is None else text.encode() for text in cells["value"]]
+    pairs = [tuple((each["key"], each["value"]) for each in cell or ()) for cell in cells["headers"]]
+    assert [row.headers for row in read] == pairs
+    assert [row.timestamp for row in read] == [NOW if t is None else t // 1000 for t in cells["timestamp"]]
+
+
+ROW = st.fixed_dictionaries(
+    {
+        "key": st.none() | st.binary(max_size=20),
+        "value": st.none() | st.text(max_size=20),
+        "headers": st.none()
+        | st.lists(st.builds(lambda k, v: headers((k, v))[0], st.text(max_size=3), st.none() | st.binary(max_size=3))),
+        "timestamp": st.none() | st.integers(0, NOW).map(lambda t: t * 1000),
+    }
+)
+ANY = st.sampled_from(sorted(ENCODINGS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(ROW, st.integers(1, 3)), min_size=1, max_size=12),
+    st.fixed_dictionaries(dict.fromkeys(CELLS, ANY)),
+)
+def test_any_rows_in_any_encoding(given_rows: list[tuple[dict[str, Any], int]], names: dict[str, str]) -> None:
+    cells: dict[str, Cells] = {name: [row[name] for row, times in given_rows for _ in range(times)] for name in CELLS}
+    encoded = table(cells, {name: ENCODINGS[encoding] for name, encoding in names.items()})
+    assert log_of(encoded) == log_of(table(cells, {}))
+
+
+# What is larger than it looks
+
+
+def repeated(value: pa.Array, times: int) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array([times], pa.int64()), value)
+
+
+def test_a_run_is_not_written_out(tmp_path: Path) -> None:
+    """A million million rows in a few bytes: the first that is refused ends it, and nothing was made of the others."""
+    times = 1 << 40
+    columns = {
+        "value": repeated(pa.array([b"v" * 1000]), times),
+        "headers": repeated(pa.array([headers(("a", b"1"))], pa.list_(STRUCT)), times),
+        "timestamp": repeated(pa.array([NOW + 10**9]), times),
+    }
+    data = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    with writer(tmp_path) as log, pytest.raises(kafkalog.InvalidRecordError, match="in record 0"):
+        log.append(data)
+
+
+def test_headers_that_repeat_a_large_name_are_refused(tmp_path: Path) -> None:
+    """10 GB in one record."""
+    entries = numbered([0] * 10_000, pa.array(headers(("k" * 1_000_000, None)), STRUCT), pa.int8())
+    data = pa.RecordBatch.from_arrays(
+        [pa.array([b"v"]), pa.ListArray.from_arrays(pa.array([0, 10_000], pa.int32()), entries)], ["value", "headers"]
+    )
+    config = LogConfig(max_message_bytes=3_000_000)
+    with writer(tmp_path, config=config) as log, pytest.raises(kafkalog.InvalidRecordError, match="at most 3000000"):
+        log.append(data)
+
+
+# What does not serve
+
+
+@pytest.mark.parametrize("name", ["dictionary of int8", "dictionary, null values", "runs of int16"])
+def test_a_kept_offset_is_not_null(tmp_path: Path, name: str) -> None:
+    offsets = ENCODINGS[name]([3, 4, None], pa.int64())
+    data = pa.RecordBatch.from_arrays([pa.array([b"a", b"b", b"c"]), offsets], ["value", "offset"])
+    with writer(tmp_path) as log, pytest.raises(ValueError, match="expected no nulls, found one in record 2"):
+        log.append(data, keep_offsets=True)
+    assert [row.offset for row in both(tmp_path / "orders-0")] == [3, 4]
+
+
+def test_views_that_point_outside(tmp_path: Path) -> None:
+    flat = pa.array(headers(("a", None)), STRUCT)
+    for begin, size in ((1, 1), (0, 2), (-1, 1), (2**31 - 1, 2**31 - 1)):
+        view = pa.ListViewArray.from_arrays(pa.array([begin], pa.int32()), pa.array([size], pa.int32()), flat)
+        data = pa.RecordBatch.from_arrays([pa.array([b"v"]), view], ["value", "headers"])
+        with writer(tmp_path) as log, pytest.raises(ValueError, match="found one that is not in row 0"):
+            log.append(data)
+
+
+@pytest.mark.parametrize("name", ["dictionary of int8", "runs of int32"])
+def test_a_wrong_type_inside_an_encoding(tmp_path: Path, name: str) -> None:
+    for column, kind in (("key", pa.int32()), ("timestamp", pa.int32()), ("headers", pa.list_(pa.int32()))):
+        cells: Cells = [[1]] if column == "headers" else [1]
+        data = pa.RecordBatch.from_arrays([pa.array([b"v"]), ENCODINGS[name](cells, kind)], ["value", column])
+        with writer(tmp_path) as log, pytest.raises(ValueError, match=f"column '{column}': expected"):
+            log.append(data)
