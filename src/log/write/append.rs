@@ -6,9 +6,10 @@ use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::io::appender::Bytes;
+use crate::log::producer_state::Analysis;
 use crate::log::producer_state::append::{CompletedTxn, TV_UNKNOWN};
+use crate::log::producer_state::entry::BatchMetadata;
 use crate::records::control::EndTransaction;
-use crate::records::encoded::EncodedBatches;
 use crate::records::validate::Placement;
 use crate::segment::writer::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -62,19 +63,31 @@ pub struct AppendInfo {
     pub records: u64,
 }
 
+impl AppendInfo {
+    /// Nothing was written, as the batch that it repeats is there.
+    const fn of_duplicate(mut self, repeated: &BatchMetadata) -> Self {
+        self.first_offset = repeated.first_offset();
+        self.last_offset = repeated.last_offset;
+        self.log_append_time = repeated.timestamp;
+        self.is_duplicate = true;
+        self.size = 0;
+        self
+    }
+}
+
 /// What is to be written, and what is known of it.
-struct Append<'a> {
+pub(super) struct Append<'a> {
     /// The batches, and behind them what is written already of the one that follows.
-    records: &'a [u8],
+    pub(super) records: &'a [u8],
     /// Of the first batch, bytes that are in the file already.
-    begun: usize,
-    headers: &'a [BatchHeader],
-    first_offset: Option<Offset>,
-    last_offset: Offset,
-    max_timestamp: TimestampMs,
-    log_append_time: TimestampMs,
-    origin: AppendOrigin,
-    transaction_version: i16,
+    pub(super) begun: usize,
+    pub(super) headers: &'a [BatchHeader],
+    pub(super) first_offset: Option<Offset>,
+    pub(super) last_offset: Offset,
+    pub(super) max_timestamp: TimestampMs,
+    pub(super) log_append_time: TimestampMs,
+    pub(super) origin: AppendOrigin,
+    pub(super) transaction_version: i16,
 }
 
 impl WritableLog {
@@ -181,132 +194,7 @@ impl WritableLog {
         self.append_guarded(&append, now_ms)
     }
 
-    /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
-    /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
-    /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be
-    /// rolled waits for the next call, and so does what follows one that is to be brought to the disk.
-    ///
-    /// Where others follow, the write ends at a multiple of [`WriteOptions::write_bytes`] in the file, and so maybe in a
-    /// batch. That one is not appended by then: it stays the first one, begun, and the log is not to be used for anything
-    /// else before it is appended, or it has to be written anew.
-    ///
-    /// [`WriteOptions::write_bytes`]: super::WriteOptions::write_bytes
-    ///
-    /// # Errors
-    /// `InvalidArgument` for batches that were encoded by other rules; else as [`WritableLog::append_as_leader`] and
-    /// [`WritableLog::append_as_follower`].
-    pub fn append_encoded(
-        &mut self,
-        batches: &mut EncodedBatches<'_>,
-        leader_epoch: i32,
-        now_ms: TimestampMs,
-    ) -> Result<AppendInfo> {
-        self.check_failed()?;
-        let keeps = batches.keeps_offsets();
-        let rules = self.options.config.leader_rules()?;
-        let rules = if keeps { rules.of_follower() } else { rules };
-        if *batches.rules() != rules {
-            return Err(Error::InvalidArgument(format!(
-                "batches encoded by other rules than the topic's: expected {rules:?}, found {:?}",
-                batches.rules()
-            )));
-        }
-        batches.assign(self.log_end_offset, leader_epoch);
-        let mut next = self.log_end_offset;
-        let most = usize::try_from(self.options.config.max_message_bytes).unwrap_or_default();
-        let is_taken = |header: &&BatchHeader| {
-            let rises = header.base_offset >= next;
-            next = header.next_offset();
-            if keeps { rises } else { header.size <= most }
-        };
-        let taken = batches.headers().iter().take_while(is_taken).count();
-        let taken = batches.headers().get(..taken).unwrap_or_default();
-        let taken = self.guarded(|log| log.takes(taken, now_ms))?;
-        let (whole, size) = self.one_write(batches, taken.max(1));
-        let headers = batches.headers().get(..whole).unwrap_or_default();
-        let records = batches.bytes().get(..size).unwrap_or_default();
-        let (Some(first), Some(last)) = (headers.first(), headers.last()) else {
-            return Err(Error::InvalidArgument("no batch to append".to_owned()));
-        };
-        let last_offset = last.last_offset();
-        if keeps && first.base_offset < self.log_end_offset {
-            return Err(self.below_log_end(first.base_offset, last_offset));
-        }
-        if !keeps && first.size > most {
-            return Err(Error::refused(
-                Refusal::RecordTooLarge,
-                format!("a batch of {} bytes, above {most}", first.size),
-            ));
-        }
-        let timestamps = headers.iter().map(|header| header.max_timestamp);
-        let append = Append {
-            records,
-            begun: batches.begun(),
-            headers,
-            first_offset: Some(first.base_offset),
-            last_offset,
-            max_timestamp: timestamps.max().unwrap_or(NO_TIMESTAMP),
-            log_append_time: batches.log_append_time(),
-            origin: if keeps {
-                AppendOrigin::Replication
-            } else {
-                AppendOrigin::Client
-            },
-            transaction_version: TV_UNKNOWN,
-        };
-        let info = self.append_guarded(&append, now_ms)?;
-        let begun = records.len().saturating_sub(append.size());
-        batches.advance(whole, begun);
-        Ok(info)
-    }
-
-    /// New bytes up to where a write should end.
-    #[must_use]
-    pub fn left_to_write(&self) -> usize {
-        let most = self.options.write_bytes;
-        let in_last = self.segments.active.written() % most;
-        usize::try_from(most.get().saturating_sub(in_last)).unwrap_or(usize::MAX)
-    }
-
-    /// Of the first so many batches, those that one write brings into the file, and its bytes.
-    fn one_write(&self, batches: &EncodedBatches<'_>, taken: usize) -> (usize, usize) {
-        let headers = batches.headers();
-        let sizes = || headers.iter().take(taken).map(|header| header.size);
-        let all = sizes().sum::<usize>();
-        if batches.has_more() && taken >= headers.len() {
-            let position = self.segments.active.size();
-            let end = position.saturating_add(all as u64);
-            let cut = end.saturating_sub(end % self.options.write_bytes);
-            let cut = usize::try_from(cut.saturating_sub(position)).unwrap_or_default();
-            let mut left = cut;
-            let whole = sizes()
-                .take_while(|&size| {
-                    let fits = size <= left;
-                    left = left.saturating_sub(size);
-                    fits
-                })
-                .count();
-            if whole > 0 {
-                return (whole, cut);
-            }
-        }
-        (taken, all)
-    }
-
-    /// How many of these, were each appended by itself, would go into the active segment one behind the other.
-    fn takes(&mut self, headers: &[BatchHeader], now_ms: TimestampMs) -> Result<usize> {
-        let params = self.roll_params(NO_TIMESTAMP, 0, 0, now_ms);
-        let taken = self.segments.active.takes(headers, &params)?;
-        let since = now_ms.saturating_sub(self.last_flush_ms);
-        let is_due = |header: &BatchHeader| {
-            let unflushed = header.next_offset().saturating_sub(self.recovery_point);
-            self.options.sync.is_due(unflushed, since)
-        };
-        let due = headers.iter().take(taken).position(is_due);
-        Ok(due.map_or(taken, |due| due.saturating_add(1)))
-    }
-
-    fn below_log_end(&self, first: Offset, last: Offset) -> Error {
+    pub(super) fn below_log_end(&self, first: Offset, last: Offset) -> Error {
         let end = self.log_end_offset;
         Error::refused(
             Refusal::UnexpectedAppendOffset,
@@ -331,7 +219,11 @@ impl WritableLog {
     }
 
     /// The append, what a broker does behind it, and what is left when the disk fails in between.
-    fn append_guarded(&mut self, append: &Append<'_>, now_ms: TimestampMs) -> Result<AppendInfo> {
+    pub(super) fn append_guarded(
+        &mut self,
+        append: &Append<'_>,
+        now_ms: TimestampMs,
+    ) -> Result<AppendInfo> {
         let mut written = None;
         let end = self.log_end_offset;
         let outcome = self.guarded(|log| {
@@ -359,52 +251,17 @@ impl WritableLog {
         written: &mut Option<(Offset, Position)>,
         now_ms: TimestampMs,
     ) -> Result<AppendInfo> {
-        for header in append.headers {
-            if !header.is_legacy() {
-                let (epoch, offset) = (header.partition_leader_epoch, header.base_offset);
-                self.epochs.assign(epoch, offset)?;
-            } else if !self.epochs.entries().is_empty() {
-                // Old formats have no epochs; what is known of them would mislead the next election (KIP-101).
-                self.epochs.clear();
-                self.epochs.flush()?;
-            }
-        }
-        let size = append.size() as u64;
-        let max_segment_bytes = u64::try_from(self.options.config.segment_bytes).unwrap_or(0);
-        if size > max_segment_bytes {
-            return Err(Error::refused(
-                Refusal::RecordBatchTooLarge,
-                format!("an append of {size} bytes, above segment.bytes, {max_segment_bytes}"),
-            ));
-        }
-        let rolled = self.maybe_roll(append, size, now_ms)?;
-        let markers = append.markers()?;
-        let batches = append.headers.iter().zip(markers);
+        self.note_epochs(append.headers)?;
+        self.ensure_fits(append)?;
+        let rolled = self.maybe_roll(append, now_ms)?;
+        let batches = append.headers.iter().zip(append.markers()?);
         let version = append.transaction_version;
         let analysis = self.producers.analyze(batches, append.origin, version)?;
-        let base_offset = self.segments.active.base_offset();
-        let mut info = AppendInfo {
-            first_offset: append.first_offset.unwrap_or(-1),
-            last_offset: append.last_offset,
-            max_timestamp: append.max_timestamp,
-            log_append_time: append.log_append_time,
-            rolled,
-            is_duplicate: false,
-            base_offset,
-            position: self.segments.active.size(),
-            size,
-            batches: append.headers.len() as u64,
-            records: append.headers.iter().map(count).sum(),
-        };
-        if let Some(duplicate) = analysis.duplicate {
-            info.first_offset = duplicate.first_offset();
-            info.last_offset = duplicate.last_offset;
-            info.log_append_time = duplicate.timestamp;
-            info.is_duplicate = true;
-            info.size = 0;
-            return Ok(info);
+        let info = self.info(append, rolled);
+        if let Some(repeated) = &analysis.duplicate {
+            return Ok(info.of_duplicate(repeated));
         }
-        *written = Some((base_offset, info.position));
+        *written = Some((info.base_offset, info.position));
         let bytes = Bytes {
             all: append.records,
             begun: append.begun,
@@ -412,23 +269,58 @@ impl WritableLog {
         };
         let active = &mut self.segments.active;
         active.append(append.last_offset, bytes, append.headers)?;
-        self.set_log_end(append.last_offset.saturating_add(1));
+        self.move_end(append.last_offset.saturating_add(1), analysis)?;
+        self.flush_if_due(now_ms)?;
+        Ok(info)
+    }
+
+    /// An append may not be larger than a segment, be the segment empty.
+    fn ensure_fits(&self, append: &Append<'_>) -> Result<()> {
+        let (size, most) = (append.size() as u64, self.max_segment_bytes());
+        if size <= most {
+            return Ok(());
+        }
+        Err(Error::refused(
+            Refusal::RecordBatchTooLarge,
+            format!("an append of {size} bytes, above segment.bytes, {most}"),
+        ))
+    }
+
+    /// What is to be said of an append that goes to the end of the active segment.
+    fn info(&self, append: &Append<'_>, rolled: Option<RollReasons>) -> AppendInfo {
+        AppendInfo {
+            first_offset: append.first_offset.unwrap_or(-1),
+            last_offset: append.last_offset,
+            max_timestamp: append.max_timestamp,
+            log_append_time: append.log_append_time,
+            rolled,
+            is_duplicate: false,
+            base_offset: self.segments.active.base_offset(),
+            position: self.segments.active.size(),
+            size: append.size() as u64,
+            batches: append.headers.len() as u64,
+            records: append.headers.iter().map(count).sum(),
+        }
+    }
+
+    /// The batches up to `end` are in the file: offsets and producers follow.
+    fn move_end(&mut self, end: Offset, analysis: Analysis) -> Result<()> {
+        self.set_log_end(end);
         self.hold_high_watermark();
         self.producers.update_all(analysis.appends);
         for completed in &analysis.completed {
             self.note_completed(completed)?;
         }
-        self.producers.update_map_end_offset(self.log_end_offset);
+        self.producers.update_map_end_offset(end);
         self.update_first_unstable_offset();
-        let unflushed = self.log_end_offset.saturating_sub(self.recovery_point);
-        let since = now_ms.saturating_sub(self.last_flush_ms);
-        if self.options.sync.is_due(unflushed, since) {
-            self.flush_to(self.log_end_offset, false, now_ms)?;
-        }
-        Ok(info)
+        Ok(())
     }
 
-    fn roll_params(
+    fn max_segment_bytes(&self) -> u64 {
+        u64::try_from(self.options.config.segment_bytes).unwrap_or(0)
+    }
+
+    pub(super) fn roll_params(
         &self,
         max_timestamp: TimestampMs,
         last_offset: Offset,
@@ -438,7 +330,7 @@ impl WritableLog {
         let config = &self.options.config;
         RollParams {
             max_segment_ms: config.max_segment_ms(),
-            max_segment_bytes: u64::try_from(config.segment_bytes).unwrap_or(0),
+            max_segment_bytes: self.max_segment_bytes(),
             max_timestamp,
             last_offset,
             size,
@@ -449,9 +341,9 @@ impl WritableLog {
     fn maybe_roll(
         &mut self,
         append: &Append<'_>,
-        size: u64,
         now_ms: TimestampMs,
     ) -> Result<Option<RollReasons>> {
+        let size = append.size() as u64;
         let params = self.roll_params(append.max_timestamp, append.last_offset, size, now_ms);
         let reasons = self.segments.active.roll_reasons(&params)?;
         if !reasons.any() {
@@ -485,7 +377,7 @@ fn count(header: &BatchHeader) -> u64 {
 
 impl Append<'_> {
     /// Bytes of its batches.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.headers.iter().map(|header| header.size).sum()
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`append`] | as a leader, which gives offsets, or as a follower, which keeps them |
 //! | [`checks`] | what is asked of batches before they are appended |
+//! | `encoded` | batches that were encoded here, as many as go in one write |
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
 //! | `open` | loading, then opening |
 //! | `rebuild` | producer state out of the batches behind a snapshot |
@@ -36,6 +37,7 @@ use crate::types::{Offset, TimestampMs};
 
 pub mod append;
 pub mod checks;
+mod encoded;
 mod offsets;
 mod open;
 mod rebuild;

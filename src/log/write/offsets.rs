@@ -2,6 +2,7 @@
 
 use super::WritableLog;
 use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
 use crate::types::{Offset, TimestampMs};
 
 impl WritableLog {
@@ -91,6 +92,21 @@ impl WritableLog {
     /// `InvalidArgument` for negative ones, `Io`, `Refused` for a log that has failed.
     pub fn assign_epoch(&mut self, epoch: i32, start_offset: Offset) -> Result<()> {
         self.guarded(|log| log.epochs.assign(epoch, start_offset).map(drop))
+    }
+
+    /// Notes the epochs that batches begin. Old formats have none, and what is known of them then would mislead the next
+    /// election (KIP-101).
+    pub(super) fn note_epochs(&mut self, headers: &[BatchHeader]) -> Result<()> {
+        for header in headers {
+            if !header.is_legacy() {
+                let (epoch, offset) = (header.partition_leader_epoch, header.base_offset);
+                self.epochs.assign(epoch, offset)?;
+            } else if !self.epochs.entries().is_empty() {
+                self.epochs.clear();
+                self.epochs.flush()?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets producers idle for too long, as a broker does every ten minutes.

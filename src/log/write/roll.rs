@@ -145,6 +145,21 @@ impl WritableLog {
         Ok(())
     }
 
+    /// Whether the sync policy asks for it by now, if the log ends there.
+    pub(super) fn is_flush_due(&self, end: Offset, now_ms: TimestampMs) -> bool {
+        let unflushed = end.saturating_sub(self.recovery_point);
+        let since = now_ms.saturating_sub(self.last_flush_ms);
+        self.options.sync.is_due(unflushed, since)
+    }
+
+    pub(super) fn flush_if_due(&mut self, now_ms: TimestampMs) -> Result<()> {
+        let end = self.log_end_offset;
+        if self.is_flush_due(end, now_ms) {
+            self.flush_to(end, false, now_ms)?;
+        }
+        Ok(())
+    }
+
     /// What a broker does in the background after a roll.
     pub(super) fn flush_rolled(&mut self, now_ms: TimestampMs) -> Result<()> {
         match self.flush_after_roll.take() {
