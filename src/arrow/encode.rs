@@ -4,6 +4,7 @@
 //! it; so a log that goes by the same rules need not look at its records again ([`EncodedBatches`]). Uncompressed it is
 //! byte for byte what [`crate::records::builder`] makes of the same records.
 
+mod bytes;
 mod columns;
 mod fill;
 mod headers;

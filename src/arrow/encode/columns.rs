@@ -13,131 +13,15 @@ use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
-    RecordBatch,
-};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
+use super::bytes::{Column, wrong_type};
 use super::headers::Headers;
 use super::places::{Places, find};
 use crate::error::{Error, Result};
-use crate::io::words::Words;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
-
-/// A column of byte strings by row; the row is one of the column's.
-pub(super) trait Bytes {
-    fn get(&self, row: usize) -> Option<&[u8]>;
-}
-
-/// No column at all: null in every row.
-#[derive(Debug)]
-pub(super) struct Absent;
-
-impl Bytes for Absent {
-    #[inline]
-    fn get(&self, _: usize) -> Option<&[u8]> {
-        None
-    }
-}
-
-/// The layout nearly everybody has, without a null in it.
-#[derive(Debug)]
-pub(super) struct Dense<'a> {
-    pub(super) offsets: &'a [i32],
-    pub(super) data: &'a [u8],
-}
-
-impl Bytes for Dense<'_> {
-    #[inline]
-    fn get(&self, row: usize) -> Option<&[u8]> {
-        let &[begin, end] = self.offsets.get(row..)?.first_chunk()?;
-        let (begin, end) = (usize::try_from(begin).ok()?, usize::try_from(end).ok()?);
-        let value = self.data.get(begin..end)?;
-        if value.len() >= LEAST_FETCHED {
-            fetch(self.data, begin.wrapping_add(AHEAD), value.len());
-        }
-        Some(value)
-    }
-}
-
-/// Has bytes fetched that are read later.
-#[inline]
-fn fetch(data: &[u8], mut at: usize, len: usize) {
-    let end = at.wrapping_add(len.min(AHEAD));
-    Words::new(data).fetch(at);
-    at = at.wrapping_add(LINE);
-    while at <= end {
-        Words::new(data).fetch(at);
-        at = at.wrapping_add(LINE);
-    }
-}
-
-/// So many bytes ahead the processor is told what will be read: by itself it does not look beyond the page it is in, and
-/// begins anew behind every write.
-const AHEAD: usize = 4 << 10;
-/// What it fetches at once.
-const LINE: usize = 64;
-/// Where values are shorter, records take longer than their bytes.
-const LEAST_FETCHED: usize = LINE / 2;
-
-/// Any layout.
-#[derive(Debug)]
-pub(super) enum Column {
-    Absent,
-    Binary(BinaryArray),
-    Large(LargeBinaryArray),
-    View(BinaryViewArray),
-    Fixed(FixedSizeBinaryArray),
-    /// Not one value for each row.
-    Placed(Places, Box<Self>),
-}
-
-impl Column {
-    /// This array, shared.
-    pub(super) fn new(name: &str, array: &ArrayRef) -> Result<Self> {
-        if let (Some(places), values) = Places::of(array) {
-            return Ok(Self::Placed(places, Box::new(Self::new(name, &values)?)));
-        }
-        Ok(match array.data_type() {
-            DataType::Null => Self::Absent,
-            DataType::Binary => Self::Binary(array.as_binary::<i32>().clone()),
-            DataType::Utf8 => Self::Binary(array.as_string::<i32>().clone().into()),
-            DataType::LargeBinary => Self::Large(array.as_binary::<i64>().clone()),
-            DataType::LargeUtf8 => Self::Large(array.as_string::<i64>().clone().into()),
-            DataType::BinaryView => Self::View(array.as_binary_view().clone()),
-            DataType::Utf8View => Self::View(array.as_string_view().clone().to_binary_view()),
-            DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary().clone()),
-            other => return Err(wrong_type(name, "binary or string, of any layout", other)),
-        })
-    }
-
-    /// As the layout nearly everybody has, if it is that.
-    pub(super) fn dense(&self) -> Option<Dense<'_>> {
-        match self {
-            Self::Binary(array) if array.null_count() == 0 => Some(Dense {
-                offsets: array.value_offsets(),
-                data: array.value_data(),
-            }),
-            _ => None,
-        }
-    }
-}
-
-impl Bytes for Column {
-    #[inline]
-    fn get(&self, row: usize) -> Option<&[u8]> {
-        match self {
-            Self::Absent => None,
-            Self::Binary(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::Large(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::View(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
-            Self::Placed(places, values) => values.get(places.find(row)?),
-        }
-    }
-}
 
 /// A column of timestamps by row that needs no looking at: milliseconds, or -1.
 pub(super) trait Times {
@@ -248,13 +132,6 @@ impl Timestamps {
         }
         (timestamp == NO_TIMESTAMP.checked_mul(self.divide)?).then_some(NO_TIMESTAMP)
     }
-}
-
-#[cold]
-pub(super) fn wrong_type(name: &str, expected: &str, found: &DataType) -> Error {
-    Error::InvalidArgument(format!(
-        "column '{name}': expected {expected}, found {found}"
-    ))
 }
 
 /// The columns of one record batch that are written.

@@ -1,7 +1,8 @@
 //! The records of one batch, one behind the other, until it is full.
 
 use super::Encoder;
-use super::columns::{Absent, Always, Bytes, Column, Columns, Times, Timestamps};
+use super::bytes::{Absent, Bytes, Column};
+use super::columns::{Always, Columns, Times, Timestamps};
 use super::headers::Headers;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;

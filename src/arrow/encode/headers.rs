@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, GenericListViewArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use super::columns::{Bytes, Column, wrong_type};
+use super::bytes::{Bytes, Column, wrong_type};
 use super::places::{Places, find};
 use crate::error::{Error, Result};
 
