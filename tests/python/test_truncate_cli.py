@@ -50,7 +50,13 @@ def test_indexes_are_made_by_the_settings(tmp_path: Path, name: str) -> None:
 
 def test_settings_that_are_none(tmp_path: Path) -> None:
     config = laid_out(CASES / "at-end", tmp_path / "source")
-    words = ["truncate", tmp_path / "source" / "orders-0", tmp_path / "out", "--offset", str(config["offset"])]
+    words: list[str | Path] = [
+        "truncate",
+        tmp_path / "source" / "orders-0",
+        tmp_path / "out",
+        "--offset",
+        str(config["offset"]),
+    ]
     for setting in ("segment.bytes=0", "no.such=1", "segment.bytes"):
         fails(2, *words, "--config", setting)
         assert not (tmp_path / "out").exists()

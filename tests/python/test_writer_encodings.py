@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Cells = list[Any]
-    Encode = Callable[[Cells, pa.DataType], pa.Array]
+    Encode = Callable[[Cells, Any], Any]
+
+# Its stubs do not know all of its layouts.
+arrow: Any = pa
 
 # Each row stands there as often, so that runs are longer than one.
 TIMES = 3
-STRUCT = pa.struct([("key", pa.string()), ("value", pa.binary())])
+STRUCT = arrow.struct([("key", arrow.string()), ("value", arrow.binary())])
 KINDS = {
-    "key": pa.binary(),
-    "value": pa.string(),
-    "headers": pa.list_(STRUCT),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "offset": pa.int64(),
+    "key": arrow.binary(),
+    "value": arrow.string(),
+    "headers": arrow.list_(STRUCT),
+    "timestamp": arrow.timestamp("us", "UTC"),
+    "offset": arrow.int64(),
 }
 
 
@@ -46,28 +49,28 @@ CELLS: dict[str, Cells] = {
 }
 
 
-def plain(cells: Cells, kind: pa.DataType) -> pa.Array:
-    return pa.array(cells, kind)
+def plain(cells: Cells, kind: Any) -> Any:
+    return arrow.array(cells, kind)
 
 
-def numbered(keys: list[int | None], values: pa.Array, index: pa.DataType) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(keys, index), values)
+def numbered(keys: list[int | None], values: Any, index: Any) -> Any:
+    return arrow.DictionaryArray.from_arrays(arrow.array(keys, index), values)
 
 
-def dictionary(index: pa.DataType) -> Encode:
+def dictionary(index: Any) -> Encode:
     """Values backwards, one nobody asks for among them, and nulls among keys."""
 
-    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+    def encode(cells: Cells, kind: Any) -> Any:
         values = [*reversed(cells), cells[0]]
         keys = [None if cell is None else len(cells) - 1 - n for n, cell in enumerate(cells)]
-        return numbered(keys, pa.array(values, kind), index)
+        return numbered(keys, arrow.array(values, kind), index)
 
     return encode
 
 
-def null_values(cells: Cells, kind: pa.DataType) -> pa.Array:
+def null_values(cells: Cells, kind: Any) -> Any:
     """Nulls among a dictionary's values."""
-    return numbered(list(range(len(cells))), pa.array(cells, kind), pa.int16())
+    return numbered(list(range(len(cells))), arrow.array(cells, kind), arrow.int16())
 
 
 def squeezed(cells: Cells) -> tuple[Cells, list[int]]:
@@ -82,39 +85,39 @@ def squeezed(cells: Cells) -> tuple[Cells, list[int]]:
     return kept, ends
 
 
-def runs(width: pa.DataType, of: Encode = plain) -> Encode:
-    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+def runs(width: Any, of: Encode = plain) -> Encode:
+    def encode(cells: Cells, kind: Any) -> Any:
         kept, ends = squeezed(cells)
-        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, width), of(kept, kind))
+        return arrow.RunEndEncodedArray.from_arrays(arrow.array(ends, width), of(kept, kind))
 
     return encode
 
 
 def sliced(of: Encode) -> Encode:
-    def encode(cells: Cells, kind: pa.DataType) -> pa.Array:
+    def encode(cells: Cells, kind: Any) -> Any:
         return of([cells[-1], *cells, cells[0], cells[0]], kind).slice(1, len(cells))
 
     return encode
 
 
-def dictionary_of_runs(cells: Cells, kind: pa.DataType) -> pa.Array:
-    values = runs(pa.int32())(cells, kind)
-    return numbered(list(range(len(cells))), values, pa.int32())
+def dictionary_of_runs(cells: Cells, kind: Any) -> Any:
+    values = runs(arrow.int32())(cells, kind)
+    return numbered(list(range(len(cells))), values, arrow.int32())
 
 
 ENCODINGS: dict[str, Encode] = {
     "sliced": sliced(plain),
-    "dictionary of int8": dictionary(pa.int8()),
-    "dictionary of uint16": dictionary(pa.uint16()),
-    "dictionary of int64": dictionary(pa.int64()),
+    "dictionary of int8": dictionary(arrow.int8()),
+    "dictionary of uint16": dictionary(arrow.uint16()),
+    "dictionary of int64": dictionary(arrow.int64()),
     "dictionary, null values": null_values,
-    "dictionary, sliced": sliced(dictionary(pa.int32())),
-    "runs of int16": runs(pa.int16()),
-    "runs of int32": runs(pa.int32()),
-    "runs of int64": runs(pa.int64()),
-    "runs, sliced": sliced(runs(pa.int32())),
-    "runs of a dictionary": runs(pa.int32(), dictionary(pa.int8())),
-    "runs of a dictionary, sliced": sliced(runs(pa.int16(), null_values)),
+    "dictionary, sliced": sliced(dictionary(arrow.int32())),
+    "runs of int16": runs(arrow.int16()),
+    "runs of int32": runs(arrow.int32()),
+    "runs of int64": runs(arrow.int64()),
+    "runs, sliced": sliced(runs(arrow.int32())),
+    "runs of a dictionary": runs(arrow.int32(), dictionary(arrow.int8())),
+    "runs of a dictionary, sliced": sliced(runs(arrow.int16(), null_values)),
     "dictionary of runs": dictionary_of_runs,
     "dictionary of runs, sliced": sliced(dictionary_of_runs),
 }
@@ -123,13 +126,13 @@ ENCODINGS: dict[str, Encode] = {
 def entries_as(encode: Encode) -> Encode:
     """Lists whose structs are encoded as one column."""
 
-    def lists(cells: Cells, _: pa.DataType) -> pa.Array:
+    def lists(cells: Cells, _: Any) -> Any:
         ends = [0]
         for cell in cells:
             ends.append(ends[-1] + len(cell or ()))
         flat = [header for cell in cells for header in cell or ()]
-        mask = pa.array([cell is None for cell in cells])
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), encode(flat, STRUCT), mask=mask)
+        mask = arrow.array([cell is None for cell in cells])
+        return arrow.ListArray.from_arrays(arrow.array(ends, arrow.int32()), encode(flat, STRUCT), mask=mask)
 
     return lists
 
@@ -137,14 +140,14 @@ def entries_as(encode: Encode) -> Encode:
 def names_as(encode: Encode) -> Encode:
     """Structs whose fields are encoded."""
 
-    def structs(cells: Cells, _: pa.DataType) -> pa.Array:
+    def structs(cells: Cells, _: Any) -> Any:
         fields = [encode([cell[name] for cell in cells], STRUCT.field(name).type) for name in ("key", "value")]
-        return pa.StructArray.from_arrays(fields, ["key", "value"])
+        return arrow.StructArray.from_arrays(fields, ["key", "value"])
 
     return entries_as(structs)
 
 
-def backwards(cells: Cells, kind: pa.DataType) -> pa.Array:
+def backwards(cells: Cells, kind: Any) -> Any:
     """Views into headers that lie the other way round, the same for rows that are the same."""
     begins: list[int] = []
     flat: Cells = []
@@ -153,32 +156,32 @@ def backwards(cells: Cells, kind: pa.DataType) -> pa.Array:
         begins.insert(0, begins[0] if same else len(flat))
         flat.extend(() if same else cell or ())
     sizes = [len(cell or ()) for cell in cells]
-    mask = pa.array([cell is None for cell in cells])
-    view = pa.LargeListViewArray if kind == "large" else pa.ListViewArray
-    width = pa.int64() if kind == "large" else pa.int32()
-    return view.from_arrays(pa.array(begins, width), pa.array(sizes, width), pa.array(flat, STRUCT), mask=mask)
+    mask = arrow.array([cell is None for cell in cells])
+    view = arrow.LargeListViewArray if kind == "large" else arrow.ListViewArray
+    width = arrow.int64() if kind == "large" else arrow.int32()
+    return view.from_arrays(arrow.array(begins, width), arrow.array(sizes, width), arrow.array(flat, STRUCT), mask=mask)
 
 
-def of_kind(kind: pa.DataType, encode: Encode = plain) -> Encode:
+def of_kind(kind: Any, encode: Encode = plain) -> Encode:
     return lambda cells, _: encode(cells, kind)
 
 
-def as_map(cells: Cells, _: pa.DataType) -> pa.Array:
+def as_map(cells: Cells, _: Any) -> Any:
     pairs = [None if cell is None else [(each["key"], each["value"]) for each in cell] for cell in cells]
-    return pa.array(pairs, pa.map_(pa.string(), pa.binary()))
+    return arrow.array(pairs, arrow.map_(arrow.string(), arrow.binary()))
 
 
 LISTS: dict[str, Encode] = {
-    "large_list": of_kind(pa.large_list(STRUCT)),
-    "list_view": of_kind(pa.list_view(STRUCT)),
-    "list_view, sliced": sliced(of_kind(pa.list_view(STRUCT))),
+    "large_list": of_kind(arrow.large_list(STRUCT)),
+    "list_view": of_kind(arrow.list_view(STRUCT)),
+    "list_view, sliced": sliced(of_kind(arrow.list_view(STRUCT))),
     "list_view, backwards": backwards,
-    "large_list_view": of_kind(pa.large_list_view(STRUCT)),
+    "large_list_view": of_kind(arrow.large_list_view(STRUCT)),
     "large_list_view, backwards": lambda cells, _: backwards(cells, "large"),
-    "fixed_size_list": of_kind(pa.list_(STRUCT, 2)),
-    "fixed_size_list, sliced": sliced(of_kind(pa.list_(STRUCT, 2))),
-    "runs of list_view": of_kind(pa.list_view(STRUCT), runs(pa.int32())),
-    "dictionary of fixed_size_list": of_kind(pa.list_(STRUCT, 2), null_values),
+    "fixed_size_list": of_kind(arrow.list_(STRUCT, 2)),
+    "fixed_size_list, sliced": sliced(of_kind(arrow.list_(STRUCT, 2))),
+    "runs of list_view": of_kind(arrow.list_view(STRUCT), runs(arrow.int32())),
+    "dictionary of fixed_size_list": of_kind(arrow.list_(STRUCT, 2), null_values),
     "map": as_map,
     **{f"list of {name}": entries_as(encode) for name, encode in ENCODINGS.items()},
     **{f"list of structs of {name}": names_as(encode) for name, encode in ENCODINGS.items()},
@@ -194,12 +197,12 @@ def rows() -> dict[str, Cells]:
     return {**cells, "offset": list(range(7, 7 + 2 * len(cells["key"]), 2))}
 
 
-def table(cells: dict[str, Cells], encode: dict[str, Encode]) -> pa.RecordBatch:
+def table(cells: dict[str, Cells], encode: dict[str, Encode]) -> Any:
     columns = {name: encode.get(name, plain)(column, KINDS[name]) for name, column in cells.items()}
-    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    return arrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def log_of(data: pa.RecordBatch) -> bytes:
+def log_of(data: Any) -> bytes:
     """Append, and give the log's bytes."""
     with TemporaryDirectory() as home:
         with writer(Path(home), batch_bytes=150) as log:
@@ -258,28 +261,29 @@ def test_any_rows_in_any_encoding(given_rows: list[tuple[dict[str, Any], int]], 
 # What is larger than it looks
 
 
-def repeated(value: pa.Array, times: int) -> pa.Array:
-    return pa.RunEndEncodedArray.from_arrays(pa.array([times], pa.int64()), value)
+def repeated(value: Any, times: int) -> Any:
+    return arrow.RunEndEncodedArray.from_arrays(arrow.array([times], arrow.int64()), value)
 
 
 def test_a_run_is_not_written_out(tmp_path: Path) -> None:
     """A million million rows in a few bytes: the first that is refused ends it, and nothing was made of the others."""
     times = 1 << 40
     columns = {
-        "value": repeated(pa.array([b"v" * 1000]), times),
-        "headers": repeated(pa.array([headers(("a", b"1"))], pa.list_(STRUCT)), times),
-        "timestamp": repeated(pa.array([NOW + 10**9]), times),
+        "value": repeated(arrow.array([b"v" * 1000]), times),
+        "headers": repeated(arrow.array([headers(("a", b"1"))], arrow.list_(STRUCT)), times),
+        "timestamp": repeated(arrow.array([NOW + 10**9]), times),
     }
-    data = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    data = arrow.RecordBatch.from_arrays(list(columns.values()), list(columns))
     with writer(tmp_path) as log, pytest.raises(kafkalog.InvalidRecordError, match="in record 0"):
         log.append(data)
 
 
 def test_headers_that_repeat_a_large_name_are_refused(tmp_path: Path) -> None:
     """10 GB in one record."""
-    entries = numbered([0] * 10_000, pa.array(headers(("k" * 1_000_000, None)), STRUCT), pa.int8())
-    data = pa.RecordBatch.from_arrays(
-        [pa.array([b"v"]), pa.ListArray.from_arrays(pa.array([0, 10_000], pa.int32()), entries)], ["value", "headers"]
+    entries = numbered([0] * 10_000, arrow.array(headers(("k" * 1_000_000, None)), STRUCT), arrow.int8())
+    data = arrow.RecordBatch.from_arrays(
+        [arrow.array([b"v"]), arrow.ListArray.from_arrays(arrow.array([0, 10_000], arrow.int32()), entries)],
+        ["value", "headers"],
     )
     config = LogConfig(max_message_bytes=3_000_000)
     with writer(tmp_path, config=config) as log, pytest.raises(kafkalog.InvalidRecordError, match="at most 3000000"):
@@ -291,26 +295,28 @@ def test_headers_that_repeat_a_large_name_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["dictionary of int8", "dictionary, null values", "runs of int16"])
 def test_a_kept_offset_is_not_null(tmp_path: Path, name: str) -> None:
-    offsets = ENCODINGS[name]([3, 4, None], pa.int64())
-    data = pa.RecordBatch.from_arrays([pa.array([b"a", b"b", b"c"]), offsets], ["value", "offset"])
+    offsets = ENCODINGS[name]([3, 4, None], arrow.int64())
+    data = arrow.RecordBatch.from_arrays([arrow.array([b"a", b"b", b"c"]), offsets], ["value", "offset"])
     with writer(tmp_path) as log, pytest.raises(ValueError, match="expected no nulls, found one in record 2"):
         log.append(data, keep_offsets=True)
     assert [row.offset for row in both(tmp_path / "orders-0")] == [3, 4]
 
 
 def test_views_that_point_outside(tmp_path: Path) -> None:
-    flat = pa.array(headers(("a", None)), STRUCT)
+    flat = arrow.array(headers(("a", None)), STRUCT)
     for begin, size in ((1, 1), (0, 2), (-1, 1), (2**31 - 1, 2**31 - 1)):
-        view = pa.ListViewArray.from_arrays(pa.array([begin], pa.int32()), pa.array([size], pa.int32()), flat)
-        data = pa.RecordBatch.from_arrays([pa.array([b"v"]), view], ["value", "headers"])
+        view = arrow.ListViewArray.from_arrays(
+            arrow.array([begin], arrow.int32()), arrow.array([size], arrow.int32()), flat
+        )
+        data = arrow.RecordBatch.from_arrays([arrow.array([b"v"]), view], ["value", "headers"])
         with writer(tmp_path) as log, pytest.raises(ValueError, match="found one that is not in row 0"):
             log.append(data)
 
 
 @pytest.mark.parametrize("name", ["dictionary of int8", "runs of int32"])
 def test_a_wrong_type_inside_an_encoding(tmp_path: Path, name: str) -> None:
-    for column, kind in (("key", pa.int32()), ("timestamp", pa.int32()), ("headers", pa.list_(pa.int32()))):
+    for column, kind in (("key", arrow.int32()), ("timestamp", arrow.int32()), ("headers", arrow.list_(arrow.int32()))):
         cells: Cells = [[1]] if column == "headers" else [1]
-        data = pa.RecordBatch.from_arrays([pa.array([b"v"]), ENCODINGS[name](cells, kind)], ["value", column])
+        data = arrow.RecordBatch.from_arrays([arrow.array([b"v"]), ENCODINGS[name](cells, kind)], ["value", column])
         with writer(tmp_path) as log, pytest.raises(ValueError, match=f"column '{column}': expected"):
             log.append(data)
