@@ -9,7 +9,7 @@
 //! | `settings`, `rebuilt` | what indexes are made by; those not kept, made again |
 //! | `producers`, `snapshots` | what producer state is replayed from, and kept in |
 //! | `request`, `loader`, `recovery`, `trouble` | the steps, in Kafka's order, and what stops one |
-//! | `salvage`, `whole` | before them, where no whole batch may be lost |
+//! | `salvage` | before them, where no whole batch may be lost |
 //! | `plan`, `loaded`, `note` | what they come to, and what is worth saying of it |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
@@ -37,7 +37,6 @@ mod settings;
 mod snapshots;
 mod trouble;
 mod txns;
-mod whole;
 
 #[cfg(test)]
 mod tests;

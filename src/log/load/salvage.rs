@@ -10,11 +10,11 @@
 
 use std::sync::Arc;
 
+use self::whole::{Batches, LogFile, Piece};
 use super::content::{Content, Source};
 use super::loader::{Loader, MAX_TEXT, is_index};
 use super::note::Note;
 use super::txns::txn_index_is_sound;
-use super::whole::{Batches, LogFile, Piece};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -23,6 +23,8 @@ use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::log::epochs::LeaderEpochs;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
+
+mod whole;
 
 /// What a file is renamed with that Kafka stumbles over.
 const UNREAD: &str = ".unread";

@@ -1,12 +1,12 @@
 //! The whole batches of a `.log`, and those of them that are in order.
 
-use super::content::{Content, Places};
-use super::scan::LogScan;
-use super::settings::IndexSettings;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::format::cursor::get_i64;
 use crate::format::file_name::FileName;
+use crate::log::load::content::{Content, Places};
+use crate::log::load::scan::LogScan;
+use crate::log::load::settings::IndexSettings;
 use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::Access;
 use crate::types::{Offset, Position};
