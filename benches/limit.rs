@@ -1,8 +1,7 @@
 //! The limit of reading: map each `.log` file, read it once, CRC-32C of every batch, nothing else.
 //!
 //! `cargo bench --bench limit -- FILE...` prints the best of five passes. With `--serve` before the files it makes one
-//! pass for each line on standard input and answers in JSON, as a leg of `benches/python/compare.py`. `xN` before them
-//! gives N threads a share of the files each: what so many readers that know nothing of each other get from the machine.
+//! pass for each line on standard input and answers in JSON, as a leg of `benches/python/compare.py`.
 
 #![expect(
     clippy::expect_used,
@@ -49,56 +48,29 @@ fn pass(files: &[String]) -> u64 {
     records
 }
 
-/// The same by several threads, each with files of its own.
-fn shared_pass(files: &[String], threads: usize) -> u64 {
-    if threads < 2 {
-        return pass(files);
-    }
-    let mut shares = vec![Vec::new(); threads];
-    for (at, file) in files.iter().enumerate() {
-        // There and back, so that files that grow along the list do not all come to the last thread.
-        let turn = at % (2 * threads);
-        shares[turn.min(2 * threads - 1 - turn)].push(file.clone());
-    }
-    std::thread::scope(|scope| {
-        let all: Vec<_> = shares
-            .iter()
-            .map(|share| scope.spawn(|| pass(share)))
-            .collect();
-        all.into_iter()
-            .map(|thread| thread.join().expect("no thread panics"))
-            .sum()
-    })
-}
-
 fn main() {
     let all: Vec<String> = std::env::args()
         .skip(1)
         .filter(|a| a != "--bench")
         .collect();
     let serve = all.iter().any(|a| a == "--serve");
-    let threads = |word: &str| word.strip_prefix('x').and_then(|n| n.parse::<usize>().ok());
-    let asked = all.iter().find_map(|word| threads(word)).unwrap_or(1);
-    let files: Vec<String> = all
-        .into_iter()
-        .filter(|a| a != "--serve" && threads(a).is_none())
-        .collect();
+    let files: Vec<String> = all.into_iter().filter(|a| a != "--serve").collect();
     if serve {
         println!("{{\"ready\": true}}");
         for line in std::io::stdin().lock().lines() {
             line.expect("standard input is text");
             let start = Instant::now();
-            let records = shared_pass(&files, asked);
+            let records = pass(&files);
             let seconds = start.elapsed().as_secs_f64();
             println!("{{\"records\": {records}, \"value_bytes\": null, \"seconds\": {seconds}}}");
         }
     } else if files.is_empty() {
-        println!("usage: cargo bench --bench limit -- [--serve] [xN] FILE...");
+        println!("usage: cargo bench --bench limit -- [--serve] FILE...");
     } else {
         let best = (0..5)
             .map(|_| {
                 let start = Instant::now();
-                let records = shared_pass(&files, asked);
+                let records = pass(&files);
                 start.elapsed().as_secs_f64() * 1e9 / records as f64
             })
             .fold(f64::INFINITY, f64::min);

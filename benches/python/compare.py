@@ -15,8 +15,7 @@ Legs:
   batches               kafkalog.scan_batches: headers and checksums
   rust:LEG              a leg of `cargo bench --bench read`, as "rust:view" or "rust:view x2": the same reading without
                         Python
-  limit[:N]             `cargo bench --bench limit`: map the file, read it once, CRC-32C of every batch; N threads with
-                        files of their own
+  limit                 `cargo bench --bench limit`: map the file, read it once, CRC-32C of every batch
   java:copy java:sizes  Kafka's FileRecords, checksums verified; key and value as arrays / only looked at
   dump:ours dump:kafka  `kafkalog dump` and Kafka's DumpLogSegments with --print-data-log, a fresh process a pass
 """
@@ -143,7 +142,7 @@ def legs(names: list[str], folders: list[str]) -> list[Leg]:
         elif kind == "batches":
             made.append(Leg(name, [sys.executable, here, "batches", *folders]))
         elif kind == "limit":
-            made.append(Leg(name, [bench("limit"), "--serve", f"x{option or 1}", *files]))
+            made.append(Leg(name, [bench("limit"), "--serve", *files]))
         elif kind == "rust":
             made.append(Leg(name, [bench("read"), "--serve", option, *folders]))
         elif kind == "java" and witness is not None:
@@ -180,7 +179,7 @@ def print_differences(chosen: list[Leg], records: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+")
-    parser.add_argument("--legs", nargs="+", default=["limit", "view", "binary", "limit:2", "view:2", "java:copy"])
+    parser.add_argument("--legs", nargs="+", default=["limit", "view", "binary", "rust:limit x2", "view:2", "java:copy"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--paired", action="store_true")
     args = parser.parse_args()
