@@ -236,9 +236,11 @@ fn any_folder_is_loaded_or_refused_and_once_is_enough() {
                 "round {round}"
             );
             // Of what is made from the batches, Kafka leaves some for the next time: an index whose log went in the first,
-            // what snapshots tell of producers, the epoch of an empty log. The batches are settled at once.
+            // what snapshots tell of producers, the epoch of an empty log, an empty segment for a name without zeros in
+            // front (24.log). The batches are settled at once.
             let mut differences = log_cases::compare(&once, &log_cases::tree(&folder));
-            differences.retain(|line| line.contains(".log:"));
+            differences
+                .retain(|line| line.contains(".log:") && !line.contains("no file, here 0 bytes"));
             assert_eq!(differences, [""; 0], "round {round}");
         }
     }

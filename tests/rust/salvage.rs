@@ -212,6 +212,40 @@ fn exactly_the_whole_batches_that_can_be_in_order() {
     }
 }
 
+/// The state of a log that is salvaged by renaming 23.log to what its first batch is, if the machine goes down before 23.log
+/// is deleted: nothing of it is needed any more, and its name must cost no batch of the segment before.
+#[test]
+fn a_crash_behind_a_swap_costs_no_batch() {
+    let work = log_cases::work_folder();
+    log_cases::copy(&base(), work.path());
+    let folder = work.path().join("orders-0");
+    let before = logs(&folder);
+    let name = |offset: i64| format!("{offset:020}.log");
+    std::fs::copy(folder.join(name(24)), folder.join(name(23))).unwrap();
+    let last = all_whole(&before[&name(17)]).pop().unwrap();
+    assert_eq!(last.first, 23);
+    salvage(&folder, "renamed");
+    assert_eq!(logs(&folder), before);
+}
+
+/// No checksum covers the magic, and Kafka reads one beyond its own as its own: found behind damage as in its place.
+#[test]
+fn a_magic_beyond_ours_behind_damage() {
+    let work = log_cases::work_folder();
+    log_cases::copy(&base(), work.path());
+    let folder = work.path().join("orders-0");
+    let path = folder.join("00000000000000000017.log");
+    let mut data = std::fs::read(&path).unwrap();
+    let first = all_whole(&data)[0].bytes.len();
+    data[first + 16] = 0x57;
+    data.remove(40);
+    std::fs::write(&path, &data).unwrap();
+    let left = all_whole(&data);
+    assert_eq!(left[0].first, 18);
+    salvage(&folder, "magic 0x57");
+    assert_eq!(all_whole(&std::fs::read(&path).unwrap()), left);
+}
+
 #[test]
 fn every_case_that_kafka_refuses_or_empties_is_kept() {
     for case in log_cases::cases("recover") {

@@ -290,11 +290,16 @@ impl Loader<'_> {
 
 /// Where the batches of what follows begin: none before may reach there.
 fn ceiling(behind: &[LogFile]) -> Offset {
-    let Some((next, rest)) = behind.split_first() else {
-        return Offset::MAX;
-    };
-    // A name may lie below its first batch, but not a batch behind the file that follows.
-    let beyond = rest.first().map_or(Offset::MAX, |log| log.base_offset);
-    let first = next.first_offset.filter(|&first| first < beyond);
-    next.base_offset.max(first.unwrap_or(next.base_offset))
+    for (at, next) in behind.iter().enumerate() {
+        let beyond = behind.get(at.saturating_add(1));
+        let beyond = beyond.map_or(Offset::MAX, |log| log.base_offset);
+        match next.first_offset {
+            // A name may lie below its first batch.
+            Some(first) if first < beyond => return next.base_offset.max(first),
+            // Nothing of it will be kept: a crash fell between the steps of a swap, and what follows has its batches.
+            Some(_) => {}
+            None => return next.base_offset,
+        }
+    }
+    Offset::MAX
 }

@@ -7,7 +7,6 @@ use crate::format::file_name::FileName;
 use crate::log::load::content::{Content, Places};
 use crate::log::load::scan::LogScan;
 use crate::log::load::settings::IndexSettings;
-use crate::segment::batches::CURRENT_MAGIC;
 use crate::segment::source::Access;
 use crate::types::{Offset, Position};
 
@@ -302,8 +301,9 @@ impl Walk {
         while position < self.end {
             let bytes = self.scan.bytes(position, SEARCH_WINDOW)?;
             let places = bytes.len().saturating_sub(MAGIC_AT);
+            // A magic beyond ours does not make a batch less whole: no checksum covers it, and Kafka reads it as 2.
             let candidate = bytes.windows(HEADER_SIZE_UP_TO_MAGIC).position(|head| {
-                head.last().is_some_and(|&magic| magic <= CURRENT_MAGIC)
+                head.last().is_some_and(|magic| magic.cast_signed() >= 0)
                     && get_i64(head, 0).is_some_and(|offset| range.contains(&offset))
             });
             if let Some(at) = candidate {
