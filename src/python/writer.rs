@@ -199,7 +199,7 @@ impl LogWriter {
     }
 }
 
-/// A leader's epoch: what was asked for, or the latest there is; who leads in one before that has been replaced.
+/// The epoch to append under: what was asked for, or the latest there is. They never fall in a log.
 fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> crate::error::Result<i32> {
     let latest = writer.log().epochs().latest().map(|entry| entry.epoch);
     match (given, latest) {

@@ -1,8 +1,7 @@
 //! Header to header through a `.log`, with every check that needs no checksum.
 //!
 //! What the checksum does not cover (base offset, length, leader epoch, magic) is held against structure, order and
-//! neighbours here: offsets rise, everything lies between the segment's base and the next one's. Leader epochs may fall:
-//! Kafka appends such batches, forgets the epochs in between, and reads them (`LeaderEpochFileCache.assign`).
+//! neighbours here: offsets rise, epochs do not fall, everything lies between the segment's base and the next one's.
 //!
 //! # Where the log ends
 //! On the active segment a batch that runs past the end, or zeros up to the end, are what a crash or a write in progress
@@ -17,7 +16,7 @@ use crate::format::batch::{
 };
 use crate::format::cursor::get_i32;
 use crate::segment::source::SegmentSource;
-use crate::types::{NO_PARTITION_LEADER_EPOCH, Offset, Position};
+use crate::types::{Offset, Position};
 
 /// How much of a torn-looking rest is searched for a healthy batch behind it.
 const RESYNC_WINDOW: usize = 4 << 20;
@@ -46,6 +45,7 @@ pub struct BatchCursor {
     floor: Offset,
     /// The floor that the last batch was held against.
     floor_before: Offset,
+    epoch: i32,
     ended: bool,
 }
 
@@ -58,6 +58,7 @@ impl BatchCursor {
             position,
             floor: bounds.base_offset,
             floor_before: bounds.base_offset,
+            epoch: -1,
             ended: false,
         }
     }
@@ -113,6 +114,7 @@ impl BatchCursor {
                 self.position = position.saturating_add(header.size as u64);
                 self.floor_before = self.floor;
                 self.floor = header.next_offset();
+                self.epoch = self.epoch.max(header.partition_leader_epoch);
                 Ok(Some((position, header)))
             }
             Ok(None) => {
@@ -198,11 +200,12 @@ impl BatchCursor {
             return Err(Error::corrupt("last offset", 0, expected, last));
         }
         let epoch = header.partition_leader_epoch;
-        if epoch < NO_PARTITION_LEADER_EPOCH {
+        if epoch < -1 || (epoch >= 0 && epoch < self.epoch) {
+            let expected = format!("at least {}, as before", self.epoch);
             return Err(Error::corrupt(
                 "partition leader epoch",
                 LOG_OVERHEAD as u64,
-                "an epoch, or -1",
+                expected,
                 epoch,
             ));
         }

@@ -299,8 +299,8 @@ def test_append_batches_in_parts(tmp_path: Path) -> None:
     assert kafkalog.read_table(tmp_path).equals(kafkalog.read_table(source))
 
 
-def test_a_leader_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
-    """Who is leader in an epoch below the log's latest has been replaced."""
+def test_leader_epochs_never_fall(tmp_path: Path) -> None:
+    """A reader would take what follows for damage: an epoch is outside of the checksum."""
     with writer(tmp_path, leader_epoch=3) as log:
         log.append([Record(b"a")])
     with pytest.raises(ValueError, match="leader_epoch is 2, below the log's latest, 3"):
@@ -317,39 +317,6 @@ def test_a_leader_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="leader_epoch is 1, below the log's latest, 4"):
             log.append([Record(b"d")])
     assert kafkalog.read_table(tmp_path / "other").num_rows == 3
-
-
-# One batch each: its leader's epoch, and Kafka's checkpoint behind UnifiedLog.appendAsFollower of it (4.3.1).
-FALLING_EPOCHS = [
-    (5, [(5, 0)]),
-    (5, [(5, 0)]),
-    (3, [(3, 2)]),
-    (4, [(3, 2), (4, 3)]),
-    (9, [(3, 2), (4, 3), (9, 4)]),
-    (2, [(2, 5)]),
-]
-
-
-def test_a_follower_takes_batches_of_an_earlier_epoch(tmp_path: Path) -> None:
-    """As Kafka's, which forgets the epochs that are not below; and what is then in the log is no damage."""
-    target = tmp_path / "target"
-    for offset, (epoch, expected) in enumerate(FALLING_EPOCHS):
-        source = tmp_path / str(offset)
-        with writer(source, leader_epoch=epoch) as log:
-            log.truncate_fully(offset)
-            log.append([Record(b"%d" % offset)])
-        with writer(target) as log:
-            log.append_batches(source)
-        lines = "".join(f"{known} {start}\n" for known, start in expected)
-        checkpoint = target / "orders-0" / "leader-epoch-checkpoint"
-        assert checkpoint.read_text() == f"0\n{len(expected)}\n{lines}", offset
-    epochs = [epoch for epoch, _ in FALLING_EPOCHS]
-    assert [row.value for row in both(target / "orders-0")] == [b"%d" % n for n in range(len(epochs))]
-    for column in (kafkalog.read_table(target, columns=["partitionLeaderEpoch"]), kafkalog.scan_batches(target)):
-        assert pa.table(column)["partitionLeaderEpoch"].to_pylist() == epochs
-    report = kafkalog.recover(target, out=tmp_path / "mended", clean=False)
-    assert report is not None
-    assert kafkalog.read_table(tmp_path / "mended").equals(kafkalog.read_table(target))
 
 
 def test_a_damaged_batch_is_not_passed_on(tmp_path: Path) -> None:

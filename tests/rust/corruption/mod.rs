@@ -207,22 +207,22 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
     Some(spans)
 }
 
-/// Whether nothing in a segment speaks against it: checksums, structure, order of offsets, bounds.
+/// Whether nothing in a segment speaks against it: checksums, structure, order of offsets and epochs, bounds.
 fn is_plausible(seed: &Seed, data: &[u8], is_active: bool) -> bool {
     let Some(spans) = spans(data) else {
         return false;
     };
-    let mut floor = seed.base_offset;
-    for (first, last, epoch) in spans {
+    let (mut floor, mut epoch) = (seed.base_offset, -1);
+    for (first, last, its) in spans {
         let bounded = is_active || last < seed.next_offset();
         let near = last
             .checked_sub(seed.base_offset)
             .is_some_and(|far| far <= i64::from(i32::MAX));
-        let ordered = first >= floor && last >= first && epoch >= -1;
+        let ordered = first >= floor && last >= first && (its == -1 || its >= epoch) && its >= -1;
         if !(bounded && near && ordered) {
             return false;
         }
-        floor = last + 1;
+        (floor, epoch) = (last + 1, epoch.max(its));
     }
     true
 }
