@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 
 use crate::arrow::encode::{EncodeOptions, Encoder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::log::verbatim::WholeBatches;
 use crate::log::write::{AppendInfo, WritableLog};
@@ -124,7 +124,8 @@ pub fn append_rows(
 /// Appends whole batches. A log with nothing in it begins where the source does.
 ///
 /// # Errors
-/// Those of the source, and of [`WritableLog::append_as_follower`].
+/// Those of the source, and of [`WritableLog::append_as_follower`]. `InvalidArgument` for batches of a leader epoch below
+/// the log's latest: Kafka's follower takes them, but nothing tells them from a flipped bit when they are read.
 pub fn append_whole(
     log: &mut WritableLog,
     source: &mut WholeBatches,
@@ -150,6 +151,16 @@ pub fn append_whole(
             log.truncate_fully_and_start_at(run.base_offset, Some(start_offset), now_ms)?;
         }
         is_first = false;
+        // Within a source they do not fall.
+        if let (Some(first), Some(latest)) =
+            (BatchHeader::as_it_stands(run.bytes), log.epochs().latest())
+            && (0..latest.epoch).contains(&first.partition_leader_epoch)
+        {
+            return Err(Error::InvalidArgument(format!(
+                "the batch at offset {} is of leader epoch {}, below the log's latest, {}",
+                first.base_offset, first.partition_leader_epoch, latest.epoch
+            )));
+        }
         let info = log
             .append_as_follower(run.bytes, i32::MAX, now_ms)
             .map_err(|error| source.locate(error))?;

@@ -319,6 +319,24 @@ def test_leader_epochs_never_fall(tmp_path: Path) -> None:
     assert kafkalog.read_table(tmp_path / "other").num_rows == 3
 
 
+def test_batches_of_an_earlier_epoch_are_refused(tmp_path: Path) -> None:
+    """Kafka's follower takes them; but what would then be in the log, no reader can tell from a flipped bit."""
+    target = tmp_path / "target"
+    with writer(target, leader_epoch=5) as log:
+        log.append([Record(b"0")])
+    sources = {epoch: tmp_path / str(epoch) for epoch in (5, 3)}
+    for offset, (epoch, source) in enumerate(sources.items(), 1):
+        with writer(source, leader_epoch=epoch) as log:
+            log.truncate_fully(offset)
+            log.append([Record(b"%d" % offset)])
+    with writer(target) as log:
+        log.append_batches(sources[5])
+        with pytest.raises(ValueError, match="the batch at offset 2 is of leader epoch 3, below the log's latest, 5"):
+            log.append_batches(sources[3])
+        assert log.log_end_offset == 2
+    assert [row.value for row in both(target / "orders-0")] == [b"0", b"1"]
+
+
 def test_a_damaged_batch_is_not_passed_on(tmp_path: Path) -> None:
     """What is wrong lies in the source, so that is the file which is named, with the byte in it."""
     settings = kafkalog.LogConfig(segment_bytes=4096)

@@ -227,7 +227,10 @@ fn any_folder_is_loaded_or_refused_and_once_is_enough() {
         };
         loaded += 1;
         let once = log_cases::tree(&folder);
-        if options.on_loss == OnLoss::Salvage || !request.clean {
+        // Of a name without zeros in front Kafka makes an empty segment at every start (`LogFileUtils.offsetFromFileName`,
+        // `LogSegment.open`); what a first start deletes may be there again after a second.
+        let is_named_anew = folder.join("24.log").exists();
+        if options.on_loss == OnLoss::Salvage || (!request.clean && !is_named_anew) {
             let again = recover(&folder, &options).unwrap_or_else(|e| panic!("round {round}: {e}"));
             let (a, b) = (&report.partitions[0], &again.partitions[0]);
             assert_eq!(
@@ -236,11 +239,9 @@ fn any_folder_is_loaded_or_refused_and_once_is_enough() {
                 "round {round}"
             );
             // Of what is made from the batches, Kafka leaves some for the next time: an index whose log went in the first,
-            // what snapshots tell of producers, the epoch of an empty log, an empty segment for a name without zeros in
-            // front (24.log). The batches are settled at once.
+            // what snapshots tell of producers, the epoch of an empty log. The batches are settled at once.
             let mut differences = log_cases::compare(&once, &log_cases::tree(&folder));
-            differences
-                .retain(|line| line.contains(".log:") && !line.contains("no file, here 0 bytes"));
+            differences.retain(|line| line.contains(".log:"));
             assert_eq!(differences, [""; 0], "round {round}");
         }
     }

@@ -88,6 +88,21 @@ fn logs(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// All whole batches but those that the name of a later file speaks against of which nothing else is left: what lies before
+/// garbage can look like the base offset of what lies behind.
+fn in_their_place(logs: &BTreeMap<String, Vec<u8>>) -> Vec<Whole> {
+    let mut all: Vec<Whole> = Vec::new();
+    for (name, data) in logs {
+        let found = all_whole(data);
+        if found.is_empty() {
+            let base: i64 = name.strip_suffix(".log").unwrap().parse().unwrap();
+            all.retain(|batch| batch.last < base);
+        }
+        all.extend(found);
+    }
+    all
+}
+
 /// The most batches that can be in order.
 fn longest(batches: &[Whole]) -> usize {
     let mut best = vec![1; batches.len()];
@@ -181,10 +196,7 @@ fn exactly_the_whole_batches_that_can_be_in_order() {
             context += "; ";
             context += &damage(&mut chance, &folder);
         }
-        let before: Vec<Whole> = logs(&folder)
-            .values()
-            .flat_map(|data| all_whole(data))
-            .collect();
+        let before = in_their_place(&logs(&folder));
         salvage(&folder, &context);
         let after = logs(&folder);
         let kept: Vec<Whole> = after.values().flat_map(|data| all_whole(data)).collect();
