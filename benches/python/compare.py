@@ -39,6 +39,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from interop.broker import Witness  # noqa: E402  (the path is set above)
 
 TICK = os.sysconf("SC_CLK_TCK")
+DEFAULT = ["limit", "view", "binary", "rust:limit x2", "view:2", "java:copy"]
 COLUMNS = "offset,timestamp,key,value"
 EVERY = "key,value,topic,partition,offset,timestamp,timestampType,headers"
 
@@ -179,7 +180,7 @@ def print_differences(chosen: list[Leg], records: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+")
-    parser.add_argument("--legs", nargs="+", default=["limit", "view", "binary", "rust:limit x2", "view:2", "java:copy"])
+    parser.add_argument("--legs", nargs="+", default=DEFAULT)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--paired", action="store_true")
     args = parser.parse_args()
