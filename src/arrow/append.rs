@@ -154,6 +154,7 @@ pub fn append_whole(
         // Within a source they do not fall.
         if let (Some(first), Some(latest)) =
             (BatchHeader::as_it_stands(run.bytes), log.epochs().latest())
+            && first.base_offset >= log.log_end_offset()
             && (0..latest.epoch).contains(&first.partition_leader_epoch)
         {
             return Err(Error::InvalidArgument(format!(
