@@ -5,6 +5,8 @@ use arrow_array::RecordBatch;
 use crate::arrow::encode::{EncodeOptions, Encoder};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
+use crate::format::entry::TIME_ENTRY_SIZE;
+use crate::log::config::LogConfig;
 use crate::log::verbatim::WholeBatches;
 use crate::log::write::{AppendInfo, WritableLog};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
@@ -121,6 +123,20 @@ pub fn append_rows(
     Ok(())
 }
 
+/// What is appended at once: a batch where an index can be full before its segment, as only before an append is it asked
+/// whether one is (`LogSegment.shouldRoll`).
+fn run_size(config: &LogConfig) -> usize {
+    let number = |setting: i32| usize::try_from(setting).unwrap_or_default();
+    let segment = number(config.segment_bytes);
+    // The time index keeps its last slot for the roll.
+    let entries = (number(config.segment_index_bytes) / TIME_ENTRY_SIZE).saturating_sub(1);
+    if entries.saturating_mul(number(config.index_interval_bytes)) < segment {
+        0
+    } else {
+        RUN.min(segment / RUNS_IN_A_SEGMENT)
+    }
+}
+
 /// Appends whole batches. A log with nothing in it begins where the source does.
 ///
 /// # Errors
@@ -132,8 +148,7 @@ pub fn append_whole(
     mut now_ms: impl FnMut() -> Result<TimestampMs>,
     done: &mut Appended,
 ) -> Result<()> {
-    let segment = usize::try_from(log.config().segment_bytes).unwrap_or_default();
-    let most = RUN.min(segment / RUNS_IN_A_SEGMENT);
+    let most = run_size(log.config());
     let start_offset = source.start_offset();
     let is_empty = log.segments().iter().all(|segment| segment.size == 0);
     if is_empty && start_offset > log.log_end_offset() {

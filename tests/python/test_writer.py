@@ -337,6 +337,19 @@ def test_batches_of_an_earlier_epoch_are_refused(tmp_path: Path) -> None:
     assert [row.value for row in both(target / "orders-0")] == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("size", [24, 48, 100])
+def test_batches_into_indexes_that_are_full_before_their_segment(tmp_path: Path, size: int) -> None:
+    """Rolled when an index is full, as batch by batch in Kafka: many batches are never more than it has room for."""
+    source = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+    with writer(tmp_path, config=LogConfig(segment_index_bytes=size, index_interval_bytes=100)) as log:
+        log.append_batches(source)
+    assert kafkalog.read_table(tmp_path).equals(kafkalog.read_table(source))
+    for index in tmp_path.rglob("*.index"):
+        assert index.stat().st_size <= size
+    batches = pa.table(kafkalog.scan_batches(tmp_path / "orders-0")).num_rows
+    assert len(list(tmp_path.rglob("*.log"))) > batches / (size // 12 + 1)
+
+
 def test_a_damaged_batch_is_not_passed_on(tmp_path: Path) -> None:
     """What is wrong lies in the source, so that is the file which is named, with the byte in it."""
     settings = kafkalog.LogConfig(segment_bytes=4096)
