@@ -373,7 +373,8 @@ class LogWriter:
         CorruptRecordError
             When the source is damaged.
         ValueError
-            When the source holds several partitions.
+            When the source holds several partitions, or begins with a leader epoch below the log's latest: Kafka's
+            follower takes that, but whoever reads it could not tell it from a flipped bit.
         """
         ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:

@@ -483,13 +483,14 @@ impl<'a> SegmentLookup<'a> {
     }
 }
 
-/// Whether the batch that ends at or above a time entry's offset is the one it speaks of.
+/// Whether zeros stand where a batch would begin.
 fn is_overhead_of_zeros(bytes: &[u8]) -> bool {
     bytes
         .get(..LOG_OVERHEAD)
         .is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
 }
 
+/// Whether the batch that ends at or above a time entry's offset is the one it speaks of.
 fn agrees(entry: TimestampOffset, header: &BatchHeader) -> bool {
     let holds_it = header.is_legacy() || header.base_offset <= entry.offset;
     header.magic > 0 && holds_it && header.max_timestamp == entry.timestamp
