@@ -1,8 +1,7 @@
 //! What is to be read: from paths, topics and bounds to files and positions.
 //!
 //! Planning lists folders and looks at file sizes. Bytes are read only where a bound falls inside a segment, or where a
-//! bound is a timestamp: then headers, at places the indexes name and the log confirms. And where the active segment ends
-//! in zeros, which are room for later batches: what is read is settled here, so they do not count.
+//! bound is a timestamp: then headers, at places the indexes name and the log confirms.
 //!
 //! | start | is |
 //! |---|---|
@@ -156,11 +155,7 @@ fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange>
         segments.push(SegmentRange {
             base_offset: segment.base_offset,
             file_name: segment.file_name.clone(),
-            size: if segment.is_active {
-                SegmentLookup::open(segment)?.settled_size()?
-            } else {
-                segment.size
-            },
+            size: segment.size,
             is_active: segment.is_active,
             start_position: log.start_position(n, start_offset)?,
             next_base_offset: segment.next_base_offset,

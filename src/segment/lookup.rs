@@ -18,8 +18,8 @@ use super::filter::TimestampBounds;
 use super::source::{Access, SegmentSource};
 use super::transactions::control_type;
 use crate::compress::{DecodeLimit, Decompressor};
-use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
+use crate::error::Result;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::entry::TimestampOffset;
 use crate::index::offset::OffsetIndex;
@@ -324,39 +324,6 @@ impl<'a> SegmentLookup<'a> {
         Ok(next)
     }
 
-    /// Bytes of an active segment that count from now on: all but what preallocation holds ready for later batches.
-    ///
-    /// One of its zeros stays: behind a batch that is still being written they are what tells it from damage.
-    ///
-    /// # Errors
-    /// `Io`. What is wrong with a header is left to whoever reads it.
-    pub fn settled_size(&mut self) -> Result<u64> {
-        let size = self.segment.size;
-        // Where fewer zeros are left no batch will fit in.
-        let tail = size.saturating_sub(LOG_OVERHEAD as u64);
-        if !self.segment.is_active || !is_overhead_of_zeros(self.source.bytes(tail, LOG_OVERHEAD)?)
-        {
-            return Ok(size);
-        }
-        let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
-        loop {
-            match cursor.next(&mut self.source) {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(error @ Error::Io { .. }) => return Err(error),
-                Err(_) => return Ok(size),
-            }
-        }
-        // A length of zero ends an active segment only where nothing but zeros follows.
-        let end = cursor.position();
-        let is_free = is_overhead_of_zeros(self.source.bytes(end, LOG_OVERHEAD)?);
-        Ok(if is_free {
-            end.saturating_add(1).min(size)
-        } else {
-            size
-        })
-    }
-
     /// The largest timestamp as Kafka has it after loading (`maxTimestampSoFar`), -1 for none.
     ///
     /// `recovered` says that Kafka's loader would rebuild this segment's indexes from the log. Otherwise it believes the
@@ -481,13 +448,6 @@ impl<'a> SegmentLookup<'a> {
         }
         Ok(BatchCursor::new(self.segment.bounds(), start))
     }
-}
-
-/// Whether zeros stand where a batch would begin.
-fn is_overhead_of_zeros(bytes: &[u8]) -> bool {
-    bytes
-        .get(..LOG_OVERHEAD)
-        .is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0))
 }
 
 /// Whether the batch that ends at or above a time entry's offset is the one it speaks of.
