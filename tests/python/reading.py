@@ -83,7 +83,7 @@ def look(folder: Path, chance: random.Random) -> int:
 
 
 def read(folder: Path, threads: int) -> None:
-    """Read until the writer has ended, and once more."""
+    """Read until the writer has ended, and once more; twice at least, however busy the machine is."""
     failed: list[BaseException] = []
     sums = [[0, 0] for _ in range(threads)]
 
@@ -95,7 +95,7 @@ def read(folder: Path, threads: int) -> None:
                 if certain(folder):
                     sums[number][1] += look(folder, chance)
                     sums[number][0] += 1
-                if is_last:
+                if is_last and sums[number][0] > 1:
                     return
         except BaseException as error:  # noqa: BLE001 - told below
             failed.append(error)
@@ -107,7 +107,6 @@ def read(folder: Path, threads: int) -> None:
         each.join()
     if failed:
         raise failed[0]
-    assert all(times > 1 for times, _ in sums), sums
     print(sum(times for times, _ in sums), sum(rows for _, rows in sums))
 
 
