@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 use crate::arrow::encode::{EncodeOptions, Encoder};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::entry::TIME_ENTRY_SIZE;
+use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
 use crate::log::verbatim::WholeBatches;
 use crate::log::write::{AppendInfo, WritableLog};
@@ -83,13 +83,8 @@ pub fn encode_options(
     keeps_offsets: bool,
     ignore_extra: bool,
 ) -> Result<EncodeOptions> {
-    let rules = log.config().leader_rules()?;
     Ok(EncodeOptions {
-        rules: if keeps_offsets {
-            rules.of_follower()
-        } else {
-            rules
-        },
+        rules: log.config().encode_rules(keeps_offsets)?,
         batch_size,
         max_message_bytes: usize::try_from(log.config().max_message_bytes).unwrap_or_default(),
         ignore_extra,
@@ -128,8 +123,7 @@ pub fn append_rows(
 fn run_size(config: &LogConfig) -> usize {
     let number = |setting: i32| usize::try_from(setting).unwrap_or_default();
     let segment = number(config.segment_bytes);
-    // The time index keeps its last slot for the roll.
-    let entries = (number(config.segment_index_bytes) / TIME_ENTRY_SIZE).saturating_sub(1);
+    let entries = index_room(config.segment_index_bytes);
     if entries.saturating_mul(number(config.index_interval_bytes)) < segment {
         0
     } else {

@@ -23,6 +23,15 @@ use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 pub const OFFSET_ENTRY_SIZE: usize = 4 + 4;
 /// Bytes of a time index entry.
 pub const TIME_ENTRY_SIZE: usize = 8 + 4;
+
+/// Entries that both indexes of a segment have room for, by `segment.index.bytes`; the time index keeps its last slot for
+/// the roll.
+#[must_use]
+pub fn index_room(segment_index_bytes: i32) -> usize {
+    let size = usize::try_from(segment_index_bytes).unwrap_or_default();
+    (size / OFFSET_ENTRY_SIZE).min((size / TIME_ENTRY_SIZE).saturating_sub(1))
+}
+
 /// Bytes of an aborted transaction.
 pub const ABORTED_TXN_SIZE: usize = LAST_STABLE_OFFSET_AT + 8;
 const _: () = assert!(OFFSET_ENTRY_SIZE == 8 && TIME_ENTRY_SIZE == 12 && ABORTED_TXN_SIZE == 34);

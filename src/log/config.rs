@@ -500,6 +500,19 @@ impl LogConfig {
         })
     }
 
+    /// What batches are encoded by: a leader's rules, or a follower's where they keep their offsets.
+    ///
+    /// # Errors
+    /// As [`LogConfig::leader_rules`].
+    pub fn encode_rules(&self, keeps_offsets: bool) -> Result<LeaderRules> {
+        let rules = self.leader_rules()?;
+        Ok(if keeps_offsets {
+            rules.of_follower()
+        } else {
+            rules
+        })
+    }
+
     /// The codec every batch is stored with; `None` where the producer's is kept.
     ///
     /// # Errors

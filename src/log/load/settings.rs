@@ -1,6 +1,6 @@
 //! What the indexes of a log are made by.
 
-use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
+use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
 
 /// What a segment needs to know of its log.
@@ -33,9 +33,8 @@ impl IndexSettings {
         }
     }
 
-    /// Entries that both indexes of a segment have room for; the time index keeps its last slot for the roll.
+    /// Entries that both indexes of a segment have room for.
     pub(super) fn room(self) -> usize {
-        let size = usize::try_from(self.max_index_size).unwrap_or_default();
-        (size / OFFSET_ENTRY_SIZE).min((size / TIME_ENTRY_SIZE).saturating_sub(1))
+        index_room(self.max_index_size)
     }
 }

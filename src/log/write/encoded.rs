@@ -31,8 +31,7 @@ impl WritableLog {
     ) -> Result<AppendInfo> {
         self.check_failed()?;
         let keeps = batches.keeps_offsets();
-        let rules = self.options.config.leader_rules()?;
-        let rules = if keeps { rules.of_follower() } else { rules };
+        let rules = self.options.config.encode_rules(keeps)?;
         if *batches.rules() != rules {
             return Err(Error::InvalidArgument(format!(
                 "batches encoded by other rules than the topic's: expected {rules:?}, found {:?}",
