@@ -1,7 +1,7 @@
 //! Apache Kafka's on-disk logs as Arrow, without a broker.
 //!
 //! # Layers
-//! `python -> tables, care -> arrow -> log -> segment -> index, records -> io, compress, format -> types, error`.
+//! `python -> care -> arrow -> log -> segment -> index, records -> io, compress, format -> types, error`.
 //! Imports point down only (`tests/rust/layers.rs`); siblings do not import each other.
 //!
 //! # Words

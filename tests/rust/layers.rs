@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 9] = [
     &["segment"],
     &["log"],
     &["arrow"],
-    &["tables", "care"],
+    &["care"],
     &["python"],
 ];
 
@@ -134,6 +134,11 @@ fn check(folder: &str, suffix: &str, fault: fn(&str, &str) -> Vec<String>) {
 #[test]
 fn imports_point_down() {
     check("src", ".rs", faults);
+    for module in LAYERS.concat() {
+        let folder = root().join("src").join(module);
+        let is_there = folder.is_dir() || folder.with_extension("rs").is_file();
+        assert!(is_there, "{module} is a layer of nothing");
+    }
 }
 
 #[test]
