@@ -10,7 +10,7 @@ pub const MAX_VARLONG_LEN: usize = 10;
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
-pub const fn zigzag32(raw: u32) -> i32 {
+pub const fn unzigzag32(raw: u32) -> i32 {
     ((raw >> 1) as i32) ^ (raw & 1).wrapping_neg() as i32
 }
 
@@ -18,7 +18,7 @@ pub const fn zigzag32(raw: u32) -> i32 {
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
-pub const fn zigzag64(raw: u64) -> i64 {
+pub const fn unzigzag64(raw: u64) -> i64 {
     ((raw >> 1) as i64) ^ (raw & 1).wrapping_neg() as i64
 }
 
@@ -39,7 +39,7 @@ pub fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
 /// The signed varint at `*at`.
 #[inline]
 pub fn get_varint(data: &[u8], at: &mut usize) -> Option<i32> {
-    get_uvarint(data, at).map(zigzag32)
+    get_uvarint(data, at).map(unzigzag32)
 }
 
 /// The signed varlong at `*at`.
@@ -50,24 +50,24 @@ pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
         value |= u64::from(byte & 0x7f).wrapping_shl(u32::try_from(i).ok()?.wrapping_mul(7));
         if byte < 0x80 {
             *at = at.checked_add(i)?.checked_add(1)?;
-            return Some(zigzag64(value));
+            return Some(unzigzag64(value));
         }
     }
     None
 }
 
-/// Undoes [`zigzag64`].
+/// Zig-zag on 64 bits: the sign becomes the lowest bit.
 #[inline]
 #[must_use]
 #[expect(clippy::cast_sign_loss, reason = "zig-zag reinterprets the bits")]
-pub const fn unzigzag64(value: i64) -> u64 {
+pub const fn zigzag64(value: i64) -> u64 {
     (value.wrapping_shl(1) ^ value.wrapping_shr(63)) as u64
 }
 
 /// Appends the signed varlong.
 #[inline]
 pub fn put_varlong(value: i64, to: &mut Vec<u8>) {
-    let mut rest = unzigzag64(value);
+    let mut rest = zigzag64(value);
     while rest >= 0x80 {
         to.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
         rest = rest.wrapping_shr(7);
@@ -85,7 +85,7 @@ pub fn put_varint(value: i32, to: &mut Vec<u8>) {
 #[inline]
 #[must_use]
 pub const fn varlong_len(value: i64) -> usize {
-    let bits = 64u32.saturating_sub(unzigzag64(value).leading_zeros());
+    let bits = 64u32.saturating_sub(zigzag64(value).leading_zeros());
     // Seven to a byte; zero takes one.
     let bytes = bits.saturating_add(6) / 7;
     if bytes == 0 { 1 } else { bytes as usize }

@@ -21,7 +21,7 @@ use self::alike::Alike;
 use super::RecordSlot;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::varint::{get_varint, get_varlong, zigzag32};
+use crate::format::varint::{get_varint, get_varlong, unzigzag32};
 use crate::io::words::Words;
 use crate::types::{Offset, TimestampMs};
 
@@ -209,7 +209,7 @@ impl Walk {
             {
                 break;
             }
-            let timestamp_delta = zigzag32(group::<T>(head >> (8 * (L + 1))));
+            let timestamp_delta = unzigzag32(group::<T>(head >> (8 * (L + 1))));
             let offset_delta = half::<O>(head >> (8 * (L + 1 + T)));
             *slot = RecordSlot {
                 offset: base.0.wrapping_add(i64::from(offset_delta)),

@@ -6,7 +6,7 @@ use super::columns::{Always, Columns, Times, Timestamps};
 use super::headers::Headers;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
-use crate::format::varint::{put_varint, unzigzag64};
+use crate::format::varint::{put_varint, zigzag64};
 use crate::records::validate::LeaderRules;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
@@ -127,8 +127,8 @@ impl Encoder {
             filled.base_offset = numbers.offset;
         }
         // Java's subtraction wraps, and the reader's addition back.
-        let timestamp_raw = unzigzag64(numbers.timestamp.wrapping_sub(filled.base_timestamp));
-        let offset_raw = unzigzag64(i64::from(numbers.offset_delta));
+        let timestamp_raw = zigzag64(numbers.timestamp.wrapping_sub(filled.base_timestamp));
+        let offset_raw = zigzag64(i64::from(numbers.offset_delta));
         let (key_raw, key) = length(key);
         let (value_raw, value) = length(value);
         let body = key
@@ -216,7 +216,7 @@ impl Run {
             let timestamp = times.get(row);
             let (key_raw, key) = length(key);
             let (value_raw, value) = length(values.get(row));
-            let timestamp_raw = unzigzag64(timestamp.wrapping_sub(base));
+            let timestamp_raw = zigzag64(timestamp.wrapping_sub(base));
             let offset_raw = (delta as u64).wrapping_shl(1);
             if timestamp_raw | offset_raw | key_raw | value_raw >= SMALL
                 || timestamp < NO_TIMESTAMP

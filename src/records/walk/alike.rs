@@ -4,7 +4,7 @@
 //! that takes one comparison a record, and none of them waits for the length of the one before.
 
 use super::{eight, group, half};
-use crate::format::varint::zigzag32;
+use crate::format::varint::unzigzag32;
 use crate::records::RecordSlot;
 use crate::types::{Offset, TimestampMs};
 
@@ -61,7 +61,7 @@ impl Alike {
             }
             key_start = key_start.wrapping_add(step);
             value_start = value_start.wrapping_add(step);
-            let timestamp_delta = zigzag32(group::<T>(word >> (8 * (L + 1))));
+            let timestamp_delta = unzigzag32(group::<T>(word >> (8 * (L + 1))));
             let offset_delta = half::<O>(word >> (8 * (L + 1 + T)));
             *slot = RecordSlot {
                 offset: base_offset.wrapping_add(i64::from(offset_delta)),
