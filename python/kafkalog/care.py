@@ -429,42 +429,13 @@ def truncate(
     offset = _arguments.integer("offset", offset, 0)
     dry_run = _arguments.flag("dry_run", dry_run)
     log = PartitionLog(source)
-    sizes = {segment.base_offset: segment.size for segment in log.segments}
-    before, end = sum(sizes.values()), log.log_end_offset
     target = Path(_arguments.path(out))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    mended = recover(source, dry_run=True, config=config).partitions[0]
-    if mended.log_end_offset < min(offset, end):
-        # Kafka's start-up would end the log there, and what was asked to stay would be gone.
-        found = "; ".join(note.text for note in mended.notes if "cut" in note.text)
-        raise CorruptRecordError(
-            f"{log.path}: offset {mended.log_end_offset}: the log is damaged below offset {offset}, recover it first: "
-            f"{found}",
-            log.path,
-            offset=mended.log_end_offset,
-        )
-    if offset >= end:
-        last, position = max(sizes), sizes[max(sizes)]
-    else:
-        at = log.lookup(offset)
-        last, position = (at.segment_base_offset, at.position) if at else (max(sizes), sizes[max(sizes)])
+    _require_sound(log, recover(source, dry_run=True, config=config).partitions[0], offset)
+    planned = _planned_cut(log, offset)
     if dry_run:
-        kept = {base: size for base, size in sizes.items() if base < last}
-        size = sum(kept.values()) + position
-        # As Kafka leaves it: the segment that is cut stays, be it empty, if it begins at or below the offset.
-        segments = len(kept) + (last <= offset or not kept)
-        return TruncateReport(
-            path=log.path,
-            out=None,
-            dry_run=True,
-            log_start_offset=min(log.log_start_offset, offset),
-            log_end_offset=min(offset, end),
-            log_end_before=end,
-            segments=segments,
-            size=size,
-            bytes_cut=before - size,
-        )
+        return planned
     folder = target / Path(log.path).name
     recover(source, out=folder, config=config)
     # What recovery writes is complete.
@@ -485,8 +456,43 @@ def truncate(
         dry_run=False,
         log_start_offset=start,
         log_end_offset=now,
-        log_end_before=end,
+        log_end_before=planned.log_end_before,
         segments=len(written),
         size=size,
-        bytes_cut=before - size,
+        bytes_cut=log.size - size,
+    )
+
+
+def _require_sound(log: PartitionLog, mended: PartitionRecovery, offset: int) -> None:
+    """Refuse a log that Kafka's start-up would end too early: what was asked to stay would be gone."""
+    if mended.log_end_offset < min(offset, log.log_end_offset):
+        found = "; ".join(note.text for note in mended.notes if "cut" in note.text)
+        raise CorruptRecordError(
+            f"{log.path}: offset {mended.log_end_offset}: the log is damaged below offset {offset}, recover it first: "
+            f"{found}",
+            log.path,
+            offset=mended.log_end_offset,
+        )
+
+
+def _planned_cut(log: PartitionLog, offset: int) -> TruncateReport:
+    """Tell what Kafka leaves of a log."""
+    end = log.log_end_offset
+    sizes = {segment.base_offset: segment.size for segment in log.segments}
+    at = log.lookup(offset) if offset < end else None
+    last, position = (at.segment_base_offset, at.position) if at else (max(sizes), sizes[max(sizes)])
+    kept = {base: size for base, size in sizes.items() if base < last}
+    size = sum(kept.values()) + position
+    # The segment that is cut stays, be it empty, if it begins at or below the offset.
+    segments = len(kept) + (last <= offset or not kept)
+    return TruncateReport(
+        path=log.path,
+        out=None,
+        dry_run=True,
+        log_start_offset=min(log.log_start_offset, offset),
+        log_end_offset=min(offset, end),
+        log_end_before=end,
+        segments=segments,
+        size=size,
+        bytes_cut=log.size - size,
     )
