@@ -119,9 +119,7 @@ impl Planned {
             None => act(&plan_partition(&self.partition, self.request, options)?),
         }
     }
-}
 
-impl Planned {
     /// What the checkpoints say of it; nothing of strays, nor of a folder with a name of the user's own.
     fn checkpointed(&self) -> Option<LogEnds> {
         let name = &self.partition.name;
@@ -143,34 +141,18 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
     }
 }
 
-/// Rebuilt indexes of all plans that are kept.
-const MAX_KEPT: u64 = 256 << 20;
-
 /// Recovers a log dir, or one partition folder of it.
 ///
 /// # Errors
 /// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; nothing has been changed then.
 /// `InvalidArgument` for an `out` that is not empty or lies inside of the source, `Io`.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
-    let kind = PathKind::of(path)?;
-    let (log_dir, partitions, skipped) = match kind {
-        PathKind::LogDir => {
-            let (partitions, skipped) = partitions(path)?;
-            (path.to_path_buf(), partitions, skipped)
-        }
-        PathKind::Partition(name) => {
-            let one = PartitionFolder {
-                name,
-                path: path.to_path_buf(),
-            };
-            (dir_above(path), vec![one], Vec::new())
-        }
-        PathKind::File => {
-            let text = format!("{}: not a log dir or partition folder", path.display());
-            return Err(Error::InvalidArgument(text));
-        }
-    };
-    let is_log_dir = matches!(PathKind::of(path)?, PathKind::LogDir);
+    let Source {
+        is_log_dir,
+        log_dir,
+        partitions,
+        skipped,
+    } = Source::of(path)?;
     if let Some(out) = &options.out {
         check_out(path, out)?;
     }
@@ -179,22 +161,7 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         (None, false) => Some(claim(&log_dir, &partitions)?),
         _ => None,
     };
-    let mut planned = Vec::new();
-    let mut kept = 0u64;
-    for partition in partitions {
-        let request = request(&partition, &state, options);
-        let plan = plan_partition(&partition, request, options)?;
-        let report = PartitionReport::of(&partition, request, &plan)?;
-        let ends = ends_of(&partition, &plan)?;
-        kept = kept.saturating_add(plan.kept_bytes());
-        planned.push(Planned {
-            partition,
-            request,
-            plan: (kept <= MAX_KEPT).then_some(plan),
-            report,
-            ends,
-        });
-    }
+    let planned = plan_all(partitions, &state, options)?;
     let checkpoints = if is_log_dir || options.out.is_none() {
         let logs: Vec<_> = planned.iter().filter_map(Planned::checkpointed).collect();
         Checkpoints::plan(&log_dir, &logs, is_log_dir)
@@ -226,6 +193,72 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         checkpoints: checkpoints.changes().to_vec(),
         skipped,
     })
+}
+
+/// Rebuilt indexes of all plans that are kept.
+const MAX_KEPT: u64 = 256 << 20;
+
+fn plan_all(
+    partitions: Vec<PartitionFolder>,
+    state: &DirState,
+    options: &RecoverOptions,
+) -> Result<Vec<Planned>> {
+    let mut planned = Vec::new();
+    let mut kept = 0u64;
+    for partition in partitions {
+        let request = request(&partition, state, options);
+        let plan = plan_partition(&partition, request, options)?;
+        let report = PartitionReport::of(&partition, request, &plan)?;
+        let ends = ends_of(&partition, &plan)?;
+        kept = kept.saturating_add(plan.kept_bytes());
+        planned.push(Planned {
+            partition,
+            request,
+            plan: (kept <= MAX_KEPT).then_some(plan),
+            report,
+            ends,
+        });
+    }
+    Ok(planned)
+}
+
+/// What a path stands for.
+struct Source {
+    /// Not one partition's folder.
+    is_log_dir: bool,
+    /// The path, or the folder above it.
+    log_dir: PathBuf,
+    partitions: Vec<PartitionFolder>,
+    skipped: Vec<PathBuf>,
+}
+
+impl Source {
+    fn of(path: &Path) -> Result<Self> {
+        match PathKind::of(path)? {
+            PathKind::LogDir => {
+                let (partitions, skipped) = partitions(path)?;
+                Ok(Self {
+                    is_log_dir: true,
+                    log_dir: path.to_path_buf(),
+                    partitions,
+                    skipped,
+                })
+            }
+            PathKind::Partition(name) => Ok(Self {
+                is_log_dir: false,
+                log_dir: dir_above(path),
+                partitions: vec![PartitionFolder {
+                    name,
+                    path: path.to_path_buf(),
+                }],
+                skipped: Vec::new(),
+            }),
+            PathKind::File => {
+                let text = format!("{}: not a log dir or partition folder", path.display());
+                Err(Error::InvalidArgument(text))
+            }
+        }
+    }
 }
 
 /// The partition folders that a broker loads; not those on their way out, nor the metadata log, which is loaded by other
