@@ -192,20 +192,54 @@ impl LeaderValidator {
         let target = rules.codec.unwrap_or(Codec::new(source));
         let keeps_codec = source == target.compression();
         let is_plain_control = source == Compression::None && first.is_control();
-        let mut in_place = first.magic == 2 && (keeps_codec || is_plain_control);
+        let parts = self.decode(records, &batches, rules, placement)?;
+        // Some old clients number the records of a batch wrongly; a compressed batch is then made anew.
+        let is_numbered = source == Compression::None
+            || (0i64..).zip(&self.slots).all(|(n, slot)| slot.offset == n);
+        let in_place = first.magic == 2 && (keeps_codec || is_plain_control) && is_numbered;
+        let next_offset = i64::try_from(self.slots.len())
+            .ok()
+            .and_then(|count| placement.base_offset.checked_add(count))
+            .ok_or_else(|| Error::unplaced("offsets", "below 2^63", placement.base_offset))?;
+        let log_append_time =
+            (rules.timestamp_type == TimestampType::LogAppendTime).then_some(placement.now_ms);
+        let timestamps = self.slots.iter().map(|slot| slot.timestamp);
+        let max_timestamp =
+            log_append_time.unwrap_or_else(|| timestamps.fold(NO_TIMESTAMP, TimestampMs::max));
+        if in_place {
+            let base = next_offset
+                .wrapping_sub(1)
+                .wrapping_sub(i64::from(first.last_offset_delta));
+            batch::assign(records, base, placement.leader_epoch);
+            batch::set_max_timestamp(records, &first, rules.timestamp_type, max_timestamp);
+        } else {
+            *records = self.rebuild(records, &first, &parts, target, rules, placement)?;
+        }
+        Ok(Validated {
+            next_offset,
+            max_timestamp,
+            log_append_time,
+            is_reencoded: !in_place,
+        })
+    }
 
+    /// Decodes all batches into `self.slots`, checked; gives where each one's slots end, and what they are about.
+    fn decode(
+        &mut self,
+        records: &[u8],
+        batches: &[(usize, BatchHeader)],
+        rules: &LeaderRules,
+        placement: &Placement,
+    ) -> Result<Vec<(usize, Payload)>> {
         self.arena.clear();
         self.slots.clear();
-        let mut max_timestamp = NO_TIMESTAMP;
-        // Where each batch's slots end, and what they are about.
-        let mut ends = Vec::with_capacity(batches.len());
-        let mut expected = 0i64;
-        for (at, header) in &batches {
-            check_batch(header, &first, placement.origin)?;
-            let bytes = part(records, *at, header);
+        let mut parts = Vec::with_capacity(batches.len());
+        for (at, header) in batches {
+            let first = batches.first().map_or(header, |(_, first)| first);
+            check_batch(header, first, placement.origin)?;
             let begun = self.slots.len();
             let payload = plain::batch(
-                bytes,
+                part(records, *at, header),
                 u32::try_from(*at).map_err(|_| too_large(records.len()))?,
                 header,
                 &mut self.decompressor,
@@ -220,38 +254,9 @@ impl LeaderValidator {
             }
             let slots = self.slots.get(begun..).unwrap_or_default();
             check_records(slots, header, rules, placement.now_ms)?;
-            for slot in slots {
-                max_timestamp = max_timestamp.max(slot.timestamp);
-                // Some old clients number the records of a batch wrongly; a compressed batch is then made anew.
-                if source != Compression::None && slot.offset != expected {
-                    in_place = false;
-                }
-                expected = expected.saturating_add(1);
-            }
-            ends.push((self.slots.len(), payload));
+            parts.push((self.slots.len(), payload));
         }
-        let next_offset = i64::try_from(self.slots.len())
-            .ok()
-            .and_then(|count| placement.base_offset.checked_add(count))
-            .ok_or_else(|| Error::unplaced("offsets", "below 2^63", placement.base_offset))?;
-        let log_append_time =
-            (rules.timestamp_type == TimestampType::LogAppendTime).then_some(placement.now_ms);
-        let max_timestamp = log_append_time.unwrap_or(max_timestamp);
-        if in_place {
-            let base = next_offset
-                .wrapping_sub(1)
-                .wrapping_sub(i64::from(first.last_offset_delta));
-            batch::assign(records, base, placement.leader_epoch);
-            batch::set_max_timestamp(records, &first, rules.timestamp_type, max_timestamp);
-        } else {
-            *records = self.rebuild(records, &first, &ends, target, rules, placement)?;
-        }
-        Ok(Validated {
-            next_offset,
-            max_timestamp,
-            log_append_time,
-            is_reencoded: !in_place,
-        })
+        Ok(parts)
     }
 
     /// All records in one new batch (`buildRecordsAndAssignOffsets`).
@@ -259,7 +264,7 @@ impl LeaderValidator {
         &mut self,
         records: &[u8],
         first: &BatchHeader,
-        ends: &[(usize, Payload)],
+        parts: &[(usize, Payload)],
         codec: Codec,
         rules: &LeaderRules,
         placement: &Placement,
@@ -278,7 +283,7 @@ impl LeaderValidator {
             delete_horizon_ms: None,
         })?;
         let mut begun = 0;
-        for &(end, payload) in ends {
+        for &(end, payload) in parts {
             let source = match payload {
                 Payload::Source => records,
                 Payload::Arena => &self.arena,
