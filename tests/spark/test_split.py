@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import corpus
@@ -70,6 +70,7 @@ def test_cut(ranges: list[_Range], size: int, expected: list[list[tuple[int, int
     assert names(cut(ranges, size)) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 50), max_size=6), max_size=6), st.integers(1, 120))
 def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
     sizes: list[list[int]], split: int

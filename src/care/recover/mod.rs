@@ -329,27 +329,17 @@ const HINT: &str =
     "Kafka does not load this log; salvage keeps every batch that is whole and in order";
 
 /// Kafka's refusal, with the way out.
-pub(super) fn refusal(error: Error) -> Error {
-    match error {
-        Error::CorruptRecord(mut fault) => {
-            fault.found = format!("{} ({HINT})", fault.found);
-            Error::CorruptRecord(fault)
-        }
-        Error::CorruptIndex(mut fault) => {
-            fault.found = format!("{} ({HINT})", fault.found);
-            Error::CorruptIndex(fault)
-        }
-        Error::InvalidRecord(mut fault) => {
-            fault.found = format!("{} ({HINT})", fault.found);
-            Error::InvalidRecord(fault)
-        }
-        Error::UnsupportedFormat(mut fault) => {
-            fault.found = format!("{} ({HINT})", fault.found);
-            Error::UnsupportedFormat(fault)
-        }
-        Error::InvalidArgument(text) => Error::InvalidArgument(format!("{text} ({HINT})")),
-        other => other,
-    }
+pub(super) fn refusal(mut error: Error) -> Error {
+    let said = match &mut error {
+        Error::CorruptRecord(fault)
+        | Error::CorruptIndex(fault)
+        | Error::InvalidRecord(fault)
+        | Error::UnsupportedFormat(fault) => &mut fault.found,
+        Error::InvalidArgument(text) => text,
+        _ => return error,
+    };
+    *said = format!("{said} ({HINT})");
+    error
 }
 
 /// What Kafka would throw away, with the way out.
