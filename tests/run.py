@@ -2,29 +2,43 @@
 
 Usage: ``python3 tests/run.py [STEP...]``; without steps, all of them. Needs Python >= 3.10, Rust and Java 17, and Maven
 for the tests that ask Kafka's own classes (they say so where it is missing; CI requires it). The environment is made in
-``target/test-venv``. Every step runs even if one before it failed; the last lines say which did.
+``target/test-venv``.
+
+One step alone prints as it goes. Of several, two run at a time, as half of them wait for brokers and JVMs: each one's
+output grows in ``target/steps`` and is printed whole when it ends. A step runs even if another failed, but not if one
+that it needs did; the last lines say which did.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+
+def python_of(venv: Path) -> Path:
+    """Give the interpreter of an environment."""
+    return venv / ("Scripts" if os.name == "nt" else "bin") / "python"
+
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 VENV = TARGET / "test-venv"
-PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+PYTHON = python_of(VENV)
+# Its own packages are looked up first, and the rest in the one above: both builds are there at once.
+DEBUG_VENV = TARGET / "debug-venv"
 WHEELS = TARGET / "wheels"
+DEBUG_WHEELS = TARGET / "debug-wheels"
+OUTPUTS = TARGET / "steps"
 SHARED_CORPUS = ROOT.parent / "shared" / "corpus"
 SHARED_LOG_CORPUS = SHARED_CORPUS / "log"
 IN_CI = os.environ.get("CI") == "true"
@@ -129,34 +143,53 @@ def ruff() -> None:
     run(PYTHON, "-m", "ruff", "check", ".")
 
 
-def install(wheel_or_sdist: Path) -> None:
+def packages_of(python: Path) -> Path:
+    """Give the folder that an interpreter's packages are installed in."""
+    ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    return Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def install(wheel: Path, python: Path) -> None:
     """Replace whatever kafkalog is installed."""
-    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--force-reinstall", "--no-deps", wheel_or_sdist)
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--force-reinstall", "--no-deps", wheel)
 
 
-def newest(pattern: str) -> Path:
-    """Give the newest file in the wheels folder."""
-    return max(WHEELS.glob(pattern), key=lambda p: p.stat().st_mtime)
+def fresh(folder: Path) -> Path:
+    """Empty a folder of what an earlier run left."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def the_wheel(folder: Path) -> Path:
+    """Give the one wheel of a folder."""
+    found = list(folder.glob("*.whl"))
+    if len(found) != 1:
+        raise FailedError(f"{folder} holds {len(found)} wheels: a build goes before")
+    return found[0]
 
 
 def debug_build() -> None:
-    """A wheel with overflow checks."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(WHEELS)
-    run(PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--out", WHEELS, "--interpreter", PYTHON)
-    install(newest("*.whl"))
+    """A wheel with overflow checks, in an environment of its own."""
+    maturin = (PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--interpreter", PYTHON)
+    run(*maturin, "--out", fresh(DEBUG_WHEELS))
+    python = python_of(DEBUG_VENV)
+    if not python.exists():
+        run(sys.executable, "-m", "venv", DEBUG_VENV)
+    (packages_of(python) / "the-others.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
+    install(the_wheel(DEBUG_WHEELS), python)
 
 
 def types() -> None:
-    run(PYTHON, "-m", "mypy")
+    python = python_of(DEBUG_VENV)
+    run(python, "-m", "mypy")
     allowed = ROOT / "tests" / "python" / "stubtest_allowlist.txt"
-    run(PYTHON, "-m", "mypy.stubtest", "kafkalog._core", *(("--allowlist", allowed) if allowed.exists() else ()))
+    run(python, "-m", "mypy.stubtest", "kafkalog._core", *(("--allowlist", allowed) if allowed.exists() else ()))
 
 
-def pytest(*args: str | Path, **extra: str) -> None:
+def pytest(*args: str | Path, python: Path = PYTHON, **extra: str) -> None:
     """Run pytest on the installed wheel."""
-    run(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args, **extra)
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args, **extra)
 
 
 # Tests that share nothing but the files they read; a process for each core, up to four.
@@ -167,20 +200,19 @@ TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 def python_debug() -> None:
     """The Python face on the debug build."""
-    pytest("tests/python", *SIDE_BY_SIDE)
+    pytest("tests/python", *SIDE_BY_SIDE, python=python_of(DEBUG_VENV))
 
 
 def release_build() -> None:
     """The wheel that users get, built from the sdist that users get."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(WHEELS)
-    run(PYTHON, "-m", "maturin", "sdist", "--out", WHEELS)
+    run(PYTHON, "-m", "maturin", "sdist", "--out", fresh(WHEELS))
+    (sdist,) = WHEELS.glob("*.tar.gz")
     # Files of an sdist all have one old time, by which cargo takes the last build for the present one.
     run("cargo", "clean", "--release", "-p", "kafkalog")
     # Tests of a cluster ship the wheel.
     pip = (PYTHON, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--no-deps", "--wheel-dir", WHEELS, newest("*.tar.gz"))
-    install(newest("*.whl"))
+    run(*pip, "--no-deps", "--wheel-dir", WHEELS, sdist)
+    install(the_wheel(WHEELS), PYTHON)
 
 
 def python_release() -> None:
@@ -200,8 +232,7 @@ def corpus() -> None:
 def spark() -> None:
     if shutil.which("java") is None:
         raise FailedError("java is missing: Spark cannot run")
-    wheels = list(WHEELS.glob("*.whl"))
-    pytest("tests/spark", **({"KAFKALOG_WHEEL": str(newest("*.whl"))} if wheels else {}))
+    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)))
 
 
 # Beside the one that pip chooses above: the oldest for each of the two ways, and in the slow profile the others.
@@ -215,21 +246,21 @@ def spark_versions() -> None:
     """The Spark tests on older Sparks, each in an environment of its own; what they lack is skipped by its version."""
     versions = (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else OLDER_SPARKS
     tests = ("tests/spark",) if is_slow() else tuple(f"tests/spark/test_{name}.py" for name in SHORT)
-    wheel = newest("*.whl")
+    wheel = the_wheel(WHEELS)
     for version in versions:
         home = TARGET / f"spark-{version}-venv"
-        python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
+        python = python_of(home)
         if not python.exists():
             run(sys.executable, "-m", "venv", home)
         pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         # pandas 3 is too new for all of them.
         named = ("pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
         run(*pip, f"pyspark=={version}.*", *named)
-        run(*pip, "--force-reinstall", "--no-deps", wheel)
+        install(wheel, python)
         # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector, and 3.5 asks distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
-        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *theirs, *tests, KAFKALOG_WHEEL=str(wheel))
+        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel))
 
 
 def is_slow() -> bool:
@@ -249,7 +280,43 @@ def main_job() -> None:
     run(PYTHON, "tests/main_job.py", "--python", PYTHON, "--out", TARGET / "main-job")
 
 
-@dataclass
+class Step:
+    """A function of this file, and those that must have passed before it is begun."""
+
+    def __init__(self, do: Callable[[], None], *needs: Callable[[], None]) -> None:
+        self.do = do
+        self.name = do.__name__
+        self.needs = {each.__name__ for each in needs}
+
+
+# Of those that could begin the first one is: what others need, then what waits longest. Those that cargo's debug folder
+# is locked by stand in a row.
+STEPS = (
+    Step(tools),
+    Step(environment, tools),
+    Step(release_build, environment),
+    Step(interop, release_build),
+    Step(rust_format, tools),
+    Step(clippy, tools),
+    Step(clippy_python, tools),
+    Step(rust_docs, tools),
+    Step(rust_tests, tools),
+    Step(log_cases, tools),
+    Step(rust_benches, tools),
+    Step(debug_build, environment),
+    Step(spark, release_build),
+    Step(ruff, environment),
+    Step(types, debug_build),
+    Step(python_debug, debug_build),
+    Step(spark_versions, release_build),
+    Step(python_release, release_build),
+    Step(corpus, release_build),
+    Step(main_job, release_build),
+)
+AT_A_TIME = 2
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a step ended."""
 
@@ -258,56 +325,70 @@ class Outcome:
     failure: str | None
 
 
-STEPS: tuple[Callable[[], None], ...] = (
-    tools,
-    environment,
-    rust_format,
-    ruff,
-    clippy,
-    clippy_python,
-    rust_docs,
-    rust_tests,
-    log_cases,
-    rust_benches,
-    debug_build,
-    types,
-    python_debug,
-    release_build,
-    python_release,
-    corpus,
-    spark,
-    spark_versions,
-    interop,
-    main_job,
-)
+def alone(step: Step) -> int:
+    """Run one step in this process, its output passed through."""
+    print(f"=== {step.name}", flush=True)
+    try:
+        step.do()
+    except (FailedError, OSError, subprocess.SubprocessError, ValueError) as error:
+        print(f"FAILED: {step.name}: {error}", flush=True)
+        return 1
+    return 0
+
+
+def apart(step: Step) -> Outcome:
+    """Run one step as a process of its own, its output kept in a file."""
+    begun = time.monotonic()
+    with (OUTPUTS / step.name).open("wb") as output:
+        command = [sys.executable, str(Path(__file__).resolve()), step.name]
+        done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    failure = f"exit {done.returncode}" if done.returncode else None
+    return Outcome(step.name, time.monotonic() - begun, failure)
+
+
+def side_by_side(steps: Sequence[Step]) -> list[Outcome]:
+    """Run steps, each when what it needs of them has passed, and print what they said one by one."""
+    shutil.rmtree(OUTPUTS, ignore_errors=True)
+    OUTPUTS.mkdir(parents=True)
+    outcomes: dict[str, Outcome] = {}
+    waiting, running = list(steps), set[Future[Outcome]]()
+    names = {step.name for step in steps}
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        while waiting or running:
+            ready = next((step for step in waiting if step.needs & names <= outcomes.keys()), None)
+            if ready is not None and len(running) < AT_A_TIME:
+                waiting.remove(ready)
+                failed = sorted(name for name in ready.needs & names if outcomes[name].failure)
+                if failed:
+                    outcomes[ready.name] = Outcome(ready.name, 0, f"not run: {', '.join(failed)} failed")
+                    continue
+                print(f"... {ready.name}", flush=True)
+                running.add(pool.submit(apart, ready))
+                continue
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for outcome in (each.result() for each in ended):
+                outcomes[outcome.name] = outcome
+                print("\n" + (OUTPUTS / outcome.name).read_text(encoding="utf-8", errors="replace"), flush=True)
+    return list(outcomes.values())
 
 
 def main(chosen: list[str]) -> int:
     """Run the steps and close with a summary."""
-    unknown = set(chosen) - {step.__name__ for step in STEPS}
+    known = {step.name: step for step in STEPS}
+    unknown = set(chosen) - set(known)
     if unknown:
-        print(f"no such step: {', '.join(sorted(unknown))}; there are: {', '.join(s.__name__ for s in STEPS)}")
+        print(f"no such step: {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
         return 2
-    outcomes = []
-    for step in STEPS:
-        if chosen and step.__name__ not in chosen:
-            continue
-        name = step.__name__.replace("_", " ")
-        print(f"\n=== {name}", flush=True)
-        begun = time.monotonic()
-        failure = None
-        try:
-            step()
-        except (FailedError, OSError, subprocess.SubprocessError, ValueError) as error:
-            failure = str(error)
-            print(f"FAILED: {name}: {error}", flush=True)
-        outcomes.append(Outcome(name, time.monotonic() - begun, failure))
-    print("\n=== summary")
+    if len(chosen) == 1:
+        return alone(known[chosen[0]])
+    begun = time.monotonic()
+    outcomes = side_by_side([step for step in STEPS if not chosen or step.name in chosen])
+    print("=== summary")
     for outcome in outcomes:
         print(f"{'FAILED' if outcome.failure else 'passed'}  {outcome.seconds:6.0f} s  {outcome.name}", end="")
         print(f": {outcome.failure}" if outcome.failure else "")
-    failed = sum(o.failure is not None for o in outcomes)
-    print(f"{sum(o.seconds for o in outcomes):.0f} s in all")
+    failed = sum(outcome.failure is not None for outcome in outcomes)
+    print(f"{time.monotonic() - begun:.0f} s in all")
     print(f"steps: {len(outcomes) - failed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
