@@ -289,8 +289,8 @@ class Step:
         self.needs = {each.__name__ for each in needs}
 
 
-# Of those that could begin the first one is: what others need, then what waits longest. Those that cargo's debug folder
-# is locked by stand in a row.
+# Whenever there is room, the first that has what it needs is begun: so what others need stands early, and what waits
+# longest. Steps that lock cargo's debug folder follow each other.
 STEPS = (
     Step(tools),
     Step(environment, tools),
@@ -348,8 +348,7 @@ def apart(step: Step) -> Outcome:
 
 def side_by_side(steps: Sequence[Step]) -> list[Outcome]:
     """Run steps, each when what it needs of them has passed, and print what they said one by one."""
-    shutil.rmtree(OUTPUTS, ignore_errors=True)
-    OUTPUTS.mkdir(parents=True)
+    fresh(OUTPUTS).mkdir(parents=True)
     outcomes: dict[str, Outcome] = {}
     waiting, running = list(steps), set[Future[Outcome]]()
     names = {step.name for step in steps}
