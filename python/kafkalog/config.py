@@ -6,6 +6,7 @@ checks them, in Kafka's words.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -218,17 +219,17 @@ def _require(name: str, kind: str, value: Any) -> None:
 
 
 def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} is a whole number, not {text!r}") from None
+    # int() would take underscores, too.
+    if not re.fullmatch(r"\s*[+-]?\d+\s*", text):
+        raise ValueError(f"{name} is a whole number, not {text!r}")
+    return int(text)
 
 
 def _ratio(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{name} is a number, not {text!r}") from None
+    # Double.valueOf, but for its hexadecimal numbers.
+    if not re.fullmatch(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", text, re.ASCII):
+        raise ValueError(f"{name} is a number, not {text!r}")
+    return float(text.strip().rstrip("fFdD"))
 
 
 def _flag(name: str, text: str) -> bool:

@@ -337,12 +337,16 @@ class LogWriter:
             raise ValueError("the writer is closed")
         done = AppendInfo()
         for batch in _batches(data, keep_offsets=keep_offsets):
-            done = done.followed_by(self._append_arrow(batch, keep_offsets=keep_offsets, extra=chosen))
+            info = self._append_arrow(batch, keep_offsets=keep_offsets, extra=chosen, first_row=done.records)
+            done = done.followed_by(info)
         return done
 
-    def _append_arrow(self, data: object, *, keep_offsets: bool, extra: str) -> AppendInfo:
+    def _append_arrow(self, data: object, *, keep_offsets: bool, extra: str, first_row: int = 0) -> AppendInfo:
+        ignore = extra == "ignore"
         try:
-            return AppendInfo(*self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=extra == "ignore"))
+            return AppendInfo(
+                *self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
+            )
         except Exception as error:
             # A reader of ours knows better than its C stream what went wrong in it.
             if isinstance(data, RecordReader) and (cause := data.failure()) is not None:

@@ -76,6 +76,8 @@ pub struct Encoder {
     /// What follows the value of the record in the making: its headers.
     tail: Vec<u8>,
     compressor: Compressor,
+    /// Rows taken over so far, those of this Arrow batch included.
+    given: usize,
 }
 
 impl Encoder {
@@ -90,6 +92,7 @@ impl Encoder {
             begun: 0,
             tail: Vec::new(),
             compressor: Compressor::new(),
+            given: 0,
         }
     }
 
@@ -99,16 +102,27 @@ impl Encoder {
         &self.options
     }
 
-    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time.
+    /// Has the rows of the next Arrow batch count from this number on in what errors say.
+    #[must_use]
+    pub const fn numbered_from(mut self, first_row: usize) -> Self {
+        self.given = first_row;
+        self
+    }
+
+    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time. In what errors say they count behind those
+    /// of the batches before.
     ///
     /// # Errors
     /// `InvalidArgument` for columns that are missing, not written, or of a type that does not serve.
     pub fn rows(&mut self, rows: &RecordBatch) -> Result<Rows<'_>> {
         let columns = Columns::new(rows, self.options.keeps_offsets, self.options.ignore_extra)?;
         self.begun = 0;
+        let numbered_from = self.given;
+        self.given = numbered_from.saturating_add(columns.rows);
         Ok(Rows {
             encoder: self,
             columns,
+            numbered_from,
             at: 0,
         })
     }
@@ -188,6 +202,7 @@ impl Encoder {
 pub struct Rows<'a> {
     encoder: &'a mut Encoder,
     columns: Columns,
+    numbered_from: usize,
     at: usize,
 }
 
@@ -206,7 +221,7 @@ impl Rows<'_> {
     /// # Errors
     /// `Refused` for a record that is too large by itself, a timestamp out of bounds, offsets that do not rise;
     /// `InvalidRecord` for a record without key in a compacted topic, a header without key or one that is not UTF-8.
-    /// Records count from the first row. The rows of batches given before are not concerned.
+    /// Records count from the encoder's first row. The rows of batches given before are not concerned.
     pub fn next_batches(
         &mut self,
         now_ms: TimestampMs,
@@ -264,6 +279,7 @@ impl Rows<'_> {
                 limit: options.batch_size.min(options.max_message_bytes),
                 most: options.most(),
                 most_rows,
+                numbered_from: self.numbered_from,
                 now_ms,
             };
             let filled = self.encoder.fill(&self.columns, wanted)?;
@@ -279,7 +295,8 @@ impl Rows<'_> {
                 return Ok(Some(size));
             }
             if filled.rows == 1 {
-                return Err(too_large(size, options.max_message_bytes, self.at));
+                let number = self.numbered_from.saturating_add(self.at);
+                return Err(too_large(size, options.max_message_bytes, number));
             }
             // What does not compress may come out larger than it went in.
             most_rows = filled.rows / 2;

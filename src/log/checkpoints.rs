@@ -267,6 +267,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_line_gets_none() {
+        let files = [
+            (REPLICATION, "0\n1\nt 0 9\n"),
+            (CLEANER, "0\n1\nt 1 25\n"),
+        ];
+        let (_, written) = plan(&files, true);
+        let expected = [
+            (CLEANER, "0|1|t 1 25|"),
+            (LOG_START, "0|1|t 1 20|"),
+            (RECOVERY_POINT, "0|2|t 0 50|t 1 30|"),
+            (REPLICATION, "0|1|t 0 9|"),
+        ];
+        assert_eq!(written, texts(&expected));
+    }
+
+    #[test]
     fn some_partitions_alone() {
         let files = [
             (RECOVERY_POINT, "0\n2\nother 0 5\nt 0 60\n"),

@@ -417,12 +417,6 @@ impl LogConfig {
 
     fn set_cleanup_policy(&mut self, name: &str, value: &str) -> Result<()> {
         let policies = list(value);
-        let count = |policy: &str| policies.iter().filter(|p| *p == policy).count();
-        let (compact, delete) = (count("compact"), count("delete"));
-        if compact > 1 || delete > 1 {
-            let text = format!("Configuration '{name}' values must not be duplicated.");
-            return Err(Error::InvalidArgument(text));
-        }
         for policy in &policies {
             match policy.as_str() {
                 "compact" | "delete" => {}
@@ -436,8 +430,9 @@ impl LogConfig {
                 }
             }
         }
-        self.compact = compact == 1;
-        self.delete = delete == 1;
+        // Twice is once (`ConfigDef.parseValue`).
+        let has = |policy: &str| policies.iter().any(|p| p == policy);
+        (self.compact, self.delete) = (has("compact"), has("delete"));
         Ok(())
     }
 

@@ -350,19 +350,20 @@ impl LogWriter {
         self.look(py, |writer| writer.log().recovery_point())
     }
 
-    #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false))]
+    #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false, first_row=0))]
     fn append(
         &self,
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         keep_offsets: bool,
         ignore_extra: bool,
+        first_row: usize,
     ) -> PyResult<AppendedTuple> {
         let batches = capsule::batches_of(data)?;
         self.run(py, |writer| {
             let batch_size = self.settled.batch_size;
             let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
-            let mut encoder = Encoder::new(options);
+            let mut encoder = Encoder::new(options).numbered_from(first_row);
             // A schema that does not serve is an error also where there are no rows.
             encoder.rows(&RecordBatch::new_empty(batches.schema()))?;
             let epoch = epoch_of(self.settled.leader_epoch, writer)?;

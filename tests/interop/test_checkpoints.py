@@ -38,7 +38,7 @@ def claim_more(log_dir: Path, name: str, topic: str, offset: int) -> None:
 
 
 def test_offsets_beyond_a_torn_log(broker: Broker, tmp_path: Path) -> None:
-    """The high watermark ends at the log's new end; what was compacted begins anew; recovery points follow."""
+    """The high watermark ends at the log's new end; what was compacted begins anew; who is gone has no line."""
     # Nothing is old enough to be compacted, so that only the check of the checkpoint is seen.
     broker.create("compacted", cleanup_policy="compact", min_compaction_lag_ms=10**12)
     broker.create("plain")
@@ -54,6 +54,8 @@ def test_offsets_beyond_a_torn_log(broker: Broker, tmp_path: Path) -> None:
         claim_more(folder.parent, REPLICATION, topic, ends[topic] + BEYOND)
         claim_more(folder.parent, RECOVERY_POINT, topic, ends[topic])
     claim_more(folders["compacted"].parent, CLEANER, "compacted", ends["compacted"] + BEYOND)
+    for name in (RECOVERY_POINT, REPLICATION, CLEANER, LOG_START):
+        claim_more(folders["compacted"].parent, name, "gone", 5)
     ours = {}
     for log_dir in broker.log_dirs:
         (log_dir / ".kafka_cleanshutdown").unlink()
@@ -73,4 +75,7 @@ def test_offsets_beyond_a_torn_log(broker: Broker, tmp_path: Path) -> None:
         for name in (RECOVERY_POINT, REPLICATION, CLEANER, LOG_START):
             assert lines(ours[log_dir], name, topic) == lines(log_dir, name, topic), (topic, name)
         assert lines(log_dir, REPLICATION, topic) == [end]
-    assert lines(folders["compacted"].parent, CLEANER, "compacted") == [0]
+    log_dir = folders["compacted"].parent
+    assert lines(log_dir, CLEANER, "compacted") == [0]
+    for name in (RECOVERY_POINT, REPLICATION, CLEANER, LOG_START):
+        assert lines(ours[log_dir], name, "gone") == lines(log_dir, name, "gone") == [], name

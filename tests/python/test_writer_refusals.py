@@ -107,6 +107,25 @@ def test_a_header_without_a_key(tmp_path: Path) -> None:
         assert log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("shape", ["chunks", "batches", "records"])
+def test_a_refused_record_is_counted_from_the_first(tmp_path: Path, shape: str) -> None:
+    """In whatever pieces the rows come, and are passed on."""
+    times = [NOW] * 20_000 + [NOW + 10**9, NOW]
+    pieces = [
+        pa.table({"value": [b"x"] * len(part), "timestamp": pa.array(part, pa.int64())})
+        for part in (times[:7], times[7:15_000], times[15_000:])
+    ]
+    data: Any = {
+        "chunks": pa.concat_tables(pieces),
+        "batches": [batch for piece in pieces for batch in piece.to_batches()],
+        "records": (Record(b"x", timestamp=time) for time in times),
+    }[shape]
+    with writer(tmp_path) as log:
+        with pytest.raises(kafkalog.InvalidRecordError, match=r"in record 20000$"):
+            log.append(data)
+        assert log.log_end_offset == 20_000
+
+
 def test_offsets_that_are_to_be_kept(tmp_path: Path) -> None:
     """They are there, and there is room behind them."""
     last = (1 << 63) - 1

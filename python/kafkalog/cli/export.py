@@ -155,11 +155,19 @@ class Progress:
         """Give the reader's batches, showing how far it is."""
         for batch in reader:
             yield batch
-            self.show(self._before + reader.metrics.get("bytes", 0))
+            self.show_read(reader.metrics.get("bytes", 0))
 
     def finished(self, reader: RecordReader) -> None:
         """Count what a reader has read."""
         self._before += reader.metrics.get("bytes", 0)
+
+    def begin(self, before: int) -> None:
+        """Say how many bytes were read before the source that comes."""
+        self._before = before
+
+    def show_read(self, read: int) -> None:
+        """Show that so many bytes of this source are read."""
+        self.show(self._before + read)
 
     def end(self) -> None:
         """Clear the line."""

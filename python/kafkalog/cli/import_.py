@@ -7,11 +7,12 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
 from kafkalog.cli._sources import FORMATS, batches
 from kafkalog.cli.export import Progress
+from kafkalog.errors import InvalidRecordError, KafkaLogError
 from kafkalog.log import PartitionLog
 from kafkalog.writer import AppendInfo, LogWriter
 
@@ -23,6 +24,7 @@ SOURCE is a file (.parquet, .arrow, .jsonl), a folder of such files, a partition
 appended in the order in which they are named; what names no topic with -t is named by its file, as export names files:
 orders-0.parquet. Columns are key, value, headers and timestamp; what else an export holds is left out. In JSON lines
 keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch, offsets kept.
+What was appended before an error or an interruption stays; the same command with --resume goes on behind it.
 
 examples:
   kafkalog import orders.parquet /data/kafka-logs -t orders --config compression.type=zstd
@@ -46,6 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--keep-offsets",
         action="store_true",
         help="the column offset says each record's offset; as a follower does, without a look at clock, size and keys",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with an import that ended early: what the partition holds is taken for the first records, which are"
+        " left out (with --keep-offsets, and of logs: those of lower offsets)",
     )
     parser.add_argument("--ignore-extra", action="store_true", help="columns that are no record's are left out")
     _common.add_config(parser)
@@ -96,11 +104,20 @@ def run(arguments: argparse.Namespace) -> int:
             sync=arguments.sync,
             extra="ignore" if arguments.ignore_extra else "raise",
         ) as writer:
-            for source in some:
-                for info, read in _appended(writer, source, arguments):
-                    done = done.followed_by(info)
-                    progress.show(before + read)
-                before += source.size
+            there = writer.log_end_offset
+            behind = _Behind(there if arguments.resume else 0, keep_offsets=arguments.keep_offsets)
+            try:
+                for source in some:
+                    progress.begin(before)
+                    done = done.followed_by(_appended(writer, source, behind, arguments, progress))
+                    before += source.size
+            except (KafkaLogError, OSError, KeyboardInterrupt) as error:
+                # A file that stands alone can be taken again; what was appended of it must not.
+                if writer.log_end_offset > (0 if some[0].form == "log" or arguments.keep_offsets else there):
+                    _tell(error, f"{writer.path} ends at offset {writer.log_end_offset}; --resume goes on there")
+                raise
+            if behind.left:
+                raise ValueError(f"{writer.path} holds {behind.left} records more than what is imported: no --resume")
     progress.end()
     print(
         f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}",
@@ -109,17 +126,73 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _appended(writer: LogWriter, source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[AppendInfo, int]]:
+class _Behind:
+    """What of the rows is in the log already, for --resume: so many of the first, or those of lower offsets."""
+
+    def __init__(self, end: int, *, keep_offsets: bool) -> None:
+        self.end = end
+        self.left = 0 if keep_offsets else end
+        self._keep_offsets = keep_offsets
+
+    def rows(self, rows: Any) -> Any:
+        """Leave out what is there, of Arrow rows or of a list of records."""
+        if not self._keep_offsets:
+            first = min(self.left, len(rows))
+            self.left -= first
+            return rows if first == 0 else rows[first:]
+        if not self.end:
+            return rows
+        if isinstance(rows, list):
+            return [row for row in rows if row.offset is None or row.offset >= self.end]
+        import pyarrow.compute as pc
+
+        return rows.filter(pc.greater_equal(rows.column("offset"), self.end))
+
+
+def _appended(
+    writer: LogWriter,
+    source: _Source,
+    behind: _Behind,
+    arguments: argparse.Namespace,
+    progress: Progress,
+) -> AppendInfo:
     if source.form == "log":
-        yield writer.append_batches(source.path), source.size
-        return
-    for rows, read in batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets):
-        try:
-            info = writer.append(rows, keep_offsets=arguments.keep_offsets)
-        except ValueError as error:
-            # Of its columns, which are the file's.
-            raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
-        yield info, read
+        behind.left = 0
+        log = PartitionLog(source.path)
+        if behind.end >= log.log_end_offset > 0:
+            return AppendInfo()
+        return writer.append_batches(log.batches(starting_offsets=behind.end) if behind.end else source.path)
+
+    def rows() -> Iterator[Any]:
+        for some, read in batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets):
+            wanted = behind.rows(some)
+            if isinstance(wanted, list):
+                yield from wanted
+            elif len(wanted) or not len(some):
+                yield wanted
+            progress.show_read(read)
+
+    left_out = behind.left
+    try:
+        return writer.append(rows(), keep_offsets=arguments.keep_offsets)
+    except ValueError as error:
+        # Of its columns, which are the file's.
+        raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
+    except InvalidRecordError as error:
+        if error.path == str(source.path):
+            raise
+        counted = f", counted behind the {left_out} left out" if left_out else ""
+        raise InvalidRecordError(f"{source.path}: {error}{counted}", error.path) from error
+
+
+def _tell(error: BaseException, more: str) -> None:
+    """Say also how to go on: records that are appended twice are there twice."""
+    if isinstance(error, OSError) and error.strerror:
+        error.strerror = f"{error.strerror}; {more}"
+    elif isinstance(error, KafkaLogError):
+        error.args = (f"{error}; {more}",)
+    elif isinstance(error, KeyboardInterrupt):
+        print(f"kafkalog: interrupted; {more}", file=sys.stderr)
 
 
 def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:

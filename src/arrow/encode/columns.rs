@@ -238,16 +238,11 @@ impl Offsets {
         })
     }
 
-    /// The row's offset.
+    /// The row's offset, if it has one.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Result<Offset> {
+    pub(super) fn get(&self, row: usize) -> Option<Offset> {
         let at = find(self.places.as_ref(), row);
         let at = at.filter(|&at| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)));
-        let offset = at.and_then(|at| self.values.get(at).copied());
-        offset.ok_or_else(|| {
-            Error::InvalidArgument(format!(
-                "column 'offset': expected no nulls, found one in record {row}"
-            ))
-        })
+        at.and_then(|at| self.values.get(at).copied())
     }
 }

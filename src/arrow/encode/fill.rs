@@ -21,6 +21,8 @@ pub(super) struct Wanted {
     /// Bytes that it may not go beyond with one record alone.
     pub(super) most: usize,
     pub(super) most_rows: usize,
+    /// The number of the first of the rows, for a message.
+    pub(super) numbered_from: usize,
     pub(super) now_ms: TimestampMs,
 }
 
@@ -45,6 +47,11 @@ impl Wanted {
     /// What the end of the batch does not go beyond.
     const fn limit(&self) -> usize {
         self.start.saturating_add(self.limit)
+    }
+
+    /// The number of a row in what the user gave.
+    const fn number(&self, row: usize) -> usize {
+        self.numbered_from.saturating_add(row)
     }
 }
 
@@ -119,7 +126,7 @@ impl Encoder {
             Ok(None) => return Ok(false),
             // A row that is refused ends the batch, and is refused when the next one begins with it.
             _ if filled.rows > 0 => return Ok(false),
-            Ok(Some(_)) => return Err(LeaderRules::key_refused(row)),
+            Ok(Some(_)) => return Err(LeaderRules::key_refused(wanted.number(row))),
             Err(error) => return Err(error),
         };
         if filled.rows == 0 {
@@ -151,7 +158,7 @@ impl Encoder {
             }
             let size = end.saturating_sub(wanted.start);
             if size > wanted.most {
-                return Err(too_large(size, wanted.most, row));
+                return Err(too_large(size, wanted.most, wanted.number(row)));
             }
             reserve(batch, end)?;
         }
@@ -330,22 +337,22 @@ fn numbers(
     let timestamp = match &columns.timestamps {
         Some(timestamps) => match timestamps.get(row) {
             Ok(timestamp) => timestamp.unwrap_or(now_ms),
-            Err(raw) => return Err(no_timestamp(raw, row)),
+            Err(raw) => return Err(no_timestamp(raw, wanted.number(row))),
         },
         None => now_ms,
     };
     if !rules.takes_timestamp(timestamp, now_ms) {
-        return Err(rules.timestamp_refused(timestamp, row, now_ms));
+        return Err(rules.timestamp_refused(timestamp, wanted.number(row), now_ms));
     }
     if let Some(headers) = &columns.headers {
-        put_headers(headers, row, wanted.most, tail)?;
+        put_headers(headers, row, wanted, tail)?;
     } else {
         tail.clear();
         put_count(0, tail);
     }
     let (offset, offset_delta) = match &columns.offsets {
         None => (0, i32::try_from(filled.rows).ok()),
-        Some(offsets) => place(offsets.get(row)?, row, filled)?,
+        Some(offsets) => place(offsets.get(row), wanted.number(row), filled)?,
     };
     Ok(offset_delta.map(|offset_delta| Numbers {
         timestamp,
@@ -355,7 +362,12 @@ fn numbers(
 }
 
 /// A given offset, and how far it is from the batch's first.
-fn place(offset: Offset, row: usize, filled: &Filled) -> Result<(Offset, Option<i32>)> {
+fn place(offset: Option<Offset>, number: usize, filled: &Filled) -> Result<(Offset, Option<i32>)> {
+    let offset = offset.ok_or_else(|| {
+        Error::InvalidArgument(format!(
+            "column 'offset': expected no nulls, found one in record {number}"
+        ))
+    })?;
     let least = if filled.rows == 0 {
         0
     } else {
@@ -369,7 +381,7 @@ fn place(offset: Offset, row: usize, filled: &Filled) -> Result<(Offset, Option<
         return Err(Error::refused(
             Refusal::OffsetsOutOfOrder,
             format!(
-                "offset: expected {least} or more, below {}, found {offset} in record {row}",
+                "offset: expected {least} or more, below {}, found {offset} in record {number}",
                 Offset::MAX
             ),
         ));
@@ -382,8 +394,9 @@ fn place(offset: Offset, row: usize, filled: &Filled) -> Result<(Offset, Option<
     Ok((offset, i32::try_from(offset.saturating_sub(base)).ok()))
 }
 
-/// The row's headers as a record ends, of `most` bytes: their count, then each.
-fn put_headers(headers: &Headers, row: usize, most: usize, tail: &mut Vec<u8>) -> Result<()> {
+/// The row's headers as a record ends, of `wanted.most` bytes: their count, then each.
+fn put_headers(headers: &Headers, row: usize, wanted: Wanted, tail: &mut Vec<u8>) -> Result<()> {
+    let (most, number) = (wanted.most, wanted.number(row));
     tail.clear();
     let all = headers.get(row);
     put_count(all.len(), tail);
@@ -392,14 +405,14 @@ fn put_headers(headers: &Headers, row: usize, most: usize, tail: &mut Vec<u8>) -
             Error::unplaced(
                 "header key",
                 "a string",
-                format_args!("null in record {row}"),
+                format_args!("null in record {number}"),
             )
         })?;
         if std::str::from_utf8(key).is_err() {
             return Err(Error::unplaced(
                 "header key",
                 "UTF-8",
-                format_args!("{} in record {row}", key.escape_ascii()),
+                format_args!("{} in record {number}", key.escape_ascii()),
             ));
         }
         put_count(key.len(), tail);
@@ -413,7 +426,7 @@ fn put_headers(headers: &Headers, row: usize, most: usize, tail: &mut Vec<u8>) -
         }
         // The same few bytes may be there any number of times.
         if tail.len() > most {
-            return Err(too_large(tail.len(), most, row));
+            return Err(too_large(tail.len(), most, number));
         }
     }
     Ok(())
@@ -440,19 +453,19 @@ fn reserve(batch: &mut Vec<u8>, size: usize) -> Result<()> {
 
 /// The refusal of a record that makes a batch of `size` bytes by itself.
 #[cold]
-pub(super) fn too_large(size: usize, most: usize, row: usize) -> Error {
+pub(super) fn too_large(size: usize, most: usize, number: usize) -> Error {
     Error::refused(
         Refusal::RecordTooLarge,
-        format!("batch size: expected at most {most}, found {size} with record {row} alone"),
+        format!("batch size: expected at most {most}, found {size} with record {number} alone"),
     )
 }
 
 #[cold]
-fn no_timestamp(raw: i64, row: usize) -> Error {
+fn no_timestamp(raw: i64, number: usize) -> Error {
     Error::refused(
         Refusal::InvalidTimestamp,
         format!(
-            "timestamp: expected the epoch or later, or -1 ms for none, found {raw} in record {row}"
+            "timestamp: expected the epoch or later, or -1 ms for none, found {raw} in record {number}"
         ),
     )
 }

@@ -46,8 +46,8 @@ fn bounds_and_words() {
         ),
         (
             "cleanup.policy",
-            "compact,compact",
-            "Configuration 'cleanup.policy' values must not be duplicated.",
+            "compact,",
+            "Configuration 'cleanup.policy' values must not be empty.",
         ),
         (
             "cleanup.policy",

@@ -1,5 +1,6 @@
 package witness;
 
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 import java.nio.file.Path;
@@ -9,7 +10,8 @@ import java.util.TreeMap;
 
 /**
  * Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
- * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code settings}.
+ * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code settings},
+ * {@code take NAME=VALUE...}.
  */
 public final class Main {
     private Main() { }
@@ -36,8 +38,11 @@ public final class Main {
                 }
             }
             case "settings" -> System.out.println(Lines.JSON.writeValueAsString(settings()));
+            case "take" -> {
+                for (String each : rest) System.out.println(takes(each));
+            }
             default -> {
-                System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings"
+                System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings | take NAME=VALUE..."
                     + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE..."
                     + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER...");
                 System.exit(2);
@@ -52,5 +57,16 @@ public final class Main {
             if (!key.internalConfig) defaults.put(name, key.defaultValue);
         });
         return defaults;
+    }
+
+    /** Whether a topic may be given this setting. */
+    private static boolean takes(String setting) {
+        String[] parts = setting.split("=", 2);
+        try {
+            LogConfig.validate(Map.of(parts[0], parts[1]));
+            return true;
+        } catch (KafkaException refused) {
+            return false;
+        }
     }
 }
