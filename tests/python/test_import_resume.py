@@ -99,7 +99,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     parquet = tmp_path / "t-0.parquet"
     pq.write_table(pa.table({"value": [value(n) for n in range(ROWS)]}), parquet)
     logs = tmp_path / "logs"
-    ended = run(parquet, logs, preexec_fn=limited)
+    ended = run(parquet, logs, "--config", "segment.index.bytes=1000000", preexec_fn=limited)
     assert ended.returncode == 3
     log = kafkalog.PartitionLog(logs / "t-0")
     assert 0 < log.log_end_offset < ROWS
