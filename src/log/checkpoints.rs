@@ -268,10 +268,7 @@ mod tests {
 
     #[test]
     fn who_has_no_line_gets_none() {
-        let files = [
-            (REPLICATION, "0\n1\nt 0 9\n"),
-            (CLEANER, "0\n1\nt 1 25\n"),
-        ];
+        let files = [(REPLICATION, "0\n1\nt 0 9\n"), (CLEANER, "0\n1\nt 1 25\n")];
         let (_, written) = plan(&files, true);
         let expected = [
             (CLEANER, "0|1|t 1 25|"),

@@ -142,11 +142,9 @@ class _Behind:
             return rows if first == 0 else rows[first:]
         if not self.end:
             return rows
-        if isinstance(rows, list):
-            return [row for row in rows if row.offset is None or row.offset >= self.end]
-        import pyarrow.compute as pc
-
-        return rows.filter(pc.greater_equal(rows.column("offset"), self.end))
+        offsets = [row.offset for row in rows] if isinstance(rows, list) else rows.column("offset").to_pylist()
+        new = (n for n, offset in enumerate(offsets) if not isinstance(offset, int) or offset >= self.end)
+        return rows[next(new, len(offsets)) :]
 
 
 def _appended(
