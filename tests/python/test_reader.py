@@ -80,6 +80,7 @@ def test_a_pattern_matches_whole_names() -> None:
         return set(kafkalog.read_table(DATA, topic_pattern=pattern, columns="topic")["topic"].to_pylist())
 
     assert topics("ord.*|ledger") == {"orders", "ledger"}
+    assert topics("(?i)ORD.*|(?i:L)edger") == {"orders", "ledger"}
     assert topics("order") == topics("rders") == set()
 
 

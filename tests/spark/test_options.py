@@ -231,6 +231,10 @@ def test_defaults_of_a_stream() -> None:
         ({"minoffsetspertrigger": "10"}, "min_offsets_per_trigger", 10),
         ({"maxTriggerDelay": "2h"}, "max_trigger_delay_ms", 7_200_000),
         ({"maxTriggerDelay": "2min"}, "max_trigger_delay_ms", 120_000),
+        # of any batch there is enough, as for Spark's source
+        ({"minOffsetsPerTrigger": "0"}, "min_offsets_per_trigger", 0),
+        ({"maxTriggerDelay": "2500us"}, "max_trigger_delay_ms", 2),
+        ({"maxTriggerDelay": "1d"}, "max_trigger_delay_ms", 86_400_000),
         ({"maxTriggerDelay": "250"}, "max_trigger_delay_ms", 250),
         ({"maxTriggerDelay": "10s"}, "max_trigger_delay_ms", 10_000),
     ],
@@ -253,6 +257,8 @@ def test_values_of_a_stream(given: dict[str, Any], field: str, value: object) ->
         ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: expected a time, as 15m, 10s or 500ms, found 'soon'"),
         ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: expected a number above zero"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is above"),
+        ({"minOffsetsPerTrigger": "-1"}, "option minOffsetsPerTrigger: expected a number"),
+        ({"subscribePattern": "(?=a"}, "option subscribePattern: topic pattern '(?=a': missing )"),
     ],
 )
 def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:

@@ -114,6 +114,37 @@ def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
     assert {topic for topic, _ in topics(subscribePattern="trans")} == {"__transaction_state"}
 
 
+@both_ways
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?!events|__).*",
+        "(?<!er)s$",
+        r"^(.).*\1$",
+        r"^(?<first>.).*\k<first>$",
+        r"\Qdger\E",
+        r"\Qor.ers\E|^sta++te",
+        "^(?>o|or)ders",
+        "(?i)ORDERS",
+        "(?i)^(?!EVENTS)",
+        "[a-e&&[^le]]v",
+        "^(?!.*)",
+    ],
+)
+def test_patterns_are_javas(spark: SparkSession, way: Way, pattern: str) -> None:
+    """What Java's own ``find`` takes."""
+    java: Any = spark._jvm.java.util.regex.Pattern  # type: ignore[union-attr]
+    names = {log.topic for path in (DATA, DATA.parent / "data-0") for log in kafkalog.LogDir(path)}
+    wanted = {name for name in names if java.compile(pattern).matcher(name).find()}
+    frame = way(spark, [str(DATA), str(DATA.parent / "data-0")], subscribePattern=pattern, columns="topic")
+    # an empty partition has no rows
+    wanted &= {
+        row[0]
+        for row in way(spark, [str(DATA), str(DATA.parent / "data-0")], subscribePattern=".", columns="topic").collect()
+    }
+    assert {row[0] for row in frame.distinct().collect()} == wanted
+
+
 def test_a_pattern_by_its_name_in_python(spark: SparkSession) -> None:
     frame = kafkalog.spark.read(spark, DATA, subscribe_pattern="vent|^led", columns="topic")
     assert {row[0] for row in frame.distinct().collect()} == {"events", "ledger"}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kafkalog.spark import values
 from kafkalog.spark.columns import resolve
 from kafkalog.spark.names import by_known_name
+from kafkalog.spark.pattern import java, needs_java
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
 from kafkalog.spark.where import checked
 
@@ -62,6 +63,8 @@ class ReadOptions:
     paths: tuple[str, ...]
     topics: tuple[str, ...] | None
     topic_pattern: str | None
+    # of Java, where the core's have no such thing
+    java_pattern: str | None
     assign: dict[str, list[int]] | None
     starting: Bound
     ending: Bound
@@ -117,14 +120,16 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     if strategy not in {"error", "latest"}:
         raise ValueError(f"option startingOffsetsByTimestampStrategy is {strategy!r}, not 'error' or 'latest'")
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
-    least = _read(options, "minOffsetsPerTrigger", _count)
+    least = _read(options, "minOffsetsPerTrigger", lambda value: values.integer(value, "a number", least=0))
     most = _read(options, "maxOffsetsPerTrigger", _count)
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+    is_java = needs_java(str(options.get("subscribePattern", "")))
     return ReadOptions(
         paths=paths_of(options),
         topics=_read(options, "subscribe", _topics),
-        topic_pattern=_read(options, "subscribePattern", _pattern),
+        topic_pattern=None if is_java else _read(options, "subscribePattern", _pattern),
+        java_pattern=_read(options, "subscribePattern", java) if is_java else None,
         assign=_read(options, "assign", values.assignment),
         starting=starting,
         ending=ending,

@@ -16,20 +16,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.loss import report
+from kafkalog.spark.pattern import matching
 from kafkalog.spark.where import times
 
 if TYPE_CHECKING:
     from kafkalog._core import _Range
     from kafkalog.spark.options import Bound, Isolation, ReadOptions
 
+# A pattern that no topic has.
+_NOTHING = "[^\\s\\S]"
+
 __all__ = ["folder_bounds", "listed", "plan_ranges", "selection"]
 
 
 def selection(options: ReadOptions) -> dict[str, Any]:
     """Give the arguments of the core that choose partitions."""
+    topics, pattern = list(options.assign or options.topics or ()), options.topic_pattern
+    if options.java_pattern is not None:
+        topics = matching(options.java_pattern, list(options.paths), include_inactive=options.include_inactive)
+        pattern = None if topics else _NOTHING
     return {
-        "topics": list(options.assign or options.topics or ()) or None,
-        "topic_pattern": options.topic_pattern,
+        "topics": topics or None,
+        "topic_pattern": pattern,
         "partitions": options.assign,
         "include_inactive": options.include_inactive,
         "allow_missing": not options.fail_on_data_loss,

@@ -25,8 +25,9 @@ __all__ = [
 Offsets = dict[str, dict[int, int]]
 
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-# Spark's words for times (JavaUtils.timeStringAs), in milliseconds.
-_TIMES = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+# Spark's words for times (JavaUtils.timeStringAs), in microseconds.
+_TIMES = {"us": 1, "ms": 1000, "": 1000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000}
+_TIMES |= {"h": 3_600_000_000, "d": 86_400_000_000}
 _SHORT = 80
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -77,7 +78,7 @@ def duration(value: Any) -> int:
     if isinstance(value, str):
         match = re.fullmatch(r"([0-9]{1,15})([a-z]*)", value.strip().lower())
         if match and match[2] in _TIMES:
-            value = int(match[1]) * _TIMES[match[2]]
+            value = int(match[1]) * _TIMES[match[2]] // 1000
     return integer(value, "a time, as 15m, 10s or 500ms", least=0)
 
 
