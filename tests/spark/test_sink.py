@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
+import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +89,7 @@ def test_nothing_is_there_before_the_commit_and_all_behind_it(tmp_path: Path) ->
     assert set(table["compression"].to_pylist()) == {"zstd"}
     for row in table.to_pylist():
         assert row["key"] is None or row["partition"] == partition_for_key(row["key"], 3)
-    assert len(left(data)) == 1
+    assert left(data) == []
     # what is there is counted: the option is for new topics
     more = sink(data, partitions=99)
     more.commit([more.write(iter([rows(109, 20)]))])
@@ -129,17 +132,64 @@ def test_a_commit_that_fails_midway_is_taken_back(tmp_path: Path, monkeypatch: p
 
 @needs_data_sources
 def test_a_commit_whose_process_died_is_taken_back_by_the_next(tmp_path: Path) -> None:
-    import json
-
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 40)]))])
     # as it looks behind the death of a driver in the middle
-    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40]]}))
+    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40, 10]]}))
     with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
         writer.append(rows(40, 7))
     target.commit([target.write(iter([rows(40, 10)]))])
     assert values(data) == list(range(50))
+
+
+@needs_data_sources
+@pytest.mark.parametrize("dies_at", ["append", "done", "unlink"])
+def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str) -> None:
+    """The process dies before, at or behind the line from which the batch counts; nothing of it runs any more."""
+    from kafkalog.spark import publishing
+
+    class Died(BaseException):
+        """Nobody cleans up behind this one."""
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Died
+
+    data = tmp_path / "data"
+    target = sink(data, stream="/checkpoints/a")
+    target.commit([target.write(iter([rows(0, 10)]))], 0)
+    with monkeypatch.context() as death:
+        death.setattr(publishing, "_roll_back", lambda *_: None)
+        append, write, unlink = kafkalog.LogWriter.append, publishing._write, pathlib.Path.unlink
+        if dies_at == "append":
+            death.setattr(kafkalog.LogWriter, "append", lambda w, rows: die() if w.partition else append(w, rows))
+        elif dies_at == "done":
+            death.setattr(publishing, "_write", lambda p, v: die() if p.suffix == ".done" else write(p, v))
+        else:
+            death.setattr(pathlib.Path, "unlink", lambda p, **k: die() if p.name == "pending" else unlink(p, **k))
+        with pytest.raises(Died):
+            target.commit([target.write(iter([rows(10, 5)]))], 1)
+    assert (tmp_path / ".data.kafkalog-sink" / "pending").exists()
+    # Spark does the batch again, and then the next one
+    target.commit([target.write(iter([rows(10, 5)]))], 1)
+    assert values(data) == list(range(15))
+    target.commit([target.write(iter([rows(15, 5)]))], 2)
+    assert values(data) == list(range(20))
+
+
+@needs_data_sources
+def test_what_others_appended_behind_a_job_that_died_is_kept(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    target = sink(data, partitions=1)
+    target.commit([target.write(iter([rows(0, 40)]))])
+    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40, 7]]}))
+    with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
+        writer.append(rows(40, 8))
+    with pytest.raises(
+        ValueError, match=r"t-0 ends at offset 48: a job that died was to append 7 records from offset 40"
+    ):
+        target.commit([target.write(iter([rows(48, 10)]))])
+    assert values(data) == list(range(48))
 
 
 @needs_data_sources
@@ -191,6 +241,41 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
 
 @needs_data_sources
 @pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"kafka.key.serializer": "x"}, "option kafka.key.serializer is not supported: keys are bytes"),
+        ({"Kafka.Value.Serializer": "x"}, "option kafka.value.serializer is not supported: values are bytes"),
+        ({"compression.type": "lz4", "kafka.compression.type": "zstd"}, "say different things"),
+        ({"kafka.topic": "t"}, "the option topic is required"),
+        ({"partition": "2"}, "unknown option 'partition'; did you mean 'partitions'?"),
+        ({"topic": "t", "partitions": "0"}, "expected a number of partitions above zero"),
+    ],
+)
+def test_options_that_are_refused(tmp_path: Path, options: dict[str, str], says: str) -> None:
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from kafkalog.spark.sink import make_writer
+
+    with pytest.raises(ValueError, match=re.escape(says)):
+        make_writer(
+            {"path": str(tmp_path), **options}, StructType([StructField("value", BinaryType())]), overwrite=False
+        )
+
+
+@needs_data_sources
+def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from kafkalog.spark.sink import make_writer
+
+    given = {"path": str(tmp_path), "topic": " t ", "kafka.acks": "all", "kafka.partitions": "9"}
+    made = make_writer(given, StructType([StructField("value", BinaryType())]), overwrite=False).sink
+    assert (made.topic, made.partitions) == ("t", 1)
+    assert [record.args for record in caplog.records] == [("kafka.acks",), ("kafka.partitions",)]
+
+
+@needs_data_sources
+@pytest.mark.parametrize(
     ("sql", "options", "says"),
     [
         ("select 'v' value", {}, "the option topic is required when there is no column 'topic'"),
@@ -221,3 +306,31 @@ def test_from_a_stream_into_another_log(spark: SparkSession, tmp_path: Path) -> 
     run()
     assert values(tmp_path / "second") == list(range(70))
     assert kafkalog.LogDir(tmp_path / "second").topics == ["copy"]
+
+
+def test_a_checkpoint_that_was_thrown_away_begins_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Its batches have the old numbers and the old path, and are none of the old ones."""
+    pytest.importorskip("pyspark", minversion="4.1")
+    first, second = tmp_path / "first", tmp_path / "second"
+    source = sink(first)
+    source.commit([source.write(iter([rows(0, 30)]))])
+
+    def run(**given: Any) -> None:
+        stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(first))
+        writer = stream.select("key", "value").writeStream.format("kafkalog").option("topic", "copy")
+        writer.options(path=str(second), **given).trigger(availableNow=True).start().awaitTermination(120)
+
+    run(checkpointLocation=str(tmp_path / "c"))
+    run(checkpointLocation=str(tmp_path / "c"))
+    assert values(second) == list(range(30))
+    shutil.rmtree(tmp_path / "c")
+    run(checkpointLocation=str(tmp_path / "c"))
+    assert values(second) == sorted([*range(30)] * 2)
+    # two queries whose checkpoints the session places
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    try:
+        run()
+        run()
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    assert values(second) == sorted([*range(30)] * 4)

@@ -12,17 +12,18 @@ import hashlib
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
     from kafkalog.writer import LogWriter
 
-__all__ = ["partitions_of", "publish", "staging_of"]
+__all__ = ["discard", "partitions_of", "publish", "staging_of"]
 
 # Files of attempts that died; a job does not take that long.
 _OLD_SECONDS = 7 * 86_400
@@ -56,6 +57,7 @@ def publish(
     *,
     stream: str | None = None,
     batch: int | None = None,
+    owners: Iterable[str] = (),
 ) -> int:
     """Append what the files hold.
 
@@ -71,6 +73,8 @@ def publish(
         Settings of the topics.
     stream, batch : str and int, optional
         Whose batch it is.
+    owners : iterable of str
+        What the names of files begin with that are done with, before a dot.
 
     Returns
     -------
@@ -79,21 +83,33 @@ def publish(
     """
     staging = staging_of(paths[0])
     staging.mkdir(parents=True, exist_ok=True)
-    done = staging / f"{hashlib.sha256((stream or '').encode()).hexdigest()[:32]}.done"
+    mine = None if stream is None or batch is None else {"stream": stream, "batch": batch}
     with _locked(staging, paths) as held:
         _roll_back(staging, held)
-        if stream is None or batch is None or _last(done) < batch:
-            count = _append(staging, files, held, partitions, config)
-            if stream is not None:
-                _write(done, {"stream": stream, "batch": batch})
-        else:
-            count = 0
-        held.close()
+        count = 0
+        if mine is None or not _is_done(staging, mine):
+            pending = staging / "pending"
+            count = _append(
+                files, held, partitions, config, lambda ends: _write(pending, {"ends": ends, **(mine or {})})
+            )
+            held.close()
+            # From here on it counts, whether or not the next line is reached.
+            if mine is not None:
+                _write(_done(staging, mine["stream"]), mine)
         (staging / "pending").unlink(missing_ok=True)
-    for file in files:
-        Path(file).unlink(missing_ok=True)
-    _tidy(staging)
+        for file in files:
+            Path(file).unlink(missing_ok=True)
+        # Under the lock: of a query, the next batch has not begun.
+        discard(staging, owners)
+        _tidy(staging)
     return count
+
+
+def discard(staging: Path, owners: Iterable[str]) -> None:
+    """Remove the files of these jobs and queries, those of attempts that died as well."""
+    for owner in owners:
+        for file in staging.glob(f"{owner}.*.arrows"):
+            file.unlink(missing_ok=True)
 
 
 class _Held:
@@ -137,17 +153,20 @@ def _locked(staging: Path, paths: tuple[str, ...]) -> Iterator[_Held]:
             raise
 
 
-def _append(staging: Path, files: list[str], held: _Held, partitions: int, config: Any) -> int:
-    places: set[tuple[str, int]] = set()
+def _append(
+    files: list[str], held: _Held, partitions: int, config: Any, note: Callable[[list[tuple[str, int, int, int]]], None]
+) -> int:
+    """Append the files' records behind the ends that are noted before."""
+    places: Counter[tuple[str, int]] = Counter()
     for file in files:
-        for _, topic, partition in _parts(file):
-            places.add((topic, partition))
+        for rows, topic, partition in _parts(file):
+            places[topic, partition] += rows.num_rows
     for topic in sorted({topic for topic, _ in places}):
         most = max(partition for name, partition in places if name == topic)
         number = partitions_of(held.paths, topic) or max(partitions, most + 1)
-        places |= {(topic, partition) for partition in range(number)}
-    ends = [[topic, partition, held.of(topic, partition, config).log_end_offset] for topic, partition in sorted(places)]
-    _write(staging / "pending", {"ends": ends})
+        places.update({(topic, partition): 0 for partition in range(number)})
+    ends = [(*place, held.of(*place, config).log_end_offset, places[place]) for place in sorted(places)]
+    note(ends)
     count = 0
     for file in files:
         for rows, topic, partition in _parts(file):
@@ -168,19 +187,43 @@ def _parts(file: str) -> Iterator[tuple[pa.RecordBatch, str, int]]:
 
 
 def _roll_back(staging: Path, held: _Held) -> None:
+    """Cut off what a job that died had begun to append.
+
+    Raises
+    ------
+    ValueError
+        When there is more than it can have appended: that is somebody else's.
+    """
     pending = staging / "pending"
     if not pending.exists():
         return
-    for topic, partition, end in json.loads(pending.read_text())["ends"]:
-        writer = held.of(topic, partition)
-        if writer.log_end_offset > end:
-            writer.truncate(end)
-    held.close()
+    noted = json.loads(pending.read_text())
+    if not _is_done(staging, noted):
+        for topic, partition, end, rows in noted["ends"]:
+            found = held.of(topic, partition).log_end_offset
+            if found > end + rows:
+                raise ValueError(
+                    f"{topic}-{partition} ends at offset {found}: a job that died was to append {rows} records from "
+                    f"offset {end} on, and others were appended since. Deleting {pending} keeps all of them"
+                )
+        for topic, partition, end, _ in noted["ends"]:
+            writer = held.of(topic, partition)
+            if writer.log_end_offset > end:
+                writer.truncate(end)
+        held.close()
     pending.unlink()
 
 
-def _last(done: Path) -> int:
-    return int(json.loads(done.read_text())["batch"]) if done.exists() else -1
+def _done(staging: Path, stream: str) -> Path:
+    return staging / f"{hashlib.sha256(stream.encode()).hexdigest()[:32]}.done"
+
+
+def _is_done(staging: Path, batch: dict[str, Any]) -> bool:
+    """Tell whether a batch of a stream, or a later one, was appended to its end."""
+    if "stream" not in batch:
+        return False
+    done = _done(staging, batch["stream"])
+    return done.exists() and bool(json.loads(done.read_text())["batch"] >= batch["batch"])
 
 
 def _write(path: Path, value: object) -> None:

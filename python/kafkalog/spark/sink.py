@@ -17,6 +17,8 @@ Source: ``KafkaWriter``, ``KafkaWriteTask`` of Spark 4.3.
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +29,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from kafkalog.spark import values
 from kafkalog.spark.options import paths_of
 from kafkalog.spark.partitioner import partition_for_key
-from kafkalog.spark.publishing import partitions_of, publish, staging_of
+from kafkalog.spark.publishing import discard, partitions_of, publish, staging_of
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sink", "Written", "make_stream_writer", "make_writer"]
 
+_log = logging.getLogger("kafkalog.spark")
+
 _BYTES = ("binary", "string")
 _TYPES: dict[str, tuple[str, ...]] = {
     "key": _BYTES,
@@ -53,12 +57,18 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
+# Spark's name for the query that a task belongs to (``StreamExecution.QUERY_ID_KEY``); its checkpoint keeps the id.
+_QUERY = "sql.streaming.queryId"
+
+
 @dataclass
 class Written(WriterCommitMessage):
     """What one task wrote."""
 
     file: str
     rows: int
+    # of the stream, if it is one
+    query: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,9 @@ class Sink:
     topic: str | None
     partitions: int
     compression: str | None
-    # whose batches they are, in a stream
+    # where a stream has its checkpoint, or nothing; None for a batch
     stream: str | None
+    job: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write a task's rows, in batches of one partition each, under a name of this attempt's own."""
@@ -78,7 +89,8 @@ class Sink:
 
         staging = staging_of(self.paths[0])
         staging.mkdir(parents=True, exist_ok=True)
-        file = staging / f"{uuid.uuid4().hex}.arrows"
+        query = None if self.stream is None else _query()
+        file = staging / f"{query or self.job}.{uuid.uuid4().hex}.arrows"
         chosen = _Chooser(self)
         count = 0
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
@@ -86,22 +98,44 @@ class Sink:
                 for part in chosen.parts(batch):
                     writer.write_batch(part)
                     count += part.num_rows
-        return Written(str(file), count)
+        return Written(str(file), count, query)
 
     def commit(self, messages: list[Written | None], batch: int | None = None) -> None:
-        """Append what the tasks wrote."""
+        """Append what the tasks wrote.
+
+        Raises
+        ------
+        ValueError
+            When a batch of a stream does not say whose it is: it could not be told from one that is there already.
+        """
         from kafkalog.config import LogConfig
 
         config = LogConfig(compression_type=self.compression) if self.compression else None
         files = [message.file for message in messages if message is not None and message.rows]
-        publish(self.paths, files, self.partitions, config, stream=self.stream, batch=batch)
-        self.abort([message for message in messages if message is not None and not message.rows])
+        # A checkpoint that was thrown away begins again with batch 0, under its old path but with a new id.
+        queries = [message.query for message in messages if message is not None and message.query]
+        stream = queries[0] if queries else self.stream
+        if files and stream == "":
+            raise ValueError("Spark names no query: the option checkpointLocation is required")
+        publish(self.paths, files, self.partitions, config, stream=stream, batch=batch, owners=self._owners(messages))
 
     def abort(self, messages: list[Written | None]) -> None:
-        """Remove what the tasks wrote."""
-        for message in messages:
-            if message is not None:
-                Path(message.file).unlink(missing_ok=True)
+        """Remove what the tasks wrote, and what attempts that count for nothing left."""
+        discard(staging_of(self.paths[0]), self._owners(messages))
+
+    def _owners(self, messages: list[Written | None]) -> set[str]:
+        """Whose files are done with: a query's earlier drivers are dead, and its batches come one after the other."""
+        names = {Path(message.file).name for message in messages if message is not None}
+        # What commits a stream's batch is another copy of this than what its tasks have, with another name.
+        return {self.job, *(name.partition(".")[0] for name in names)}
+
+
+def _query() -> str | None:
+    """Give the id of the query that this task belongs to, if it does."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(_QUERY)
 
 
 def _file_schema() -> pa.Schema:
@@ -230,20 +264,12 @@ def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
 
 
 _KNOWN = ("path", "paths", "topic", "partitions", "compression.type", "includeHeaders", "checkpointLocation")
+# KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
+_REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
 
 
 def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) -> Sink:
-    import difflib
-
-    known = {name.lower(): name for name in _KNOWN}
-    given: dict[str, str] = {}
-    for name, value in options.items():
-        plain = name.lower().removeprefix("kafka.")
-        if plain in known:
-            given[known[plain]] = value
-        elif not name.lower().startswith("kafka."):
-            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
-            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
+    given = _given(options)
     _check_schema(schema, has_topic="topic" in given)
     return Sink(
         paths=paths_of(given),
@@ -252,6 +278,29 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         compression=given.get("compression.type"),
         stream=stream,
     )
+
+
+def _given(options: Mapping[str, str]) -> dict[str, str]:
+    """Spell the options as the table does, and leave out those of a producer that have no meaning here."""
+    import difflib
+
+    known = {name.lower(): name for name in _KNOWN}
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        plain = name.lower()
+        if plain in _REFUSED:
+            raise ValueError(f"option {plain} is not supported: {_REFUSED[plain]} are bytes")
+        if plain == "kafka.compression.type":
+            plain = "compression.type"
+        elif plain.startswith("kafka."):
+            _log.warning("option %s is ignored: it is for a producer, and here a log is written without one", name)
+            continue
+        if plain not in known:
+            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
+            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
+        if given.setdefault(known[plain], value) != value:
+            raise ValueError("options kafka.compression.type and compression.type say different things")
+    return given
 
 
 def _check_schema(schema: StructType, *, has_topic: bool) -> None:
