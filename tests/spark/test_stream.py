@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
+import kafkalog
 from spark.growing import Growing
 from spark.queries import AVAILABLE_NOW, Stream, places
 from spark.ways import needs_data_sources
@@ -145,6 +147,29 @@ def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Gr
         stream.run()
     (batch,) = lax.run()
     assert batch == places(orders, "orders", 0, start)
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: str) -> None:
+    """An end that was promised and cannot be reached is an error whatever the option, as it is to Spark's own."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    orders.grow(100)
+    events = Growing(DATA / "events-1", orders.folder.parent / "events-1")
+    events.grow(100)
+    options = {"path": str(orders.folder.parent), "startingOffsets": "earliest", "failOnDataLoss": fail}
+    reader: Any = make_stream_reader(options, StructType([StructField("offset", LongType())]))
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    # a batch of another run is done again as it was
+    assert reader.partitions(start, start) == []
+    end = reader.latestOffset(start, None)
+    assert reader.partitions(start, end) != []
+    shutil.rmtree(events.folder)
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=r"partitions were lost while .* was there: events-1;"):
+        reader.partitions(start, end)
 
 
 @pytest.mark.parametrize(

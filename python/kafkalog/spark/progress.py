@@ -11,6 +11,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.spark.loss import report
 from kafkalog.spark.options import EARLIEST, LATEST
 from kafkalog.spark.ranges import listed, selection
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Partition = tuple[str, int]
     Progress = dict[Partition, int]
 
-__all__ = ["available", "delayed", "from_json", "initial", "plan_batch", "rate_limited", "to_json"]
+__all__ = ["available", "delayed", "from_json", "initial", "plan_batch", "rate_limited", "to_json", "verify_there"]
 
 # A partition whose end lies below its start is looked at again: a broker may be exchanging files.
 _LOOKS, _PAUSE_SECONDS = 3, 0.1
@@ -134,6 +135,24 @@ def _earliest(options: ReadOptions, places: Any) -> Progress:
     if not places:
         return {}
     return {place: first for place, (_, first, _) in _bounds(options, allow_missing=True).items() if place in places}
+
+
+def verify_there(options: ReadOptions, end: Progress) -> None:
+    """Refuse to go on with ``Trigger.AvailableNow`` where something went away that it was to end with.
+
+    Source: ``KafkaMicroBatchStream.verifyEndOffsetForTriggerAvailableNow``, which no option allows either.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        When a partition is gone or ends before the batch.
+    """
+    latest = available(options, end)
+    if lost := sorted(place for place, offset in end.items() if latest.get(place, -1) < offset):
+        raise OffsetOutOfRangeError(
+            f"partitions were lost while Trigger.AvailableNow was to read all that was there: {listed(lost)}; "
+            "another run begins with what there is then"
+        )
 
 
 def plan_batch(options: ReadOptions, start: Progress, end: Progress) -> list[_Range]:

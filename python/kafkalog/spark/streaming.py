@@ -103,7 +103,11 @@ class StreamReader(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[SplitPartition]:
         """Plan a batch."""
-        ranges = progress.plan_batch(self.options, progress.from_json(start), progress.from_json(end))
+        reached = progress.from_json(end)
+        # A batch that is done again was chosen by another run.
+        if self._last is not None and self._latest is not None:
+            progress.verify_there(self.options, reached)
+        ranges = progress.plan_batch(self.options, progress.from_json(start), reached)
         return [SplitPartition(split) for split in splits_of(ranges, self.options, os.cpu_count() or 1)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
