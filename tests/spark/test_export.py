@@ -5,14 +5,21 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import corpus
 import kafkalog
+from kafkalog.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +92,68 @@ def test_csv(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
     values = {(row["topic"], int(row["offset"])): base64.b64decode(row["value"]) for row in rows}
     for wanted in expected.to_pylist():
         assert values[wanted["topic"], wanted["offset"]] == (wanted["value"] or b"")
+
+
+def test_a_pattern_is_the_whole_name_as_in_a_local_export(spark: SparkSession, tmp_path: Path) -> None:
+    for number, (pattern, rows) in enumerate({"order": 0, "order.": 880, "orders|x": 880}.items()):
+        words = ["export", str(DATA), "--topic-pattern", pattern]
+        assert main([*words, str(tmp_path / f"local{number}")]) == 0
+        assert main([*words, "--spark", "local[2]", str(tmp_path / f"spark{number}")]) == 0
+        for way in ("local", "spark"):
+            files = list((tmp_path / f"{way}{number}").glob("*.parquet"))
+            assert sum(pq.read_metadata(file).num_rows for file in files) == rows, (way, pattern)
+
+
+# What a worker imports before all else: a task that has opened its file waits, or dies.
+SLOW = """
+import os, signal, time
+import kafkalog.cli._write as write
+opened = write.Files._open
+def slow(self, path, schema):
+    writer = opened(self, path, schema)
+    if os.environ["WHAT"] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(100)
+    return writer
+if os.environ.get("WHAT"):
+    write.Files._open = slow
+"""
+
+
+@pytest.mark.spark
+def test_who_is_killed_has_published_nothing(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    target = tmp_path / "target"
+    target.mkdir()
+    command = [sys.executable, "-W", "ignore", "-m", "kafkalog", "export", str(DATA), str(target / "out")]
+
+    def start(what: str) -> subprocess.Popen[str]:
+        env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable, "WHAT": what}
+        return subprocess.Popen([*command, "--spark", "local[2]"], env=env, stderr=subprocess.PIPE, text=True)
+
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        before = {*target.iterdir()}
+        running = start("waits")
+        deadline = time.monotonic() + 120
+        # there is a task in the middle of its file
+        while not any(file.parent not in before for file in target.glob(".out.*.tmp/.*.tmp")):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        running.send_signal(number)
+        _, said = running.communicate(timeout=120)
+        assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
+        assert "Traceback" not in said
+        assert [file.suffix for file in target.iterdir()] == ([".tmp"] if number == signal.SIGKILL else [])
+    running = start("dies")
+    assert running.communicate(timeout=120)[1].count("\n") == 1
+    assert running.returncode not in {0, None}
+    assert list(target.iterdir()) == []
+    running = start("")
+    assert running.wait(120) == 0
+    assert [file.name for file in target.iterdir()] == ["out"]
+    assert ds.dataset(target / "out").count_rows() == kafkalog.read_table(DATA).num_rows
+    assert all(file.name.startswith("part-") for file in (target / "out").iterdir())
 
 
 def test_a_target_that_exists_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import builtins
 import errno
+import glob
 import json
 import os
 import re
 import shutil
 import sys
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "export"]
 
 FORMATS = tuple(SUFFIXES)
+# Held by the driver for as long as it lives.
+_LOCK = "lock"
 # What a task gives the driver for a split.
 _TELLS = "split int, name string, rows bigint, bytes bigint, metrics string"
 
@@ -90,19 +93,16 @@ def export(
     options = parse({"path": path, **selection})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")
-    staging = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     with _session(spark_master) as spark:
         splits = plan_splits(options, slots(spark))
         tasks = frame_of(spark, splits)
-        staging.mkdir(parents=True)
-        try:
+        with _staged(target) as staging:
             write = partial(_written, str(staging), format)
-            written = tasks.mapInArrow(write, _TELLS).collect()
+            try:
+                written = tasks.mapInArrow(write, _TELLS).collect()
+            except PySparkException as error:
+                raise _of_core(error) from error
             _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
-        except PySparkException as error:
-            raise _of_core(error) from error
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     metrics: dict[str, int] = {}
     for each in written:
         add(metrics, json.loads(each["metrics"]))
@@ -116,6 +116,42 @@ def export(
         "log_bytes": sum(split.bytes for split in splits),
         "metrics": metrics,
     }
+
+
+@contextmanager
+def _staged(target: Path) -> Iterator[Path]:
+    """Make the folder that the tasks write to; whatever happens, it is not there afterwards.
+
+    Who is killed leaves it: the next export to the same target removes what nobody holds a lock on.
+    """
+    import fcntl
+
+    _sweep(target)
+    staging = _hidden(target)
+    staging.mkdir(parents=True)
+    with (staging / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield staging
+        finally:
+            # Tasks may run on for a moment; under its new name they do not find it.
+            gone = _hidden(target)
+            with suppress(FileNotFoundError):
+                staging.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+
+def _hidden(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+
+def _sweep(target: Path) -> None:
+    import fcntl
+
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.tmp"):
+        with suppress(OSError), (left / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _keep_free(target: Path) -> None:
