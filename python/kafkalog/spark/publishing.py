@@ -83,7 +83,7 @@ def publish(
     """
     staging = staging_of(paths[0])
     staging.mkdir(parents=True, exist_ok=True)
-    mine = None if stream is None or batch is None else {"stream": stream, "batch": batch}
+    mine: dict[str, Any] | None = None if stream is None or batch is None else {"stream": stream, "batch": batch}
     with _locked(staging, paths) as held:
         _roll_back(staging, held)
         count = 0
