@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +17,7 @@ from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import NoReturn, TextIO
+    from typing import TextIO
 
 _EPILOG = """\
 OUT is one file when it ends in .parquet, .arrow, .jsonl or .csv, and otherwise a folder with a file for each
@@ -131,27 +128,9 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
     elif arguments.topic:
         selection["subscribe"] = arguments.topic
     given = {name: value for name, value in selection.items() if value is not None}
-    with _terminable():
-        done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
+    done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
     print(f"kafkalog: {done['rows']} records in {done['files']} {form} file(s) in {arguments.out}", file=sys.stderr)
     return 0
-
-
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let a SIGTERM end what runs as an interrupt does, which removes what tasks have written."""
-
-    def leave(number: int, _frame: object) -> NoReturn:
-        sys.exit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Progress:
