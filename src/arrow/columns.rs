@@ -201,13 +201,13 @@ impl Columns {
             }
         }
         let slots = slots.get(..free_rows).unwrap_or(slots);
-        let all = self.size(slots, source);
+        let all = self.size(slots, source, free_bytes);
         if all <= free_bytes {
             return (slots.len(), all);
         }
         let mut bytes = 0usize;
         for (row, slot) in slots.iter().enumerate() {
-            let more = self.size(std::slice::from_ref(slot), source);
+            let more = self.size(std::slice::from_ref(slot), source, usize::MAX);
             if bytes.saturating_add(more) > free_bytes && (row > 0 || self.rows > 0) {
                 return (row, bytes);
             }
@@ -216,8 +216,8 @@ impl Columns {
         (slots.len(), bytes)
     }
 
-    /// Bytes that these records add to a batch.
-    fn size(&self, slots: &[RecordSlot], source: &[u8]) -> usize {
+    /// Bytes that these records add to a batch; where that is more than `most`, something above it.
+    fn size(&self, slots: &[RecordSlot], source: &[u8], most: usize) -> usize {
         let (key, value) = (i64::from(self.wants.key), i64::from(self.wants.value));
         let mut payload = 0i64;
         let mut headers = 0u32;
@@ -229,10 +229,12 @@ impl Columns {
         let mut total = usize::try_from(payload).unwrap_or(usize::MAX);
         total = total.saturating_add(self.fixed_row_bytes.saturating_mul(slots.len()));
         if headers != 0 && self.wants.headers {
-            total = slots
-                .iter()
-                .map(|slot| headers::size(slot, source))
-                .fold(total, usize::saturating_add);
+            for slot in slots {
+                if total > most {
+                    break;
+                }
+                total = total.saturating_add(headers::size(slot, source));
+            }
         }
         total
     }

@@ -38,6 +38,8 @@ pub struct ParallelReader {
     under_way: VecDeque<Piece>,
     own: Own,
     threads: Vec<JoinHandle<()>>,
+    /// That has the threads. In a process forked from it they are gone, and a lock that one of them held stays shut.
+    process: u32,
     done: Done,
 }
 
@@ -137,6 +139,7 @@ impl ParallelReader {
                 steps: VecDeque::new(),
             },
             threads: Vec::with_capacity(others),
+            process: std::process::id(),
             done: Done::default(),
         };
         for _ in 0..others {
@@ -165,8 +168,13 @@ impl ParallelReader {
     /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// What reading finds; nothing comes behind it.
+    /// What reading finds; nothing comes behind it. `InvalidArgument` in a process that was forked since it began.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.is_forked() {
+            return Err(Error::InvalidArgument(
+                "this reader's threads are in the process that began to read; scan again in this one".to_owned(),
+            ));
+        }
         loop {
             self.shared.enter().tell(&mut self.under_way);
             let step = match self.under_way.front() {
@@ -245,6 +253,10 @@ impl ParallelReader {
         }
     }
 
+    fn is_forked(&self) -> bool {
+        !self.threads.is_empty() && self.process != std::process::id()
+    }
+
     /// No piece is taken any more; no send succeeds either, so the threads end.
     fn stop(&mut self) {
         let mut state = self.shared.enter();
@@ -260,6 +272,12 @@ impl ParallelReader {
 
 impl Drop for ParallelReader {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // Nobody to be waited for; what they shared with us cannot even be looked at.
+            std::mem::forget(std::mem::take(&mut self.under_way));
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         self.stop();
         for thread in self.threads.drain(..) {
             drop(thread.join());

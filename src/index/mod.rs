@@ -18,12 +18,11 @@
 //! A file without a zero tail belongs to a closed segment and is mapped. One with a tail may be under a running broker,
 //! which will trim it, so its entries are copied; so is every index of the active segment.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::file::read_at;
+use crate::io::file::{open, read_at};
 use crate::io::mapping::Mapping;
 use crate::io::region::Region;
 
@@ -62,7 +61,7 @@ struct Slots<const N: usize> {
 impl<const N: usize> Slots<N> {
     /// Opens `path`; `is_tail` says whether slot `n` was never written, given that all before it were.
     fn open(path: &Path, access: Access, is_tail: fn(usize, &[u8; N]) -> bool) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io(path))?;
+        let file = open(path).map_err(Error::io(path))?;
         let length = file.metadata().map_err(Error::io(path))?.len();
         let slots = usize::try_from(length)
             .unwrap_or(usize::MAX)

@@ -1,7 +1,46 @@
-//! Reads of a stretch of a file.
+//! Files opened for reading, and reads of a stretch of one.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
+use std::path::Path;
+
+/// Opens a file for reading, and nothing else: a pipe would wait until somebody writes into it.
+///
+/// # Errors
+/// What the operating system reports; of what is no file too.
+pub fn open(path: &Path) -> io::Result<File> {
+    about(path)?;
+    File::open(path)
+}
+
+/// What there is to know about a file.
+///
+/// # Errors
+/// What the operating system reports; for what is no file, what it would report at the first read.
+pub fn about(path: &Path) -> io::Result<Metadata> {
+    let about = fs::metadata(path)?;
+    if about.is_file() {
+        return Ok(about);
+    }
+    #[cfg(unix)]
+    return Err(if about.is_dir() {
+        rustix::io::Errno::ISDIR.into()
+    } else {
+        rustix::io::Errno::SPIPE.into()
+    });
+    #[cfg(not(unix))]
+    return Err(io::ErrorKind::InvalidInput.into());
+}
+
+/// All bytes of a file, which [`open`] takes.
+///
+/// # Errors
+/// What the operating system reports.
+pub fn read_all(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut open(path)?, &mut bytes)?;
+    Ok(bytes)
+}
 
 /// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends. What it held is written over, so that
 /// only memory it gains is zeroed first, and one call reads all (`read_to_end` begins with 8 KiB and doubles).

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::disk::{Disk, Step};
-use super::file::read_at;
+use super::file::{open, read_at};
 use crate::error::{Error, Result};
 
 mod view;
@@ -102,7 +102,7 @@ impl<const W: usize> IndexFile<W> {
     /// # Errors
     /// `Io`; `InvalidArgument` where the file is longer than an index can be.
     pub fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io(path))?;
+        let file = open(path).map_err(Error::io(path))?;
         let max_size = (max_size as u64).min(MAX_SIZE);
         Self::over(&Disk::default(), path, max_size, file, false, false)
     }

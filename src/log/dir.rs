@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
+use crate::io::file::read_all;
 use crate::types::{Offset, TopicPartition};
 
 /// Identity of the log dir.
@@ -44,7 +45,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
             meta.len(),
         )
         .at(path)),
-        Ok(_) => fs::read(path).map(Some).map_err(Error::io(path)),
+        Ok(_) => read_all(path).map(Some).map_err(Error::io(path)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(path)(e)),
     }

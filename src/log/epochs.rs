@@ -3,7 +3,6 @@
 //! Entries rise strictly in both epoch and start offset. They are kept in `leader-epoch-checkpoint` and are on the device
 //! before the batches of a new epoch are: a missing entry would be wrong, one too many is cut when the log is loaded.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, parse_epochs, write_epochs};
 use crate::io::atomic;
 use crate::io::disk::Disk;
+use crate::io::file::read_all;
 use crate::types::Offset;
 
 /// Where the entries are kept.
@@ -34,7 +34,7 @@ impl LeaderEpochs {
     /// `Io`; `CorruptIndex` where Kafka would refuse the file; `InvalidArgument` for negative numbers in it.
     pub fn load(folder: &Path, disk: Disk) -> Result<Self> {
         let path = folder.join(LEADER_EPOCH_CHECKPOINT);
-        let text = match fs::read(&path) {
+        let text = match read_all(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 drop(disk.create(&path)?);

@@ -8,7 +8,7 @@
 //! | `.cleaned`, `.deleted` | no |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,8 +43,11 @@ impl Listing {
                 continue;
             };
             if name.kind == FileKind::Log {
-                match stat(&entry.path()) {
-                    Ok(stat) => drop(found.logs.insert(name, stat)),
+                let about = fs::metadata(entry.path());
+                match about.and_then(|about| Ok((about.is_file(), stat(&about)?))) {
+                    // `LogLoader` looks at files only, whatever else has such a name.
+                    Ok((is_file, stat)) if is_file => drop(found.logs.insert(name, stat)),
+                    Ok(_) => {}
                     // Renamed or unlinked since.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     Err(e) => return Err(Error::io(entry.path())(e)),
@@ -148,8 +151,7 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
 }
 
 /// Length and modification time of a file.
-pub(super) fn stat(path: &Path) -> io::Result<Stat> {
-    let meta = fs::metadata(path)?;
+pub(super) fn stat(meta: &Metadata) -> io::Result<Stat> {
     let modified = match meta.modified()?.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_millis())

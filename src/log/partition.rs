@@ -19,6 +19,7 @@ use crate::format::checkpoint::{
 use crate::format::file_name::{
     CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
 };
+use crate::io::file::about;
 use crate::segment::LogSegment;
 use crate::segment::lookup::{Found, SegmentLookup};
 use crate::segment::statistics::SegmentStatistics;
@@ -417,7 +418,9 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
     if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
         return Ok(segment.clone());
     }
-    let (size, modified_ms) = listing::stat(path).map_err(Error::io(path))?;
+    let (size, modified_ms) = about(path)
+        .and_then(|about| listing::stat(&about))
+        .map_err(Error::io(path))?;
     let folder = Arc::clone(folder);
     match FileName::parse(&file_name) {
         Some(name) if name.kind == FileKind::Log => {

@@ -22,7 +22,7 @@
 //! `CompletedFetch.nextFetchedRecord`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::format::control::ControlType;
 use crate::format::entry::{AbortedTxn, ProducerState};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::file::read_into;
+use crate::io::file::{open, read_into};
 use crate::segment::LogSegment;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
@@ -334,7 +334,7 @@ impl<'a> Transactions<'a> {
         let log = self.log;
         let read = || {
             let name = FileName::new(offset, FileKind::Snapshot);
-            let file = File::open(log.path().join(name.to_string())).ok()?;
+            let file = open(&log.path().join(name.to_string())).ok()?;
             let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
             let mut bytes = Vec::new();
             read_into(&file, &mut bytes, 0, len.min(MAX_SNAPSHOT)).ok()?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::file::read_into;
+use crate::io::file::{open, read_into};
 use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
 use crate::types::Position;
@@ -84,7 +84,7 @@ impl SegmentSource {
             let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
         }
-        let file = File::open(path).map_err(Error::io(path))?;
+        let file = open(path).map_err(Error::io(path))?;
         let map = if copied {
             None
         } else {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -80,6 +81,19 @@ def test_a_closed_output(words: str) -> None:
     assert (done.returncode, done.stderr) == (3, "kafkalog: standard output: Bad file descriptor\n")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
+@pytest.mark.parametrize(
+    "words", [f"ls {DATA}", f"stats {DATA} -J", f"offsets {DATA}", f"cat {ORDERS}", f"dump --files {SEGMENT}",
+              "--version", "--help", "dump --help"]
+)  # fmt: skip
+def test_an_output_without_room_or_reader(words: str) -> None:
+    done = closed(words, ">/dev/full")
+    assert (done.returncode, done.stderr) == (3, "kafkalog: standard output: No space left on device\n")
+    # The reader is gone before anything is written.
+    done = closed(words, "| true; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_closed_output_that_nothing_is_said_on(tmp_path: Path) -> None:
     assert closed(f"export {ORDERS} {tmp_path}/o.parquet", ">&-").returncode == 0
     assert (tmp_path / "o.parquet").stat().st_size > 1000
@@ -127,6 +141,59 @@ def test_paths_of_any_bytes(tmp_path: Path) -> None:
     assert call("recover", logs, "--out", place + b"/mended").returncode == 0
     assert kafkalog.PartitionLog(os.fsdecode(place + b"/mended/orders-0")).log_end_offset == 880
     assert "\\udcff" in fails(3, "ls", place + b"/none")
+
+
+@pytest.mark.parametrize("what", ["fifo", "folder"])
+def test_what_has_a_files_name_and_is_none(tmp_path: Path, what: str) -> None:
+    """`LogLoader` looks at files alone; a pipe that nobody writes to is not waited for."""
+    make = os.mkfifo if what == "fifo" else os.mkdir
+    logs = tmp_path / "logs"
+    shutil.copytree(DATA, logs)
+    wanted = kafkalog.read_table(logs, isolation_level="read_committed")
+    folder = logs / "orders-0"
+    for name in ("00000000000000000145.index", "00000000000000000145.timeindex"):
+        (folder / name).unlink()
+        make(folder / name)
+    for name in (f"{900:020}.log", f"{900:020}.index", f"{0:020}.txnindex", "99.log"):
+        make(folder / name)
+    assert kafkalog.PartitionLog(folder).log_end_offset == 880
+    assert kafkalog.read_table(logs, isolation_level="read_committed").equals(wanted)
+    for command in (["ls"], ["stats"], ["offsets", "--time", "max-timestamp"], ["offsets", "--time", "1"]):
+        here, there = call(command[0], logs, *command[1:]), call(command[0], DATA, *command[1:])
+        assert here.returncode == there.returncode == 0
+        assert here.stdout.count("\n") == there.stdout.count("\n")
+    reason = "Illegal seek" if what == "fifo" else "Is a directory"
+    for suffix in ("log", "index"):
+        path = folder / f"{900:020}.{suffix}"
+        assert fails(3, "dump", "--files", path).endswith(f"{path}: {reason}\n")
+    with pytest.raises(OSError, match=reason) as caught:
+        kafkalog.scan([folder / f"{900:020}.log"]) if what == "fifo" else kafkalog.OffsetIndex(
+            folder / f"{900:020}.index"
+        )
+    assert caught.value.errno is not None
+    assert caught.value.filename is not None
+    (logs / "recovery-point-offset-checkpoint").unlink()
+    make(logs / "recovery-point-offset-checkpoint")
+    (folder / "partition.metadata").unlink()
+    make(folder / "partition.metadata")
+    assert kafkalog.PartitionLog(folder).log_end_offset == 880
+    with pytest.raises(OSError, match=reason):
+        _ = kafkalog.PartitionLog(folder).topic_id
+
+
+def test_a_folder_in_which_no_segment_is_yet(tmp_path: Path) -> None:
+    for name in ("orders-0", "orders-1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "orders-1" / "leader-epoch-checkpoint").write_text("0\n0\n")
+    assert call("ls", tmp_path).stdout.count("\n") == 1
+    lines = [json.loads(line) for line in call("ls", tmp_path, "-J").stdout.splitlines()]
+    assert [(line["partition"], line["segments"], line["logEndOffset"]) for line in lines] == [(0, [], 0), (1, [], 0)]
+    for number in (0, 1):
+        folder = tmp_path / f"orders-{number}"
+        assert call("offsets", folder).stdout == f"orders:{number}:0\n"
+        assert json.loads(call("ls", folder, "-J").stdout)["partition"] == number
+        done = call("cat", folder)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_path_without_a_folder_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,20 @@ def test_files_that_are_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert list(tmp_path.iterdir()) == [tmp_path / f"{stem}.log"]
 
 
+def test_a_file_of_another_kind_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The real tool ignores it by its name; here a wrong path is a wrong path."""
+    path = tmp_path / "meta.properties"
+    assert main(["dump", "--files", str(path)]) == 3
+    said = f"Ignoring unknown file {path}\nkafkalog: {path}: No such file or directory\n"
+    assert capfd.readouterr() == (f"Dumping {path}\n", said)
+    path.write_text("")
+    assert main(["dump", "--files", str(path)]) == 0
+    assert capfd.readouterr() == (f"Dumping {path}\n", f"Ignoring unknown file {path}\n")
+    for names in ("", ",", f",{path}", f"{path},,{path}"):
+        assert main(["dump", "--files", names]) == 2
+        assert "expected names with commas between them" in capfd.readouterr().err
+
+
 def test_a_corrupt_snapshot_is_told_and_the_next_file_dumped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     good = corpus.GOLDEN / "live-copy/data-1/ledger-0/00000000000000000441.snapshot"
     bad = tmp_path / "00000000000000000441.snapshot"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -67,9 +66,12 @@ def folders(path: str) -> list[PartitionFolder]:
 
 
 def is_partition(path: str) -> bool:
-    """Tell whether a folder is a partition's rather than a log dir: it holds segments."""
-    with os.scandir(path) as entries:
-        return any(entry.name.endswith(".log") and len(entry.name) == 24 and entry.is_file() for entry in entries)  # noqa: PLR2004
+    """Tell whether a folder is a partition's rather than a log dir."""
+    try:
+        PartitionLog(path)
+    except ValueError:
+        return False
+    return True
 
 
 def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:

@@ -6,7 +6,10 @@ import contextlib
 import errno
 import json
 import os
-from typing import TYPE_CHECKING, Protocol
+import re
+import signal
+import threading
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from kafkalog.cli._cells import csv_cells, json_cells
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+
+# As Files.write names them.
+_UNFINISHED = re.compile(r"\..+\.\d+\.tmp", re.DOTALL)
 
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv"}
 
@@ -25,6 +31,35 @@ class _Writer(Protocol):
 
     def close(self) -> None:
         """Finish the file."""
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """Give the unfinished files in a folder: what an export leaves that was killed, or has while it runs."""
+    try:
+        return sorted(path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let a polite end (SIGTERM, SIGHUP) be one by exception, so that what is unfinished is taken away."""
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    found = []
+    if threading.current_thread() is threading.main_thread():
+        polite = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # One that is ignored, as by nohup, stays so.
+        found = [number for number in polite if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in found:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in found:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Files:

@@ -72,7 +72,10 @@ def _size(text: str) -> int:
 
 def _files(text: str) -> list[str]:
     # As Java's String.split: empty names at the end do not count.
-    return text.rstrip(",").split(",")
+    names = text.rstrip(",").split(",")
+    if "" in names:
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, found {text!r}")
+    return names
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

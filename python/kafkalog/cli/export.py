@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog.cli import _common
-from kafkalog.cli._write import SUFFIXES, Files
+from kafkalog.cli._write import SUFFIXES, Files, interruptible, left_behind
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
 _EPILOG = """\
@@ -62,22 +62,33 @@ def run(arguments: argparse.Namespace) -> int:
         ending_timestamp=arguments.end,
         isolation_level=arguments.isolation_level,
     )
-    columns = arguments.columns or list(DEFAULT_COLUMNS)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
     progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, *_ in each[5]))
-    written = 0
-    for target, some in _targets(out, ranges, SUFFIXES[form], single=suffix is not None):
-        reader = RecordReader(
-            _core.scan_ranges(
-                some, columns=columns, include_control=arguments.include_control, threads=arguments.threads
-            )
+    for path in left_behind(out.parent if suffix is not None else out):
+        print(f"kafkalog: {path}: unfinished, of an export that was killed or still runs", file=sys.stderr)
+    with interruptible():
+        written = _write(
+            files,
+            progress,
+            _targets(out, ranges, SUFFIXES[form], single=suffix is not None),
+            columns=arguments.columns or list(DEFAULT_COLUMNS),
+            include_control=arguments.include_control,
+            threads=arguments.threads,
         )
-        with reader:
-            written += files.write(target, reader.schema, progress.watched(reader))
-        progress.finished(reader)
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
     return 0
+
+
+def _write(files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core._Range]]], **options: Any) -> int:
+    """Write each file; the number of records in all."""
+    written = 0
+    for target, some in targets:
+        reader = RecordReader(_core.scan_ranges(some, **options))
+        with reader:
+            written += files.write(target, reader.schema, progress.watched(reader))
+        progress.finished(reader)
+    return written
 
 
 def _targets(

@@ -52,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
     segments = log.segments
-    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    # A folder in which a broker has not made a segment yet has none.
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset][: len(segments)]
     return {
         "topic": folder.topic,
         "partition": folder.partition,

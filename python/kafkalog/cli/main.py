@@ -56,12 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_streams()
+    parsed: argparse.Namespace | None = None
     try:
-        parsed = _parse(words)
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else USAGE
-    try:
-        code: int = _module(parsed.command).run(parsed)
+        try:
+            parsed = _parse(words)
+            code: int = _module(parsed.command).run(parsed)
+        except SystemExit as leaving:
+            # Of the parser: --help, --version, wrong words.
+            code = leaving.code if isinstance(leaving.code, int) else USAGE
         sys.stdout.flush()
     except BrokenPipeError:
         _forget(sys.stdout)
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
-        if parsed.debug:
+        if parsed is not None and parsed.debug:
             import traceback
 
             traceback.print_exc()
@@ -103,6 +105,10 @@ class _Parser(argparse.ArgumentParser):
         command = self.prog.partition(" ")[2]
         text = " ".join(f"{command}: {message}".split() if command else message.split())
         self.exit(USAGE, f"kafkalog: {text} ({self.prog} --help shows the usage)\n")
+
+    def print_help(self, file: Any = None) -> None:
+        # argparse's own way of printing says nothing of a failure.
+        print(self.format_help(), end="", file=file)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

@@ -1,11 +1,10 @@
 //! Producer snapshots and transaction indexes (`dumpProducerIdSnapshot`, `dumpTxnIndex`).
 
-use std::fs::File;
-
 use super::target::{Target, open};
 use super::text::{Text, put};
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
+use crate::io::file;
 use crate::io::mapping::Mapping;
 use crate::segment::source::{Access, SegmentSource};
 
@@ -14,7 +13,7 @@ use crate::segment::source::{Access, SegmentSource};
 /// # Errors
 /// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
 pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> {
-    let file = File::open(&target.path).map_err(Error::io(&target.path))?;
+    let file = file::open(&target.path).map_err(Error::io(&target.path))?;
     // Written once and never touched again, so a map of it is sound.
     let map = Mapping::open(&file, &target.path, u64::MAX)?;
     let producers =

@@ -80,9 +80,6 @@ impl Target {
 /// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
 pub(super) fn open(path: &Path, access: Access) -> Result<SegmentSource> {
     let about = fs::metadata(path).map_err(Error::io(path))?;
-    if about.is_dir() {
-        return Err(Error::io(path)(std::io::ErrorKind::IsADirectory.into()));
-    }
     SegmentSource::open(path, about.len(), true, access)
 }
 

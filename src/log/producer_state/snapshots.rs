@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileState, offset_of_file};
 use crate::io::disk::Disk;
+use crate::io::file::read_all;
 use crate::types::Offset;
 
 /// Longest snapshot that is read: some twenty million producers.
@@ -91,7 +92,7 @@ impl SnapshotFiles for FolderSnapshots {
             let expected = format!("at most {MAX_SNAPSHOT} bytes");
             return Err(Error::corrupt_index("snapshot", 0, expected, len).at(&path));
         }
-        fs::read(&path).map_err(Error::io(path))
+        read_all(&path).map_err(Error::io(path))
     }
 
     /// In place, as Kafka does: a torn snapshot fails its checksum and is passed over.
