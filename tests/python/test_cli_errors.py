@@ -154,7 +154,8 @@ def test_what_has_a_files_name_and_is_none(tmp_path: Path, what: str) -> None:
     for name in ("00000000000000000145.index", "00000000000000000145.timeindex"):
         (folder / name).unlink()
         make(folder / name)
-    for name in (f"{900:020}.log", f"{900:020}.index", f"{0:020}.txnindex", "99.log"):
+    names = (f"{900:020}.log", f"{900:020}.snapshot", f"{0:020}.txnindex")
+    for name in (*names, f"{900:020}.index", "99.log"):
         make(folder / name)
     assert kafkalog.PartitionLog(folder).log_end_offset == 880
     assert kafkalog.read_table(logs, isolation_level="read_committed").equals(wanted)
@@ -163,9 +164,8 @@ def test_what_has_a_files_name_and_is_none(tmp_path: Path, what: str) -> None:
         assert here.returncode == there.returncode == 0
         assert here.stdout.count("\n") == there.stdout.count("\n")
     reason = "Illegal seek" if what == "fifo" else "Is a directory"
-    for suffix in ("log", "index"):
-        path = folder / f"{900:020}.{suffix}"
-        assert fails(3, "dump", "--files", path).endswith(f"{path}: {reason}\n")
+    for name in names:
+        assert fails(3, "dump", "--files", folder / name) == f"kafkalog: {folder / name}: {reason}\n"
     with pytest.raises(OSError, match=reason) as caught:
         kafkalog.scan([folder / f"{900:020}.log"]) if what == "fifo" else kafkalog.OffsetIndex(
             folder / f"{900:020}.index"
