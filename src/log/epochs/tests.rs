@@ -1,5 +1,7 @@
 //! Behaviour as `LeaderEpochFileCacheTest` pins it.
 
+use std::fs;
+
 use super::*;
 use proptest::prelude::*;
 
