@@ -154,6 +154,29 @@ fn what_is_taken_back_stays_in_the_file() {
     assert_eq!(fs::read(&s.path).unwrap()[8..80], bytes(10)[8..]);
 }
 
+/// The writer takes entries back, and writes others in their place, in the middle of a reader's look.
+#[test]
+fn a_look_across_a_cut_is_taken_again() {
+    let mut s = scene(4096);
+    fill(&mut s.index, 10);
+    let reader = s.index.reader().unwrap();
+    let index = Mutex::new(s.index);
+    let looks = Mutex::new(0);
+    let found = reader.read(|entries| {
+        let before = all(entries);
+        let mut looks = looks.lock().unwrap();
+        *looks += 1;
+        if *looks == 1 {
+            let mut index = index.lock().unwrap();
+            index.truncate(4).unwrap();
+            index.push(entry(77)).unwrap();
+        }
+        before
+    });
+    assert_eq!(*looks.lock().unwrap(), 2);
+    assert_eq!(found, [entries(4), vec![entry(77)]].concat());
+}
+
 #[test]
 fn a_cut_below_what_readers_were_promised_is_another_file() {
     let mut s = scene(1 << 20);
