@@ -19,7 +19,7 @@ import kafkalog
 from spark.ways import needs_data_sources
 
 SCRIPT = Path(__file__).resolve().parent / "surviving.py"
-KILLS = int(os.environ.get("KAFKALOG_KILLS", "3"))
+KILLS = int(os.environ.get("KAFKALOG_KILLS", "2"))
 # Segments of some ten batches each.
 CONFIG = kafkalog.LogConfig(segment_bytes=2000)
 
