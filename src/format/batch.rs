@@ -219,7 +219,11 @@ impl BatchHeader {
     ///
     /// # Errors
     /// `CorruptRecord` for a length field that cannot hold the header, or a negative count.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a header handed over is read back wider than it was stored, which stalls"
+    )]
+    #[inline(always)]
     pub fn parse(data: &[u8]) -> Result<Option<Self>> {
         let Some(size) = Self::peek_size(data)? else {
             return Ok(None);
@@ -247,7 +251,8 @@ impl BatchHeader {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
+    #[inline(always)]
     fn parse_v2(data: &[u8], size: usize, magic: u8) -> Result<Option<Self>> {
         if size < RECORD_BATCH_OVERHEAD {
             let expected = format!(

@@ -95,7 +95,8 @@ impl BatchCursor {
     ///
     /// # Errors
     /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
+    #[inline(always)]
     pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
         let position = self.position;
         if self.ended || position >= source.len() {
@@ -125,7 +126,8 @@ impl BatchCursor {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
+    #[inline(always)]
     fn read(&self, source: &mut SegmentSource, position: Position) -> Result<Option<BatchHeader>> {
         let left = source.len().saturating_sub(position);
         let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
@@ -171,7 +173,8 @@ impl BatchCursor {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
+    #[inline(always)]
     fn hold_against_neighbours(&self, header: &BatchHeader) -> Result<()> {
         let last = header.last_offset();
         if header.base_offset < self.floor {
