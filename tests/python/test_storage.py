@@ -107,3 +107,14 @@ def test_a_forked_child_has_no_part_in_it(tmp_path: Path) -> None:
         assert parent.wait(60) == 0
     assert kafkalog.read_table(tmp_path)["value"].to_pylist() == [b"a", b"c"]
     assert (tmp_path / MARKER).exists()
+
+
+def test_a_log_start_that_was_raised_stays(tmp_path: Path) -> None:
+    """It lies inside a segment, so only the log dir's checkpoint knows it."""
+    with LogWriter(tmp_path, "t", batch_bytes=1) as log:
+        log.append([Record(b"%d" % n) for n in range(9)])
+        assert log.delete_records(4)
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 4\n"
+    assert kafkalog.PartitionLog(tmp_path / "t-0").log_start_offset == 4
+    with LogWriter(tmp_path, "t") as log:
+        assert log.log_start_offset == 4
