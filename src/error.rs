@@ -153,6 +153,15 @@ pub enum Error {
     },
     /// The caller's arguments make no sense, or name what is not there.
     InvalidArgument(String),
+    /// There is no memory for what the data needs; nothing is wrong with it.
+    OutOfMemory {
+        /// The file, where one is known.
+        path: Option<PathBuf>,
+        /// How much was asked for.
+        bytes: usize,
+    },
+    /// Whoever asked does not want the answer any more ([`crate::io::interrupt`]).
+    Interrupted,
 }
 
 impl Error {
@@ -244,6 +253,29 @@ impl Error {
         }
     }
 
+    /// [`Error::OutOfMemory`] of no file yet.
+    #[cold]
+    #[must_use]
+    pub const fn no_memory(bytes: usize) -> Self {
+        Self::OutOfMemory { path: None, bytes }
+    }
+
+    /// There was no memory, for the data or for the system's own needs.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } => true,
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::OutOfMemory,
+            _ => false,
+        }
+    }
+
+    /// Whether files that are others by now may be the reason.
+    #[must_use]
+    pub fn is_of_the_files(&self) -> bool {
+        !matches!(self, Self::Interrupted) && !self.is_out_of_memory()
+    }
+
     /// Why the log refused, if that is what this says.
     #[must_use]
     pub const fn refusal(&self) -> Option<Refusal> {
@@ -293,6 +325,8 @@ impl Error {
             known.get_or_insert_with(|| path.to_path_buf());
         } else if let Self::ProducerRefused(fault) = &mut self {
             fault.path.get_or_insert_with(|| path.to_path_buf());
+        } else if let Self::OutOfMemory { path: known, .. } = &mut self {
+            known.get_or_insert_with(|| path.to_path_buf());
         }
         self
     }
@@ -428,6 +462,13 @@ impl fmt::Display for Error {
             }
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::InvalidArgument(text) => f.write_str(text),
+            Self::OutOfMemory { path, bytes } => {
+                if let Some(path) = path {
+                    write!(f, "{}: ", path.display())?;
+                }
+                write!(f, "no memory for {bytes} bytes more")
+            }
+            Self::Interrupted => f.write_str("interrupted"),
         }
     }
 }

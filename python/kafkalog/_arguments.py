@@ -86,6 +86,8 @@ def names(option: str, given: str | Iterable[str] | None) -> list[str] | None:
     """Give one name or several as a list."""
     if given is None:
         return None
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{option} is a name or several, not {given!r}")
     found = [given] if isinstance(given, str) else list(given)
     for each in found:
         if not isinstance(each, str):

@@ -45,6 +45,9 @@ class RecordReader:
     all work. It can be read once; threads that iterate over it share its batches. Files stay mapped until it, and in
     the ``view`` layout every array from it, is gone.
 
+    Ctrl-C ends a read within a fraction of a second, also where no row passes the filter; nothing can be read on then.
+    Other libraries tell of it as an error of the stream, and the ``KeyboardInterrupt`` follows.
+
     Obtained from :func:`scan`, :func:`scan_batches` and the methods of ``PartitionLog``.
 
     Examples
@@ -54,7 +57,7 @@ class RecordReader:
     ...         print(batch.num_rows)
     """
 
-    __slots__ = ("_batches", "_closed", "_given", "_lock", "_stream")
+    __slots__ = ("_batches", "_closed", "_given", "_lock", "_reading", "_stream")
 
     def __init__(self, stream: _core.RecordStream) -> None:
         self._stream = stream
@@ -63,6 +66,8 @@ class RecordReader:
         self._given = False
         # A C stream stands no second caller, least of all one that closes it.
         self._lock = RLock()
+        # Nor one in the same thread: the handler of a signal that came while it reads.
+        self._reading = False
 
     def __repr__(self) -> str:
         started = self._given or self._batches is not None
@@ -74,9 +79,11 @@ class RecordReader:
 
     def __next__(self) -> pa.RecordBatch:
         with self._lock:
+            self._require_idle()
             batches = self._batches
             if batches is None:
                 batches = self._opened()
+            self._reading = True
             try:
                 return batches.read_next_batch()
             except Exception:
@@ -85,6 +92,10 @@ class RecordReader:
                 if cause is None:
                     raise
                 raise cause from None
+            finally:
+                self._reading = False
+                if self._closed:
+                    self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +128,7 @@ class RecordReader:
             When it was given before, or the reader is closed.
         """
         with self._lock:
+            self._require_idle()
             self._require_open()
             source = self._stream if self._batches is None else self._batches
             capsule: object
@@ -132,6 +144,8 @@ class RecordReader:
                     batches = batches.cast(wanted)
                 capsule = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
             self._given = True
+            # Whoever reads it hears of an interruption from Python, and of the failure only its text.
+            self._stream.will_ask(will=False)
             return capsule
 
     @property
@@ -196,10 +210,8 @@ class RecordReader:
         """Stop reading and let go of the files. Arrays that were given stay valid."""
         with self._lock:
             self._closed = True
-            if self._batches is not None:
-                self._batches.close()
-                self._batches = None
-            self._stream.close()
+            if not self._reading:
+                self._let_go()
 
     def failure(self) -> BaseException | None:
         """Give what ended the reading, for those who saw only its C stream fail; None while all is well."""
@@ -209,6 +221,16 @@ class RecordReader:
         """Take what a reader of batches was to read, instead of reading it."""
         self._require_open()
         return self._stream.take_batch_ranges()
+
+    def _let_go(self) -> None:
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
+        self._stream.close()
+
+    def _require_idle(self) -> None:
+        if self._reading:
+            raise ValueError("this reader is being read by the call that this signal came into")
 
     def _require_open(self) -> None:
         if self._closed:
@@ -220,6 +242,7 @@ class RecordReader:
         self._require_open()
         if self._batches is None:
             self._batches = pa.RecordBatchReader.from_stream(self._stream)
+            self._stream.will_ask(will=True)
         return self._batches
 
 

@@ -37,13 +37,10 @@ impl Strings {
     /// Appends the bytes at `at` of `source`, or null.
     fn push(&mut self, source: &[u8], at: Option<(usize, u32)>, buffer: u32) -> Result<()> {
         match self {
-            Self::Gathered(column) => {
-                column.repeat(
-                    at.and_then(|(start, len)| source.get(start..start.checked_add(len as usize)?)),
-                    1,
-                );
-                Ok(())
-            }
+            Self::Gathered(column) => column.repeat(
+                at.and_then(|(start, len)| source.get(start..start.checked_add(len as usize)?)),
+                1,
+            ),
             Self::Views(column) => column.repeat(at, source, buffer, 1),
         }
     }
@@ -87,7 +84,7 @@ impl Headers {
     /// Appends the headers of each record; `buffer` is where `source` is or will be among the sources.
     ///
     /// # Errors
-    /// `InvalidRecord` for a slot that does not fit its source (a fault of ours, not of the data).
+    /// `OutOfMemory`; `InvalidRecord` for a slot that does not fit its source (a fault of ours, not of the data).
     pub fn append(
         &mut self,
         slots: &[RecordSlot],

@@ -5,9 +5,11 @@
 //! piece too. So as many threads as were asked for are at work, and none has to make way for another.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -15,6 +17,7 @@ use arrow_schema::SchemaRef;
 use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
+use crate::io::interrupt;
 use crate::log::pieces::{Pieces, Uncharted};
 use crate::log::range::PartitionRange;
 use crate::segment::metrics::Metrics;
@@ -28,6 +31,8 @@ const UNDER_WAY: usize = 2;
 /// About how much of a log a thread reads at a time: what makes a batch, going by what earlier pieces made, within
 /// these bounds. More of it would only wait for its turn, in memory that is cold by then.
 const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
+/// How long the consumer waits before it asks whether it is still wanted.
+const PACE: Duration = Duration::from_millis(50);
 
 /// Reads ranges with several threads, giving batches in the same order as one would; they end where pieces do.
 #[derive(Debug)]
@@ -51,6 +56,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when fewer pieces are under way, or there are no more.
     room: Condvar,
+    /// Nobody wants what the threads are reading.
+    is_stopped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -128,6 +135,7 @@ impl ParallelReader {
                 is_over: false,
             }),
             room: Condvar::new(),
+            is_stopped: AtomicBool::new(false),
         });
         let mut all = Self {
             schema: reader.schema(),
@@ -146,7 +154,11 @@ impl ParallelReader {
             let (shared, columns) = (Arc::clone(&all.shared), columns.clone());
             let handle = std::thread::Builder::new()
                 .name("kafkalog-reader".to_owned())
-                .spawn(move || work(&shared, options, columns))
+                .spawn(move || {
+                    let told = Arc::clone(&shared);
+                    let poll = move || told.is_stopped.load(Ordering::Relaxed);
+                    interrupt::heeding(poll, || work(&shared, options, columns));
+                })
                 .map_err(Error::io("thread"))?;
             all.threads.push(handle);
         }
@@ -176,6 +188,10 @@ impl ParallelReader {
             ));
         }
         loop {
+            if let Err(interrupted) = interrupt::check() {
+                self.stop();
+                return Err(interrupted);
+            }
             self.shared.enter().tell(&mut self.under_way);
             let step = match self.under_way.front() {
                 Some(Piece::Own) => self.own.steps.pop_front(),
@@ -190,9 +206,11 @@ impl ParallelReader {
                 Some(step) => step,
                 None if self.read() => continue,
                 None => match self.under_way.front() {
-                    Some(Piece::Sent(receiver)) => receiver
-                        .recv()
-                        .unwrap_or_else(|_| Step::Failed(ended_early())),
+                    Some(Piece::Sent(receiver)) => match receiver.recv_timeout(PACE) {
+                        Ok(step) => step,
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => Step::Failed(ended_early()),
+                    },
                     Some(Piece::Own) => Step::Failed(ended_early()),
                     // Whoever fails while looking for a piece takes it along.
                     None if self.shared.pieces.is_poisoned() => Step::Failed(ended_early()),
@@ -259,6 +277,7 @@ impl ParallelReader {
 
     /// No piece is taken any more; no send succeeds either, so the threads end.
     fn stop(&mut self) {
+        self.shared.is_stopped.store(true, Ordering::Relaxed);
         let mut state = self.shared.enter();
         state.is_over = true;
         state.taken.clear();

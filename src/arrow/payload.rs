@@ -116,15 +116,18 @@ impl Gathered {
     }
 
     /// Makes room for `rows` more rows with `bytes` more bytes.
-    fn reserve(&mut self, rows: usize, bytes: usize) {
-        self.offsets.grow(
-            self.rows
-                .saturating_add(rows)
-                .saturating_add(1)
-                .saturating_mul(4),
-        );
+    fn reserve(&mut self, rows: usize, bytes: usize) -> Result<()> {
+        let places = self.rows.saturating_add(rows).saturating_add(1);
+        self.offsets.try_grow(places.saturating_mul(4))?;
         self.data
-            .grow(self.used.saturating_add(bytes).saturating_add(SLACK));
+            .try_grow(self.used.saturating_add(bytes).saturating_add(SLACK))?;
+        self.begin();
+        Ok(())
+    }
+
+    /// The first row begins at the first byte.
+    fn begin(&mut self) {
+        self.offsets.grow(4);
         if self.rows == 0
             && let Some(first) = self.offsets.values::<i32>().first_mut()
         {
@@ -135,7 +138,7 @@ impl Gathered {
     /// Appends one payload of each record.
     ///
     /// # Errors
-    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
+    /// `OutOfMemory`; `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
     pub fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
         match part {
             Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
@@ -157,7 +160,7 @@ impl Gathered {
             total = total.wrapping_add(u64::from(len.max(0).unsigned_abs()));
             any |= len;
         }
-        self.reserve(slots.len(), usize::try_from(total).unwrap_or(usize::MAX));
+        self.reserve(slots.len(), usize::try_from(total).unwrap_or(usize::MAX))?;
         let words = Words::new(source);
         let data = self.data.values::<u8>();
         let ends = self
@@ -187,10 +190,13 @@ impl Gathered {
     }
 
     /// Appends the same bytes, or null, `times` times.
-    pub fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) {
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) -> Result<()> {
         let value = bytes.unwrap_or_default();
         let total = value.len().saturating_mul(times);
-        self.reserve(times, total);
+        self.reserve(times, total)?;
         let end = self.used.saturating_add(total);
         let room = self.data.values().get_mut(self.used..end);
         fill(room.unwrap_or_default(), value);
@@ -207,12 +213,13 @@ impl Gathered {
             Some(_) => self.nulls.append_n_non_nulls(times),
             None => self.nulls.append_n_nulls(times),
         }
+        Ok(())
     }
 
     /// The column so far as an array; begins the next one in blocks of the size this one came to.
     #[must_use]
     pub fn finish(&mut self, kind: Kind) -> ArrayRef {
-        self.reserve(0, 0);
+        self.begin();
         let (rows, used) = (self.rows, self.used);
         let offsets_used = rows.saturating_add(1).saturating_mul(4);
         let next = Self::in_blocks(self.offsets.next(offsets_used), self.data.next(used));
@@ -368,9 +375,9 @@ mod tests {
     #[test]
     fn repeats() {
         let mut gathered = Gathered::new(1, 1);
-        gathered.repeat(Some(b"topic"), 3);
-        gathered.repeat(None, 1);
-        gathered.repeat(Some(b""), 1);
+        gathered.repeat(Some(b"topic"), 3).unwrap();
+        gathered.repeat(None, 1).unwrap();
+        gathered.repeat(Some(b""), 1).unwrap();
         let array = gathered.finish(Kind::Text);
         let values: Vec<_> = array.as_string::<i32>().iter().collect();
         assert_eq!(

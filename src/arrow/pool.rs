@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use bytemuck::{Pod, Zeroable};
 
+use crate::error::{Error, Result};
 use crate::io::pool::Pool;
 use crate::io::region::Region;
 
@@ -78,24 +79,58 @@ impl Block {
         self.lines.is_empty()
     }
 
-    /// Sees to it that there are at least `bytes` bytes, keeping the content.
+    /// Sees to it that there are at least `bytes` bytes, keeping the content: for what rows alone ask for.
     #[inline]
     pub fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
-            self.move_to(bytes);
+            let wanted = self.lines_for(bytes);
+            let larger = SPARE.take(wanted).unwrap_or_default();
+            self.move_to(if larger.len() < wanted {
+                vec![Line([0; LINE]); wanted]
+            } else {
+                larger
+            });
         }
     }
 
+    /// As [`Block::grow`], for what a payload asks for, which one record may make as large as a batch can be.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn try_grow(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.len() {
+            self.try_move(bytes)?;
+        }
+        Ok(())
+    }
+
     #[cold]
-    fn move_to(&mut self, bytes: usize) {
-        let wanted = bytes
+    fn try_move(&mut self, bytes: usize) -> Result<()> {
+        // Twice as much is for those that come; where there is no room for them, this one may still have it.
+        for wanted in [self.lines_for(bytes), bytes.div_ceil(LINE)] {
+            let mut larger = SPARE.take(wanted).unwrap_or_default();
+            let missing = wanted.saturating_sub(larger.len());
+            if larger.try_reserve_exact(missing).is_ok() {
+                if missing > 0 {
+                    larger.resize(wanted, Line([0; LINE]));
+                }
+                self.move_to(larger);
+                return Ok(());
+            }
+        }
+        Err(Error::no_memory(bytes))
+    }
+
+    fn lines_for(&self, bytes: usize) -> usize {
+        bytes
             .div_ceil(LINE)
             .max(self.lines.len().saturating_mul(2))
-            .max(self.first);
-        let mut larger = SPARE.take(wanted).unwrap_or_default();
-        if larger.len() < wanted {
-            larger = vec![Line([0; LINE]); wanted];
-        }
+            .max(self.first)
+    }
+
+    #[cold]
+    fn move_to(&mut self, mut larger: Vec<Line>) {
         for (to, from) in larger.iter_mut().zip(&self.lines) {
             *to = *from;
         }

@@ -30,13 +30,10 @@ impl Text {
     /// Appends `value`, or null, `times` times.
     ///
     /// # Errors
-    /// None of its own; those of [`Views::repeat`].
+    /// `OutOfMemory`, and those of [`Views::repeat`].
     pub fn repeat(&mut self, value: Option<&str>, times: usize) -> Result<()> {
         match (self, value) {
-            (Self::Gathered(column), value) => {
-                column.repeat(value.map(str::as_bytes), times);
-                Ok(())
-            }
+            (Self::Gathered(column), value) => column.repeat(value.map(str::as_bytes), times),
             (Self::Views(column, ..), None) => column.repeat(None, &[], 0, times),
             (Self::Views(column, sources, last), Some(value)) => {
                 let buffer = match last {

@@ -152,7 +152,7 @@ impl Views {
         let value = view(source, start, len, buffer)?;
         self.points |= len > INLINE;
         self.words
-            .grow(self.rows.saturating_add(times).saturating_mul(16));
+            .try_grow(self.rows.saturating_add(times).saturating_mul(16))?;
         for place in self
             .words
             .values::<[u64; 2]>()

@@ -64,7 +64,7 @@ impl Gzip {
         let at = loop {
             let at =
                 start.saturating_add(usize::try_from(inflater.total_in()).unwrap_or(usize::MAX));
-            sink.reserve(wanted, at)?;
+            sink.reserve(wanted)?;
             let (input, before) = (src.get(at..).unwrap_or_default(), sink.out.len());
             let status = inflater
                 .decompress_vec(input, sink.out, FlushDecompress::None)

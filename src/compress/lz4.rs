@@ -195,7 +195,7 @@ impl Lz4 {
         let guess = block.len().saturating_mul(self.ratio) / 16;
         let mut size = guess.saturating_add(64).min(allowed);
         loop {
-            let output = sink.grow(size, at)?;
+            let output = sink.grow(size)?;
             match decompress_into(block, output) {
                 Ok(written) => {
                     sink.shrink(size.saturating_sub(written));

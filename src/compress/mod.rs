@@ -75,7 +75,8 @@ impl Decompressor {
     /// Appends what `src` decompresses to, as Kafka's reader for batches of this `magic` sees it.
     ///
     /// # Errors
-    /// `CorruptRecord` where the stream breaks its own format or goes beyond the limit; `out` is then as it was.
+    /// `CorruptRecord` where the stream breaks its own format or goes beyond the limit, `OutOfMemory` where there is none
+    /// for what is within it; `out` is then as it was.
     pub fn decompress(
         &mut self,
         codec: Compression,
@@ -135,20 +136,15 @@ impl<'a> Sink<'a> {
     }
 
     /// Spare capacity for `additional` bytes more, not initialised.
-    fn reserve(&mut self, additional: usize, src_at: usize) -> Result<()> {
-        self.out.try_reserve(additional).map_err(|_| {
-            Error::corrupt(
-                "decompressed records",
-                src_at as u64,
-                format_args!("memory for {additional} bytes more"),
-                "none left",
-            )
-        })
+    fn reserve(&mut self, additional: usize) -> Result<()> {
+        self.out
+            .try_reserve(additional)
+            .map_err(|_| Error::no_memory(additional))
     }
 
     /// `len` bytes more, zeroed, to be written over.
-    fn grow(&mut self, len: usize, src_at: usize) -> Result<&mut [u8]> {
-        self.reserve(len, src_at)?;
+    fn grow(&mut self, len: usize) -> Result<&mut [u8]> {
+        self.reserve(len)?;
         let at = self.out.len();
         self.out.resize(at.saturating_add(len), 0);
         Ok(self.out.get_mut(at..).unwrap_or_default())
@@ -158,7 +154,7 @@ impl<'a> Sink<'a> {
         if bytes.len() > self.room() {
             return Err(self.too_large(src_at));
         }
-        self.reserve(bytes.len(), src_at)?;
+        self.reserve(bytes.len())?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }

@@ -87,7 +87,7 @@ fn raw_block(block: &[u8], at: usize, sink: &mut Sink<'_>) -> Result<()> {
     if declared > sink.room() {
         return Err(sink.too_large(at));
     }
-    let output = sink.grow(declared, at)?;
+    let output = sink.grow(declared)?;
     Decoder::new()
         .decompress(block, output)
         .map_err(|error| broken(&error))?;

@@ -19,6 +19,11 @@ use crate::error::{Error, Result};
 const MAX_BLOCK: usize = 128 << 10;
 const MAGIC_LEN: usize = 4;
 const BLOCK_HEADER_LEN: usize = 3;
+/// About what a context takes.
+const CONTEXT: usize = 160 << 10;
+// The library names its errors only in words.
+const TOO_SMALL: &str = "Destination buffer is too small";
+const NO_MEMORY: &str = "Allocation error : not enough memory";
 
 /// The context, kept between calls.
 #[derive(Default)]
@@ -48,7 +53,7 @@ impl Zstd {
     fn frame(&mut self, frame: &[u8], at: usize, sink: &mut Sink<'_>) -> Result<()> {
         let context = match &mut self.0 {
             Some(context) => context,
-            none => none.insert(DCtx::try_create().ok_or_else(|| broken(at, "no memory"))?),
+            none => none.insert(DCtx::try_create().ok_or(Error::no_memory(CONTEXT))?),
         };
         let most = match get_frame_content_size(frame) {
             Ok(Some(size)) => usize::try_from(size).unwrap_or(usize::MAX),
@@ -56,7 +61,7 @@ impl Zstd {
         };
         let mut room = bound(frame).min(most).min(sink.room());
         loop {
-            sink.reserve(room, at)?;
+            sink.reserve(room)?;
             let end = sink.out.len();
             let mut target = Cursor::new(&mut *sink.out);
             target.set_position(end as u64);
@@ -66,7 +71,10 @@ impl Zstd {
                 Err(code) => {
                     sink.out.truncate(end);
                     let name = get_error_name(code);
-                    if !is_too_small(name) {
+                    if name == NO_MEMORY {
+                        return Err(Error::no_memory(CONTEXT));
+                    }
+                    if name != TOO_SMALL {
                         return Err(broken(at, name));
                     }
                     if room >= sink.room() {
@@ -77,11 +85,6 @@ impl Zstd {
             }
         }
     }
-}
-
-/// The library names its errors only in words.
-fn is_too_small(name: &str) -> bool {
-    name == "Destination buffer is too small"
 }
 
 #[cold]

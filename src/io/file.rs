@@ -49,7 +49,7 @@ pub fn read_all(path: &Path) -> io::Result<Vec<u8>> {
 /// What the operating system reports, interruptions aside.
 pub fn read_into(file: &File, buffer: &mut Vec<u8>, position: u64, len: usize) -> io::Result<()> {
     if buffer.len() < len {
-        buffer.reserve_exact(len.saturating_sub(buffer.len()));
+        buffer.try_reserve_exact(len.saturating_sub(buffer.len()))?;
     }
     buffer.resize(len, 0);
     let read = read_at(file, buffer, position)?;

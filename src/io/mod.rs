@@ -7,6 +7,7 @@
 //! | [`disk`] | every change to the file system, and failures to order |
 //! | [`mod@file`] | a stretch of a file |
 //! | [`index_file`] | index files under a writer and its readers |
+//! | [`interrupt`] | whether the answer is still wanted |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`pool`] | memory that is used again |
@@ -18,6 +19,7 @@ pub mod atomic;
 pub mod disk;
 pub mod file;
 pub mod index_file;
+pub mod interrupt;
 pub mod lock;
 pub mod mapping;
 pub mod pool;

@@ -21,7 +21,7 @@ impl PartitionLog {
         let mut answer = question(self);
         let mut asked = self.closed();
         for _ in 0..RELISTINGS {
-            if answer.is_ok() {
+            if !matches!(&answer, Err(error) if error.is_of_the_files()) {
                 break;
             }
             let now = Self::open(self.path())?;

@@ -5,7 +5,9 @@
 use std::io;
 use std::path::Path;
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -67,6 +69,9 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "KafkaLogError",
             (text, Some(first.as_os_str()), None::<u64>, None::<i64>),
         )?,
+        lack if lack.is_out_of_memory() => PyMemoryError::new_err(text),
+        Error::OutOfMemory { .. } => PyMemoryError::new_err(text),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Io { path, source } => match errno(py, source)? {
             // OSError itself picks FileNotFoundError, PermissionError and so on by errno.
             Some(errno) => {

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::into_py;
+use super::interrupt;
 use super::reader::{RangeTuple, range_from, range_to};
 use crate::error::Result;
 use crate::log::bounds::{self as ranging, PartitionBounds};
@@ -179,9 +180,7 @@ pub(super) fn plan(
         include_inactive,
         allow_missing,
     };
-    let ranges = py
-        .detach(|| planning::plan(&paths, &options))
-        .map_err(into_py)?;
+    let ranges = interrupt::detach(py, || planning::plan(&paths, &options))?;
     Ok(ranges.into_iter().map(range_to).collect())
 }
 
@@ -218,9 +217,7 @@ pub(super) fn bounds(
         allow_missing,
         ..PlanOptions::default()
     };
-    let found = py
-        .detach(|| ranging::bounds(&paths, &options))
-        .map_err(into_py)?;
+    let found = interrupt::detach(py, || ranging::bounds(&paths, &options))?;
     let plain = |b: PartitionBounds| {
         let folder = b.folder.into_os_string();
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
@@ -251,9 +248,7 @@ pub(super) fn divide(
     borders: Vec<i64>,
 ) -> PyResult<Vec<RangeTuple>> {
     let planned = range_from(planned);
-    let parts = py
-        .detach(|| dividing::divide(&planned, &borders))
-        .map_err(into_py)?;
+    let parts = interrupt::detach(py, || dividing::divide(&planned, &borders))?;
     Ok(parts.into_iter().map(range_to).collect())
 }
 
@@ -267,7 +262,7 @@ pub(super) struct LogDir {
 impl LogDir {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let dir = py.detach(|| dir::LogDir::open(&path)).map_err(into_py)?;
+        let dir = interrupt::detach(py, || dir::LogDir::open(&path))?;
         Ok(Self { dir })
     }
 
@@ -328,9 +323,7 @@ pub(super) struct PartitionLog {
 impl PartitionLog {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let log = py
-            .detach(|| partition::PartitionLog::open(&path))
-            .map_err(into_py)?;
+        let log = interrupt::detach(py, || partition::PartitionLog::open(&path))?;
         Ok(Self { log })
     }
 
@@ -366,14 +359,14 @@ impl PartitionLog {
 
     #[getter]
     fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        py.detach(|| self.log.ask(partition::PartitionLog::log_end_offset))
-            .map_err(into_py)
+        interrupt::detach(py, || self.log.ask(partition::PartitionLog::log_end_offset))
     }
 
     #[getter]
     fn last_stable_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        py.detach(|| self.log.ask(partition::PartitionLog::last_stable_offset))
-            .map_err(into_py)
+        interrupt::detach(py, || {
+            self.log.ask(partition::PartitionLog::last_stable_offset)
+        })
     }
 
     #[getter]
@@ -410,9 +403,7 @@ impl PartitionLog {
     }
 
     fn lookup(&self, py: Python<'_>, offset: i64) -> PyResult<Option<(i64, u64, i64)>> {
-        let found = py
-            .detach(|| self.log.ask(|log| log.lookup(offset)))
-            .map_err(into_py)?;
+        let found = interrupt::detach(py, || self.log.ask(|log| log.lookup(offset)))?;
         Ok(found.map(|f| (f.segment_base_offset, f.position, f.offset)))
     }
 
@@ -423,27 +414,25 @@ impl PartitionLog {
         timestamp: i64,
         exact: bool,
     ) -> PyResult<Option<Answer>> {
-        py.detach(|| {
+        interrupt::detach(py, || {
             self.log
                 .ask(|log| log.offset_for_timestamp(timestamp, exact))
         })
         .map(|found| found.map(answer))
-        .map_err(into_py)
     }
 
     fn offset_of_max_timestamp(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
-        py.detach(|| {
+        interrupt::detach(py, || {
             self.log
                 .ask(partition::PartitionLog::offset_of_max_timestamp)
         })
         .map(|found| found.map(answer))
-        .map_err(into_py)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let summed =
             |log: &partition::PartitionLog| Ok((log.segments().to_vec(), log.statistics()?));
-        let (segments, sums) = py.detach(|| self.log.ask(summed)).map_err(into_py)?;
+        let (segments, sums) = interrupt::detach(py, || self.log.ask(summed))?;
         let segments = segments.into_iter().zip(sums);
         let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
         segments

@@ -7,6 +7,7 @@ mod care;
 mod dump;
 mod errors;
 mod index;
+mod interrupt;
 mod log;
 mod reader;
 mod writer;

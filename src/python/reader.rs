@@ -1,6 +1,7 @@
 //! `RecordStream`: planned ranges as a one-shot Arrow C stream.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use super::capsule;
 use super::errors::{internal, into_py, of_panic, to_py};
+use super::interrupt;
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::parallel::ParallelReader;
@@ -209,11 +211,28 @@ impl Batches {
 struct Shared {
     metrics: (Metrics, u64),
     failure: Option<Failure>,
+    /// Whoever reads will ask for the failure, and raise it.
+    is_asked_for_it: bool,
 }
 
 enum Failure {
     Error(Error),
     Panic(String),
+    /// By a signal's handler.
+    Raised(PyErr),
+    /// Asked for more behind that: never a quiet end, as rows would be missing.
+    Interrupted,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panic(text) => f.write_str(text),
+            Self::Raised(raised) => write!(f, "interrupted: {raised}"),
+            Self::Interrupted => f.write_str("this reader was interrupted; scan again"),
+        }
+    }
 }
 
 /// The stream as arrow-rs exports it. No panic leaves it: in an `extern "C"` callback that would end the process.
@@ -222,6 +241,7 @@ struct Stream {
     request: Option<Request>,
     batches: Option<Batches>,
     shared: Arc<Mutex<Shared>>,
+    is_interrupted: bool,
 }
 
 impl Stream {
@@ -250,23 +270,42 @@ impl Iterator for Stream {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let failure = match catch_unwind(AssertUnwindSafe(|| self.advance())) {
-            Ok(Ok(batch)) => return batch.map(Ok),
-            Ok(Err(error)) => Failure::Error(error),
-            Err(panic) => {
-                self.batches = None;
-                Failure::Panic(of_panic(panic.as_ref()))
+        let failure = if self.is_interrupted {
+            Failure::Interrupted
+        } else {
+            let advance = || catch_unwind(AssertUnwindSafe(|| self.advance()));
+            match interrupt::heeding(advance) {
+                (_, Some(raised)) => {
+                    self.batches = None;
+                    self.is_interrupted = true;
+                    Failure::Raised(raised)
+                }
+                (Ok(Ok(batch)), None) => return batch.map(Ok),
+                (Ok(Err(error)), None) => Failure::Error(error),
+                (Err(panic), None) => {
+                    self.batches = None;
+                    Failure::Panic(of_panic(panic.as_ref()))
+                }
             }
         };
-        let text = match &failure {
-            Failure::Error(error) => error.to_string(),
-            Failure::Panic(text) => text.clone(),
-        };
-        self.shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .failure = Some(failure);
-        Some(Err(ArrowError::CDataInterface(text)))
+        Some(Err(self.tell(failure)))
+    }
+}
+
+impl Stream {
+    /// Keeps a failure for whoever asks for it; the C stream carries no more than its text.
+    fn tell(&self, failure: Failure) -> ArrowError {
+        let text = failure.to_string();
+        let is_memory = matches!(&failure, Failure::Error(error) if error.is_out_of_memory());
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Failure::Raised(raised), false) = (&failure, shared.is_asked_for_it) {
+            Python::attach(|py| interrupt::again(py, raised));
+        }
+        shared.failure = Some(failure);
+        if is_memory {
+            return ArrowError::MemoryError(text);
+        }
+        ArrowError::CDataInterface(text)
     }
 }
 
@@ -321,6 +360,7 @@ impl RecordStream {
             request: Some(request),
             batches: None,
             shared: Arc::clone(&self.shared),
+            is_interrupted: false,
         };
         capsule::of_stream(py, Box::new(stream))
     }
@@ -348,8 +388,17 @@ impl RecordStream {
         let error = match shared.failure.as_ref()? {
             Failure::Error(error) => to_py(error),
             Failure::Panic(text) => internal(text.clone()),
+            Failure::Raised(raised) => raised.clone_ref(py),
+            Failure::Interrupted => PyValueError::new_err(shared.failure.as_ref()?.to_string()),
         };
         Some(error.into_value(py).into_any())
+    }
+
+    /// Says whether whoever reads the stream will ask for its [`RecordStream::error`].
+    #[pyo3(signature = (*, will))]
+    fn will_ask(&self, will: bool) {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.is_asked_for_it = will;
     }
 
     fn take_batch_ranges(&self) -> PyResult<Vec<RangeTuple>> {

@@ -7,6 +7,7 @@ use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::record::Field;
+use crate::io::interrupt;
 use crate::types::{Compression, Offset, TimestampMs};
 
 /// What the places of a batch's slots count from.
@@ -76,6 +77,7 @@ pub(super) fn inflate(
     arena: &mut Vec<u8>,
     limit: DecodeLimit,
 ) -> Result<Range<usize>> {
+    interrupt::check()?;
     let begun = arena.len();
     decompressor
         .decompress(codec, header.magic, src, arena, limit)

@@ -94,6 +94,8 @@ fn walk_inner(
         } else {
             message.timestamp
         };
+        out.try_reserve(1)
+            .map_err(|_| Error::no_memory(size_of::<RecordSlot>()))?;
         out.push(block::slot(
             message.offset,
             timestamp,

@@ -15,11 +15,14 @@ use crate::format::batch::{
     RECORD_BATCH_OVERHEAD,
 };
 use crate::format::cursor::get_i32;
+use crate::io::interrupt;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
 /// How much of a torn-looking rest is searched for a healthy batch behind it.
 const RESYNC_WINDOW: usize = 4 << 20;
+/// How far a cursor goes before it asks whether it is still wanted: a map has no windows at which that would be asked.
+const PACE: u64 = 4 << 20;
 /// The highest magic there is (`RecordBatch.CURRENT_MAGIC_VALUE`).
 pub const CURRENT_MAGIC: u8 = 2;
 
@@ -41,6 +44,8 @@ pub struct Bounds {
 pub struct BatchCursor {
     bounds: Bounds,
     position: Position,
+    /// Behind this it asks whether it is still wanted.
+    asks_at: Position,
     /// No batch may begin below this offset.
     floor: Offset,
     /// The floor that the last batch was held against.
@@ -56,6 +61,7 @@ impl BatchCursor {
         Self {
             bounds,
             position,
+            asks_at: position.saturating_add(PACE),
             floor: bounds.base_offset,
             floor_before: bounds.base_offset,
             epoch: -1,
@@ -101,6 +107,10 @@ impl BatchCursor {
         let position = self.position;
         if self.ended || position >= source.len() {
             return Ok(None);
+        }
+        if position > self.asks_at {
+            self.asks_at = position.saturating_add(PACE);
+            interrupt::check()?;
         }
         let next = self.read(source, position);
         if self.bounds.end.is_some_and(|end| position >= end) {

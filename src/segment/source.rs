@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::file::{open, read_into};
+use crate::io::interrupt;
 use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
 use crate::types::Position;
@@ -84,6 +85,7 @@ impl SegmentSource {
             let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
             return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
         }
+        interrupt::check()?;
         let file = open(path).map_err(Error::io(path))?;
         let map = if copied {
             None
@@ -196,6 +198,7 @@ impl SegmentSource {
         let Origin::Copied { file, access } = &self.origin else {
             return Ok(());
         };
+        interrupt::check()?;
         // The last window's memory serves again, unless something points into it.
         self.region = Region::heap(Vec::new());
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);

@@ -143,6 +143,19 @@ def test_paths_of_any_bytes(tmp_path: Path) -> None:
     assert "\\udcff" in fails(3, "ls", place + b"/none")
 
 
+@pytest.mark.parametrize("name", ["backup", "b\u00e4ckup-0", os.fsdecode(b"\xff-0")])
+def test_a_partitions_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    copy = tmp_path / name
+    shutil.copytree(ORDERS, copy)
+    assert call("cat", copy, "-o", "-2", "-f", "%o ").stdout == "878 879 "
+    assert call("offsets", copy).stdout.endswith(":-1:880\n")
+    assert json.loads(call("stats", copy, "-J").stdout)["records"] == 880
+    assert len(json.loads(call("ls", copy, "-J").stdout)["segments"]) == 6
+    done = call("export", copy, tmp_path / "out.csv")
+    assert done.stderr.startswith("kafkalog: 880 records in 1 csv file(s)"), done.stderr
+    assert kafkalog.read_table(copy, starting_offsets=878, columns=["partition"])["partition"].to_pylist() == [-1, -1]
+
+
 @pytest.mark.parametrize("what", ["fifo", "folder"])
 def test_what_has_a_files_name_and_is_none(tmp_path: Path, what: str) -> None:
     """`LogLoader` looks at files alone; a pipe that nobody writes to is not waited for."""
@@ -179,6 +192,34 @@ def test_what_has_a_files_name_and_is_none(tmp_path: Path, what: str) -> None:
     assert kafkalog.PartitionLog(folder).log_end_offset == 880
     with pytest.raises(OSError, match=reason):
         _ = kafkalog.PartitionLog(folder).topic_id
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "-J"], ["stats"], ["stats", "-J"], ["offsets"]])
+def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_told(tmp_path: Path, words: list[str]) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(DATA, logs)
+    whole = call(words[0], logs, *words[1:])
+    assert (whole.returncode, whole.stderr) == (0, "")
+    for name in ("aaa-0", "middle-3", "zzz-0"):
+        loop = logs / name / f"{0:020}.log"
+        loop.parent.mkdir()
+        loop.symlink_to(loop)
+    done = call(words[0], logs, *words[1:])
+    reason = "Too many levels of symbolic links"
+    assert done.stderr.splitlines() == [
+        f"kafkalog: {logs / name / f'{0:020}.log'}: {reason}" for name in ("aaa-0", "middle-3", "zzz-0")
+    ]
+    assert (done.returncode, done.stdout) == (3, whole.stdout)
+    # Damage alone is 1; with a failure beside it, the graver of the two.
+    (logs / "damaged-0").mkdir()
+    (logs / "damaged-0" / f"{0:020}.log").write_bytes(bytes(8) + b"\0\0\0\3" + bytes(60))
+    done = call(words[0], logs, *words[1:])
+    assert (done.returncode, done.stderr.count("\n")) == (3, 4)
+    for name in ("aaa-0", "middle-3", "zzz-0"):
+        shutil.rmtree(logs / name)
+    done = call(words[0], logs, *words[1:])
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert str(logs / "damaged-0") in done.stderr
 
 
 def test_a_folder_in_which_no_segment_is_yet(tmp_path: Path) -> None:

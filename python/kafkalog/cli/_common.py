@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog.errors import KafkaLogError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafkalog.config import LogConfig
+
+DAMAGED, FAILED = 1, 3
+
+T = TypeVar("T")
 
 _NO_YEAR = 253_402_300_800_000  # from the year 10000 on there is no ISO form
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC throughout; the zone's name is put behind
@@ -80,9 +87,65 @@ def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, 
         try:
             log = PartitionLog(folder.path)
         except FileNotFoundError:
-            print(f"kafkalog: {folder.path}: gone meanwhile", file=sys.stderr)
+            _gone(folder)
             continue
         yield folder, log
+
+
+def _gone(folder: PartitionFolder) -> None:
+    print(f"kafkalog: {folder.path}: gone meanwhile", file=sys.stderr)
+
+
+class Partitions:
+    """Partition folders, each asked by itself: one that cannot be read is named on stderr, and the others are asked.
+
+    Parameters
+    ----------
+    found : iterable of PartitionFolder
+        What to ask.
+    """
+
+    def __init__(self, found: Iterable[PartitionFolder]) -> None:
+        self._found = found
+        self.code = 0
+        """0, or the gravest exit code of what went wrong."""
+
+    def ask(self, question: Callable[[PartitionFolder, PartitionLog], T]) -> Iterator[tuple[PartitionFolder, T]]:
+        """Give each folder's answer."""
+        for folder in self._found:
+            yield from self._ask(folder, question)
+
+    def _ask(
+        self, folder: PartitionFolder, question: Callable[[PartitionFolder, PartitionLog], T]
+    ) -> Iterator[tuple[PartitionFolder, T]]:
+        try:
+            answer = question(folder, PartitionLog(folder.path))
+        except FileNotFoundError as error:
+            if Path(folder.path).exists():
+                self._tell(error)
+            else:
+                _gone(folder)
+        except (KafkaLogError, OSError) as error:
+            self._tell(error)
+        else:
+            yield folder, answer
+
+    def _tell(self, error: KafkaLogError | OSError) -> None:
+        text, code = told(error)
+        print("kafkalog:", text, file=sys.stderr)
+        self.code = max(self.code, code)
+
+
+def told(error: KafkaLogError | OSError) -> tuple[str, int]:
+    """Give one line about an error of the data or of the system, and the exit code for it."""
+    text, code = str(error), DAMAGED
+    if isinstance(error, OSError):
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+        if not names and error.errno is not None and error.strerror == os.strerror(error.errno):
+            # A stream has no name, and the only one that is written to is this.
+            names = ["standard output"]
+        text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
+    return " ".join(text.split()), code
 
 
 def moment(timestamp: int | None) -> str | None:

@@ -112,7 +112,7 @@ def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
     return found
 
 
-def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
+def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[int, int]]:
     if Path(arguments.path).is_file():
         return _last_of_file(arguments, number)
     starts: dict[str, dict[int, int]] = {}
@@ -127,6 +127,9 @@ def _last(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int
         committed = arguments.isolation_level == "read_committed"
         end = log.last_stable_offset if committed else log.log_end_offset
         start = max(log.log_start_offset, end - number)
+        if folder.path == arguments.path:
+            # Named by itself, it may have any name, of which no partition's number comes.
+            return start
         starts.setdefault(folder.topic, {})[folder.partition] = start
     return starts
 

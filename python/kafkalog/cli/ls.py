@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
         if missing:
             raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
-    code, rows = 0, []
-    for folder, log in _common.opened(found):
-        try:
-            one = _describe(folder, log)
-        except KafkaLogError as error:
-            print("kafkalog:", error, file=sys.stderr)
-            code = 1
-            continue
+    partitions, rows = _common.Partitions(found), []
+    for _, one in partitions.ask(_describe):
         if arguments.json:
             _common.json_line(one)
         else:
             rows += [_row(one, segment) for segment in one["segments"]]
     if not arguments.json:
         _common.table(_HEAD, rows, right=_NUMBERS)
-    return code
+    return partitions.code
 
 
 def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:

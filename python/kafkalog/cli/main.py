@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
-DAMAGED, USAGE, FAILED = 1, 2, 3
+USAGE, FAILED = 2, 3
 
 COMMANDS = {
     "ls": "topics, partitions and segments: offsets, times, sizes",
@@ -150,15 +150,10 @@ def _sentence(summary: str) -> str:
 
 def _report(error: Exception) -> int:
     """Say on one line what happened, and give the exit code for it."""
-    if isinstance(error, KafkaLogError):
-        text, code = str(error), DAMAGED
-    elif isinstance(error, OSError):
-        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
-        if not names and error.errno is not None and error.strerror == os.strerror(error.errno):
-            # A stream has no name, and the only one that is written to is this.
-            names = ["standard output"]
-        text = ": ".join([*names, error.strerror]) if names and error.strerror else str(error)
-        code = FAILED
+    if isinstance(error, (KafkaLogError, OSError)):
+        from kafkalog.cli import _common
+
+        text, code = _common.told(error)
     elif isinstance(error, KeyError):
         text, code = str(error.args[0]) if error.args else str(error), USAGE
     elif isinstance(error, (ValueError, TypeError, LookupError)):

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line for each partition that has an answer."""
+    """Print a line for each partition that has an answer; one that cannot be read is named."""
     found = [folder for folder in _common.folders(arguments.path) if folder.state == "live"]
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
@@ -45,11 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not found:
         print("kafkalog: no topic-partition matches", file=sys.stderr)
         return 1
-    for folder, log in _common.opened(found):
-        offset = _offset(log, arguments.time, committed=arguments.isolation_level == "read_committed")
+    committed = arguments.isolation_level == "read_committed"
+    partitions = _common.Partitions(found)
+    for folder, offset in partitions.ask(lambda _, log: _offset(log, arguments.time, committed=committed)):
         if offset is not None:
             print(f"{folder.topic}:{folder.partition}:{offset}")
-    return 0
+    return partitions.code
 
 
 def _offset(log: PartitionLog, time: int, *, committed: bool) -> int | None:

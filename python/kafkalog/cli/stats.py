@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
-from kafkalog.errors import KafkaLogError
 
 if TYPE_CHECKING:
     import argparse
@@ -43,21 +41,15 @@ def run(arguments: argparse.Namespace) -> int:
         if missing:
             raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
         found = [folder for folder in found if folder.topic in arguments.topic]
-    code, rows = 0, []
-    for _, log in _common.opened(found):
-        try:
-            sums = log.statistics()
-        except KafkaLogError as error:
-            print("kafkalog:", error, file=sys.stderr)
-            code = 1
-            continue
+    partitions, rows = _common.Partitions(found), []
+    for _, sums in partitions.ask(lambda _, log: log.statistics()):
         if arguments.json:
             _common.json_line(_camel(sums))
         else:
             rows.append(_row(sums))
     if not arguments.json:
         _common.table(_HEAD, rows, right=_NUMBERS)
-    return code
+    return partitions.code
 
 
 def _row(sums: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,69 @@
+//! Whether whoever asked still wants the answer: what may take long looks here at every window of a file, every few MiB of
+//! a map and every compressed block, and ends with [`Error::Interrupted`].
+//!
+//! The core knows of no signals and no clock: the layer above that does says, for its thread, whom to ask.
+
+use std::cell::RefCell;
+
+use crate::error::{Error, Result};
+
+type Poll = Box<dyn FnMut() -> bool>;
+
+thread_local! {
+    static POLL: RefCell<Option<Poll>> = const { RefCell::new(None) };
+}
+
+/// Puts back whom to ask, also when the work unwinds.
+struct Before(Option<Poll>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        POLL.set(self.0.take());
+    }
+}
+
+/// Does the work, which ends early once `poll` says so; from then on it has to say so every time, as what is asked here
+/// may take one error for an answer.
+pub fn heeding<T>(poll: impl FnMut() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    let _before = Before(POLL.replace(Some(Box::new(poll))));
+    work()
+}
+
+/// Asks.
+///
+/// # Errors
+/// `Interrupted` where the answer is not wanted any more.
+pub fn check() -> Result<()> {
+    // Taken out meanwhile: whoever is asked may do work that asks.
+    let Some(mut poll) = POLL.take() else {
+        return Ok(());
+    };
+    let is_over = poll();
+    POLL.set(Some(poll));
+    if is_over {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn the_innermost_is_asked_and_nobody_afterwards() {
+        let is_over = || matches!(check(), Err(Error::Interrupted));
+        assert!(!is_over());
+        heeding(
+            || heeding(|| true, || check().is_err()),
+            || {
+                assert!(is_over());
+                assert!(!heeding(|| false, is_over));
+                let unwound = catch_unwind(AssertUnwindSafe(|| heeding(|| false, || panic!("x"))));
+                assert!(unwound.is_err() && is_over());
+            },
+        );
+        assert!(!is_over());
+    }
+}
