@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -123,6 +125,32 @@ def test_bombs_take_bounded_memory(case: dict[str, Any]) -> None:
         [sys.executable, "-c", script, str(folder(case))], capture_output=True, text=True, check=True, timeout=60
     )
     assert int(done.stdout) < 400 << 10, "KiB above what stood before"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", ["gzip", "snappy"])
+def test_bombs_in_wrappers(tmp_path: Path, magic: int, codec: str) -> None:
+    """What the limit is for: 400 MiB of zeros, told by the stream or only found out."""
+    size = 400 << 20
+    if codec == "gzip":
+        squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+        bomb = b"".join(squeeze.compress(bytes(1 << 20)) for _ in range(size >> 20)) + squeeze.flush()
+    else:
+        # A length as a varint, one zero, and copies of what stands one byte before.
+        length = bytes((size >> shift) & 0x7F | 0x80 for shift in range(0, 28, 7)) + bytes([size >> 28])
+        bomb = length + b"\0\0" + b"\xfe\1\0" * (size // 64)
+    head = struct.pack(">bb", magic, 1 if codec == "gzip" else 2) + bytes(8) * magic
+    body = head + struct.pack(">ii", -1, len(bomb)) + bomb
+    message = struct.pack(">I", zlib.crc32(body)) + body
+    file = tmp_path / "t-0" / f"{0:020}.log"
+    file.parent.mkdir()
+    file.write_bytes(struct.pack(">qi", 0, len(message)) + message)
+    for options in ({}, {"layout": "view", "threads": 2}):
+        with pytest.raises(kafkalog.CorruptRecordError, match=f"{256 << 20} bytes .the decode limit") as caught:
+            kafkalog.read_table(file, **options)  # type: ignore[arg-type]
+        assert (caught.value.path, caught.value.offset) == (str(file), 0)
+        assert caught.value.position is not None
+        assert 26 <= caught.value.position < file.stat().st_size
 
 
 def test_errors_leave_no_file_open() -> None:

@@ -81,7 +81,7 @@ def alarm() -> Iterator[Callable[[Callable[[], None]], None]]:
     signal.signal(signal.SIGALRM, before)
 
 
-class Heard(Exception):
+class HeardError(Exception):
     """What a handler raises."""
 
 
@@ -99,10 +99,10 @@ def test_handlers_run_during_a_call_and_end_it(name: str, log: Path, alarm: Call
 
     def stop() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        raise Heard("stop")
+        raise HeardError("stop")
 
     alarm(stop)
-    expected = pa.ArrowInvalid if name == "pyarrow" else Heard
+    expected = pa.ArrowInvalid if name == "pyarrow" else HeardError
     begun_again = time.monotonic()
     with pytest.raises(expected, match="stop"):
         CALLS[name](log)
@@ -119,10 +119,10 @@ def test_a_reader_that_was_interrupted_says_so(log: Path, alarm: Callable[..., N
             next(reader)
         with pytest.raises(ValueError, match="is being read"):
             reader.__arrow_c_stream__()
-        raise Heard
+        raise HeardError
 
     alarm(stop)
-    with pytest.raises(Heard):
+    with pytest.raises(HeardError):
         next(reader)
     for _ in range(2):
         # Never a quiet end: rows would be missing.
