@@ -210,7 +210,7 @@ impl Batches {
 #[derive(Default)]
 struct Shared {
     metrics: (Metrics, u64),
-    failure: Option<Failure>,
+    failure: Option<Arc<Failure>>,
     /// Whoever reads will ask for the failure, and raise it.
     is_asked_for_it: bool,
 }
@@ -297,11 +297,13 @@ impl Stream {
     fn tell(&self, failure: Failure) -> ArrowError {
         let text = failure.to_string();
         let is_memory = matches!(&failure, Failure::Error(error) if error.is_out_of_memory());
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Failure::Raised(raised), false) = (&failure, shared.is_asked_for_it) {
+        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_asked_for_it = shared().is_asked_for_it;
+        // Whoever has the interpreter may wait for what is shared; nobody may have that and wait for the interpreter.
+        if let (Failure::Raised(raised), false) = (&failure, is_asked_for_it) {
             Python::attach(|py| interrupt::again(py, raised));
         }
-        shared.failure = Some(failure);
+        shared().failure = Some(Arc::new(failure));
         if is_memory {
             return ArrowError::MemoryError(text);
         }
@@ -384,12 +386,14 @@ impl RecordStream {
     }
 
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let error = match shared.failure.as_ref()? {
+        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        // An exception's making runs Python code, which other threads may come in between.
+        let failure = shared().failure.clone()?;
+        let error = match &*failure {
             Failure::Error(error) => to_py(error),
             Failure::Panic(text) => internal(text.clone()),
             Failure::Raised(raised) => raised.clone_ref(py),
-            Failure::Interrupted => PyValueError::new_err(shared.failure.as_ref()?.to_string()),
+            Failure::Interrupted => PyValueError::new_err(failure.to_string()),
         };
         Some(error.into_value(py).into_any())
     }
