@@ -322,7 +322,8 @@ def scan(
     layout : {"binary", "view"}
         ``view`` gives ``binary_view`` columns that point into the mapped files, without a copy.
     timestamp_unit : {"ms", "us"}
-        Unit of the timestamp column; Spark wants ``us``.
+        Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
+        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
     batch_rows, batch_bytes : int
         An Arrow batch ends when it has this many rows or bytes of keys, values and headers.
     threads : int

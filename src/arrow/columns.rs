@@ -114,12 +114,17 @@ pub struct Columns {
     pub sources: Sources,
 }
 
-/// Which payloads count towards a batch's bytes.
+/// Which payloads count towards a batch's bytes, and whether timestamps are to be held against their unit.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each column that costs something"
+)]
 struct Wants {
     key: bool,
     value: bool,
     headers: bool,
+    microseconds: bool,
 }
 
 impl Columns {
@@ -153,6 +158,7 @@ impl Columns {
             key: has(Column::Key),
             value: has(Column::Value),
             headers: has(Column::Headers),
+            microseconds: has(Column::Timestamp) && options.unit == TimestampUnit::Microsecond,
         };
         let schema = record_schema(&options.columns, layout, options.unit);
         Ok(Self {
@@ -216,6 +222,23 @@ impl Columns {
         (slots.len(), bytes)
     }
 
+    /// The first of these records whose timestamp the column's unit cannot hold, and its place among them.
+    #[must_use]
+    pub fn beyond_unit<'a>(&self, slots: &'a [RecordSlot]) -> Option<(usize, &'a RecordSlot)> {
+        if !self.wants.microseconds {
+            return None;
+        }
+        // One look at all of them: what has no bit set from 53 on is far from the limit.
+        let bits = slots.iter().fold(0, |bits, slot| {
+            bits | (slot.timestamp ^ (slot.timestamp >> 63))
+        });
+        if bits >> 53 == 0 {
+            return None;
+        }
+        let mut all = slots.iter().enumerate();
+        all.find(|(_, slot)| slot.timestamp.checked_mul(1000).is_none())
+    }
+
     /// Bytes that these records add to a batch; where that is more than `most`, something above it.
     fn size(&self, slots: &[RecordSlot], source: &[u8], most: usize) -> usize {
         let (key, value) = (i64::from(self.wants.key), i64::from(self.wants.value));
@@ -239,7 +262,8 @@ impl Columns {
         total
     }
 
-    /// Appends records of one chunk, and `bytes` to what the batch comes to ([`Columns::fits`]).
+    /// Appends records of one chunk, and `bytes` to what the batch comes to ([`Columns::fits`]). Timestamps wrap where the
+    /// unit cannot hold them ([`Columns::beyond_unit`]).
     ///
     /// # Errors
     /// `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
@@ -439,7 +463,7 @@ fn fixed(column: Column, builder: &mut Fixed, at: usize, rows: &Rows<'_>, unit: 
         Column::Timestamp => match unit {
             TimestampUnit::Millisecond => each_slot(builder, at, slots, |s| s.timestamp),
             TimestampUnit::Microsecond => {
-                each_slot(builder, at, slots, |s| s.timestamp.saturating_mul(1000));
+                each_slot(builder, at, slots, |s| s.timestamp.wrapping_mul(1000));
             }
         },
         Column::KeySize => each_slot(builder, at, slots, |s| s.key_len),

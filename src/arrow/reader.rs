@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::io::region::Region;
 use crate::log::range::PartitionRange;
 use crate::log::reader::LogReader;
+use crate::records::RecordSlot;
 use crate::records::chunk::{Arena, Source};
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
@@ -133,7 +134,10 @@ impl RecordReader {
                 }
             }
             if self.append()? {
-                return self.finish().map(Some);
+                return match self.failed.take_if(|_| self.columns.rows() == 0) {
+                    Some(error) => Err(error),
+                    None => self.finish().map(Some),
+                };
             }
         }
     }
@@ -148,8 +152,15 @@ impl RecordReader {
             None => return Ok(false),
         };
         let slots = work.chunk.slots();
-        let (fits, bytes) = self.columns.fits(slots, source, work.chunk.encoded());
-        let full = fits < slots.len();
+        let (mut fits, bytes) = self.columns.fits(slots, source, work.chunk.encoded());
+        let mut full = fits < slots.len();
+        if let Some((row, slot)) = self
+            .columns
+            .beyond_unit(slots.get(..fits).unwrap_or_default())
+        {
+            self.failed = Some(self.beyond_unit(row, slot));
+            (fits, full) = (row, true);
+        }
         if fits > 0 {
             let slots = slots.get(..fits).unwrap_or_default();
             let rows = Rows {
@@ -164,6 +175,26 @@ impl RecordReader {
         self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);
         Ok(full)
+    }
+
+    /// A record of the chunk has a timestamp that microseconds cannot hold; Spark's Kafka source fails as well.
+    #[cold]
+    fn beyond_unit(&self, row: usize, slot: &RecordSlot) -> Error {
+        let mut rows = row;
+        let run = self.log.work.chunk.runs().iter().find(|run| {
+            let is_here = rows < run.rows;
+            rows = rows.saturating_sub(run.rows);
+            is_here
+        });
+        let most = i64::MAX / 1000;
+        Error::invalid(
+            "timestamp",
+            run.map(|run| run.position).unwrap_or_default(),
+            format_args!("-{most} to {most} ms, which is what microseconds hold"),
+            format_args!("{} ms", slot.timestamp),
+        )
+        .for_offset(slot.offset)
+        .at(&self.log.file())
     }
 
     /// The place of the chunk's source among the view columns' buffers.

@@ -1,5 +1,6 @@
 //! The records of planned ranges, chunk by chunk, across segments and partitions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -82,6 +83,12 @@ impl LogReader {
     #[must_use]
     pub const fn context(&self) -> &Context {
         &self.context
+    }
+
+    /// The file that the chunk's records are from.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.segments.range().folder.join(&*self.context.segment)
     }
 
     /// Fills the (empty) chunk with records of one segment; false at the end of all ranges. It stays empty where all of

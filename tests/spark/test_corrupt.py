@@ -11,7 +11,7 @@ import pytest
 import corpus
 import kafkalog
 from spark.queries import Stream
-from spark.ways import both_ways, needs_data_sources
+from spark.ways import both_ways, by_data_source, by_map_in_arrow, has_data_sources, needs_data_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +59,37 @@ def test_an_export_names_them_too(spark: SparkSession, tmp_path: Path, name: str
     with pytest.raises(kafkalog.KafkaLogError) as caught:
         kafkalog.spark.export("local[2]", CORRUPT / name / "t-0", tmp_path / "out")
     assert_one_line_says_it(f"{type(caught.value).__name__}: {caught.value}", name)
+
+
+def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, tmp_path: Path) -> None:
+    """An error wherever the column is asked for, and there alone: Spark's own source fails at such a record."""
+    path, most = tmp_path / "data", (2**63 - 1) // 1000
+    config = kafkalog.LogConfig(message_timestamp_after_max_ms=2**63 - 1)
+    with kafkalog.LogWriter(path, "t", config=config) as writer:
+        writer.append([kafkalog.Record(value=b"v", timestamp=time) for time in (5, most, most + 1)])
+    says = (
+        rf"InvalidRecordError: {re.escape(str(path))}/t-0/0{{20}}\.log: byte 0: offset 2: timestamp: "
+        rf"expected -{most} to {most} ms, which is what microseconds hold, found {most + 1} ms"
+    )
+    ways: list[Any] = [by_map_in_arrow, by_data_source] if has_data_sources() else [by_map_in_arrow]
+    for way in ways:
+        with pytest.raises(Exception, match=says):
+            way(spark, path).selectExpr("unix_millis(timestamp)").collect()
+        assert [row[0] for row in way(spark, path, columns="offset").collect()] == [0, 1, 2]
+    rows = kafkalog.spark.read(spark, path, ending_offsets={"t": {0: 2}}).selectExpr("unix_millis(timestamp)").collect()
+    assert [row[0] for row in rows] == [5, most]
+    assert kafkalog.spark.count(spark, path) == 3
+    with pytest.raises(kafkalog.InvalidRecordError, match="microseconds"):
+        kafkalog.spark.export("local[2]", path, tmp_path / "out")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["data"]
+    if has_data_sources():
+        stream = Stream(spark, path, tmp_path / "c", startingOffsets="earliest")
+        stream.run()
+        assert stream.offsets == [0, 1, 2]
+        stream = Stream(spark, path, tmp_path / "d", startingOffsets="earliest")
+        stream.frame = stream.frame.option("columns", "topic,partition,offset,timestamp")
+        with pytest.raises(Exception, match=says):
+            stream.run()
 
 
 @both_ways
