@@ -102,6 +102,68 @@ def test_a_run_after_a_batch_that_was_not_committed(spark: SparkSession, orders:
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0)]
 
 
+@pytest.mark.parametrize("options", [{}, {"startingOffsets": "earliest"}], ids=["latest", "earliest"])
+def test_a_query_whose_first_batch_failed_goes_on(
+    spark: SparkSession, orders: Growing, tmp_path: Path, options: dict[str, str]
+) -> None:
+    """What Spark's own source keeps for that, where the query began, has no place in a Python source's checkpoint."""
+    orders.grow(100)
+    began = orders.end if not options else 0
+    stream = Stream(spark, orders.folder.parent, tmp_path / "c", **options)
+
+    def fail(_: object, __: int) -> None:
+        raise RuntimeError("a sink that is out of order")
+
+    writer = stream.frame.load(stream.path).writeStream.foreachBatch(fail)
+    with pytest.raises(Exception, match="out of order"):
+        writer.option("checkpointLocation", str(stream.checkpoint)).trigger(**AVAILABLE_NOW).start().awaitTermination(
+            60
+        )
+    orders.grow(300)
+    # partitions come too, and what is theirs is behind the first batch
+    Growing(DATA / "events-1", orders.folder.parent / "events-1").grow(60)
+    stream.run()
+    rows = [(partition, offset) for batch in stream.batches for topic, partition, offset in batch if topic == "orders"]
+    assert rows == [(0, n) for _, _, n in places(orders, "orders", 0, began)]
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_query_from_the_latest_on_reads_nothing_in_its_first_batch(orders: Growing) -> None:
+    """The batch would have other rows when it is done again; they are in the next one, which begins at its end."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    orders.grow(100)
+    schema = StructType([StructField("offset", LongType())])
+    reader: Any = make_stream_reader({"path": str(orders.folder.parent)}, schema)
+    reader.prepareForTriggerAvailableNow()
+    # a broker that writes on: the end that is to be reached is not below the start
+    orders.grow(200)
+    start = reader.initialOffset()
+    assert start == {"orders": {"0": orders.end}}
+    orders.grow(300)
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    assert reader.partitions(start, start) == []
+    orders.grow(400)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert start["orders"]["0"] < end["orders"]["0"] < orders.end
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+
+
+def test_an_offset_beyond_the_end_is_no_other_one_when_it_is_tried_again(orders: Growing) -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    orders.grow(100)
+    options = {"path": str(orders.folder.parent), "startingOffsets": '{"orders": {"0": 100000}}'}
+    for _ in range(2):
+        reader = make_stream_reader(options, StructType([StructField("offset", LongType())]))
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match="a start beyond its end"):
+            reader.partitions(reader.initialOffset(), {"orders": {"0": orders.end}})
+
+
 def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
     """Spark 4.0 and 4.1 ask for the end first, and where it starts only for the first batch."""
     from pyspark.sql.types import LongType, StructField, StructType

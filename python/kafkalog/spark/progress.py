@@ -25,7 +25,18 @@ if TYPE_CHECKING:
     Partition = tuple[str, int]
     Progress = dict[Partition, int]
 
-__all__ = ["available", "delayed", "from_json", "initial", "plan_batch", "rate_limited", "to_json", "verify_there"]
+__all__ = [
+    "at_latest",
+    "available",
+    "began",
+    "delayed",
+    "from_json",
+    "initial",
+    "plan_batch",
+    "rate_limited",
+    "to_json",
+    "verify_there",
+]
 
 # A partition whose end lies below its start is looked at again: a broker may be exchanging files.
 _LOOKS, _PAUSE_SECONDS = 3, 0.1
@@ -83,6 +94,31 @@ def initial(options: ReadOptions) -> Progress:
         if isinstance(starting.offsets, dict):
             offset = starting.offsets[topic][partition]
         found[topic, partition] = {EARLIEST: first, LATEST: last}.get(offset, offset)  # type: ignore[arg-type,assignment]
+    return found
+
+
+def _given(options: ReadOptions, place: Partition) -> int | None:
+    """Give the number that stands for a partition's start, if it is one."""
+    starting = options.starting
+    if starting.timestamp is not None or starting.by_timestamp is not None:
+        return None
+    if isinstance(starting.offsets, dict):
+        return starting.offsets.get(place[0], {}).get(place[1])
+    return {"earliest": EARLIEST, "latest": LATEST}.get(starting.offsets)
+
+
+def at_latest(options: ReadOptions, start: Progress) -> Progress:
+    """Choose the partitions that a new query starts at their end: nothing of them is in its first batch."""
+    return {place: offset for place, offset in start.items() if _given(options, place) == LATEST}
+
+
+def began(options: ReadOptions, start: Progress, end: Progress) -> Progress:
+    """Settle where a query began whose first batch is done again: partitions have come and ends have moved since."""
+    found = {place: offset for place, offset in start.items() if place in end}
+    for place, offset in found.items():
+        given = _given(options, place)
+        if given is None or given < 0:
+            found[place] = min(offset, end[place])
     return found
 
 

@@ -44,6 +44,9 @@ class StreamReader(DataSourceStreamReader):
         self.rows = rows
         self._initial: dict[str, dict[str, int]] | None = None
         self._latest: dict[str, dict[str, int]] | None = None
+        # The end of the last batch that was chosen here.
+        self._chosen: dict[str, dict[str, int]] | None = None
+        self._is_bounded = False
         # What Trigger.AvailableNow ends with.
         self._last: progress.Progress | None = None
         self._triggered: float | None = None
@@ -56,6 +59,10 @@ class StreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> dict[str, dict[str, int]]:  # noqa: N802
         """Choose where the next batch ends."""
+        self._chosen = self._choose(start, limit)
+        return self._chosen
+
+    def _choose(self, start: Offsets | None, limit: Any) -> dict[str, dict[str, int]]:
         if start is None:
             # Older Sparks ask where a new query starts only when they have its end. What is wrong with the start is
             # told when they ask; behind a checkpoint they do not.
@@ -63,6 +70,11 @@ class StreamReader(DataSourceStreamReader):
                 self.initialOffset()
         begin = progress.from_json(start or {})
         latest = self._last if self._last is not None else progress.available(self.options, begin)
+        if self._is_bounded:
+            self._last = latest
+        if self._latest is None and start is not None and start == self._initial:
+            # A batch that is done again is to have the same rows, though where it began is in no checkpoint.
+            latest = {**latest, **progress.at_latest(self.options, begin)}
         self._latest = progress.to_json(latest)
         if limit is None or isinstance(limit, _limits.ReadAllAvailable):
             return self._latest
@@ -77,7 +89,7 @@ class StreamReader(DataSourceStreamReader):
         """Hold back a batch that is too small, unless the last one was long ago."""
         least, now = self.options.min_offsets_per_trigger, time.monotonic()
         # With an end to reach, waiting for more would be in vain.
-        if least is None or self._last is not None:
+        if least is None or self._is_bounded:
             return False
         waited = self._triggered is None or (now - self._triggered) * 1000 >= self.options.max_trigger_delay_ms
         if not waited and progress.delayed(least, begin, latest):
@@ -98,8 +110,8 @@ class StreamReader(DataSourceStreamReader):
         return self._latest or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Settle what the query ends with."""
-        self._last = progress.available(self.options, {})
+        """Let the first ``latestOffset`` settle what the query ends with: not before it is known where it starts."""
+        self._is_bounded = True
 
     def partitions(self, start: Offsets, end: Offsets) -> list[SplitPartition]:
         """Plan a batch."""
@@ -107,7 +119,10 @@ class StreamReader(DataSourceStreamReader):
         # A batch that is done again was chosen by another run.
         if self._last is not None and self._latest is not None:
             progress.verify_there(self.options, reached)
-        ranges = progress.plan_batch(self.options, progress.from_json(start), reached)
+        begin = progress.from_json(start)
+        if start == self._initial and end != self._chosen:
+            begin = progress.began(self.options, begin, reached)
+        ranges = progress.plan_batch(self.options, begin, reached)
         return [SplitPartition(split) for split in splits_of(ranges, self.options, os.cpu_count() or 1)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
