@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -22,8 +23,6 @@ import kafkalog
 from kafkalog.cli.main import main
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
@@ -120,33 +119,60 @@ if os.environ.get("WHAT"):
 """
 
 
+def of_session(number: int) -> list[str]:
+    """What runs in a session, by its command lines."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(") ")[2].split()
+            words = (status.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[3]) == number:
+            found.append(words[:200])
+    return found
+
+
 @pytest.mark.spark
-def test_who_is_killed_has_published_nothing(tmp_path: Path) -> None:
+def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
+    """Nor does a JVM or a worker outlive it; who can do so leaves nothing behind, hidden or not."""
     (tmp_path / "sitecustomize.py").write_text(SLOW)
-    target = tmp_path / "target"
-    target.mkdir()
-    command = [sys.executable, "-W", "ignore", "-m", "kafkalog", "export", str(DATA), str(target / "out")]
 
-    def start(what: str) -> subprocess.Popen[bytes]:
+    def start(what: str, target: Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-W", "ignore", "-m", "kafkalog", "export", str(DATA), str(target / "out")]
         env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable, "WHAT": what}
-        return subprocess.Popen([*command, "--spark", "local[2]"], env=env, stderr=subprocess.DEVNULL)
+        words = [*command, "--spark", "local[2]"]
+        return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
-    running = start("waits")
-    deadline = time.monotonic() + 120
-    # there is a task in the middle of its file
-    while not any(target.glob(".out.*.tmp/.*.tmp")):
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    running.kill()
-    assert running.wait(120) == -signal.SIGKILL
-    # what it leaves is hidden, and goes with the next one
-    assert [file.suffix for file in target.iterdir()] == [".tmp"]
-    running = start("dies")
-    assert running.wait(120) > 0
+    signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+    running = {number: start("waits", tmp_path / number.name) for number in signals}
+    for number, process in running.items():
+        deadline = time.monotonic() + 120
+        # there is a task in the middle of its file
+        while not any((tmp_path / number.name).glob(".out.*.tmp/.*.tmp")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(number)
+    for number, process in running.items():
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), said
+        assert "Traceback" not in said
+        deadline = time.monotonic() + 60
+        while of_session(process.pid):
+            assert time.monotonic() < deadline, of_session(process.pid)
+            time.sleep(0.1)
+        left = [file.suffix for file in (tmp_path / number.name).iterdir()]
+        assert left == ([".tmp"] if number == signal.SIGKILL else []), left
+    # what the killed one left is hidden, and goes with the next one
+    target = tmp_path / "SIGKILL"
+    dying = start("dies", target)
+    assert "\nkafkalog: " in dying.communicate(timeout=120)[1]
+    assert dying.returncode > 0
     assert list(target.iterdir()) == []
-    running = start("")
-    assert running.wait(120) == 0
+    whole = start("", target)
+    whole.communicate(timeout=120)
+    assert whole.returncode == 0
     assert [file.name for file in target.iterdir()] == ["out"]
     assert ds.dataset(target / "out").count_rows() == kafkalog.read_table(DATA).num_rows
     assert all(file.name.startswith("part-") for file in (target / "out").iterdir())

@@ -139,7 +139,8 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
     elif arguments.topic:
         selection["subscribe"] = arguments.topic
     given = {name: value for name, value in selection.items() if value is not None}
-    done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
+    with interruptible():
+        done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
     print(f"kafkalog: {done['rows']} records in {done['files']} {form} file(s) in {arguments.out}", file=sys.stderr)
     return 0
 

@@ -2,7 +2,7 @@
 
 No record crosses to the JVM: a task gives the names of its files and how many rows are in them. Files are written into
 a hidden folder beside the target, under names of the attempt's own; when all are there, those that count get their
-final names and the folder becomes the target in one step.
+final names in a folder that becomes the target in one step.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import shutil
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -25,10 +26,10 @@ from kafkalog import errors
 from kafkalog.cli._write import SUFFIXES, Files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 __all__ = ["FORMATS", "export"]
 
@@ -93,13 +94,13 @@ def export(
     options = parse({"path": path, **selection})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")
-    with _session(spark_master) as spark:
+    with _session(spark_master) as (spark, collect):
         splits = plan_splits(options, slots(spark))
         tasks = frame_of(spark, splits)
         with _staged(target) as staging:
             write = partial(_written, str(staging), format)
             try:
-                written = tasks.mapInArrow(write, _TELLS).collect()
+                written = collect(tasks.mapInArrow(write, _TELLS))
             except PySparkException as error:
                 raise _of_core(error) from error
             _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
@@ -160,14 +161,16 @@ def _keep_free(target: Path) -> None:
 
 
 def _publish(staging: Path, target: Path, kept: dict[str, str]) -> None:
-    """Name what counts, drop what attempts left that do not, and give the folder its name."""
-    for file in list(staging.iterdir()):
-        if file.name in kept:
-            file.rename(staging / kept[file.name])
-        else:
-            file.unlink(missing_ok=True)
+    """Give what counts its names in a folder of its own, and that the target's.
+
+    Attempts that count for nothing may still write: they know the other folder alone.
+    """
+    whole = staging / "whole"
+    whole.mkdir()
+    for name, final in kept.items():
+        (staging / name).rename(whole / final)
     _keep_free(target)
-    staging.rename(target)
+    whole.rename(target)
 
 
 def _written(staging: str, form: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,14 +203,30 @@ def _of_core(error: Exception) -> Exception:
     return OSError(message) if isinstance(kind, type) and issubclass(kind, OSError) else error
 
 
+def _collected(frame: DataFrame) -> list[Row]:
+    """Run what has a session of our own in another thread.
+
+    A signal's exception would come out of the middle of a call to the JVM, whose answer the next call would then take
+    for its own. Each thread has a connection of its own.
+    """
+    with ThreadPoolExecutor(1, "kafkalog-export") as pool:
+        running = pool.submit(frame.collect)
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done():
+                frame.sparkSession.sparkContext.cancelAllJobs()
+            raise
+
+
 @contextmanager
-def _session(master: str) -> Iterator[SparkSession]:
-    """Use the session that is there, or one of our own that ends with the export."""
-    from pyspark.sql import SparkSession
+def _session(master: str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], list[Row]]]]:
+    """Use the session that is there, or one of our own that ends with the export; and what runs a frame in it."""
+    from pyspark.sql import DataFrame, SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active
+        yield active, DataFrame.collect
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("kafkalog export")
@@ -225,6 +244,6 @@ def _session(master: str) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
-        yield spark
+        yield spark, _collected
     finally:
         spark.stop()
