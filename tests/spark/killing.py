@@ -1,4 +1,4 @@
-"""Jobs whose workers are killed; as a script, both ways of reading on a local master, the offsets as JSON.
+"""Jobs whose workers are killed; as a script, both ways of reading and a write on a local master, the offsets as JSON.
 
 Functions and classes of a function's own travel to the workers by value.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-OPTIONS = {"splitBytes": "20k", "batchRows": "10", "columns": "offset"}
+OPTIONS: dict[str, Any] = {"splitBytes": "20k", "batchRows": "10", "columns": "offset"}
 
 
 def killing(name: str, marks: Path, *, executor: bool = False) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -93,8 +93,44 @@ def data_source(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], 
     return [row[0] for row in spark.read.format("killing").options(**OPTIONS).load(path).collect()]
 
 
+def write(spark: SparkSession, path: str, target: Path, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
+    """Write offsets by a data source around ours, whose worker dies in the middle of its file, and read them again."""
+    from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
+
+    import kafkalog.spark
+
+    class KillingWriter(DataSourceArrowWriter):
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def write(self, iterator: Any) -> Any:
+            return self.inner.write(kill(iterator))
+
+        def commit(self, messages: Any) -> None:
+            self.inner.commit(messages)
+
+        def abort(self, messages: Any) -> None:
+            self.inner.abort(messages)
+
+    class KillingSink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "killing_sink"
+
+        def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+            from kafkalog.spark.sink import make_writer
+
+            return KillingWriter(make_writer(self.options, schema, overwrite=overwrite))
+
+    spark.dataSource.register(KillingSink)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    frame = kafkalog.spark.read(spark, path, **OPTIONS).selectExpr("cast(offset as string) value", "0 partition")
+    frame.write.format("killing_sink").option("topic", "t").mode("append").save(str(target))
+    return [int(row[0]) for row in kafkalog.spark.read(spark, str(target), columns="value").collect()]
+
+
 def main(path: str) -> None:
-    """Read both ways, a worker of each killed."""
+    """Read both ways and write, a worker of each killed."""
     from pyspark.sql import SparkSession
 
     spark = (
@@ -112,8 +148,11 @@ def main(path: str) -> None:
     # from Spark 4.0 on
     if importlib.util.find_spec("pyspark.sql.datasource") is not None:
         found["dataSource"] = data_source(spark, path, killing("dataSource", marks))
+        found["write"] = write(spark, path, marks / "data", killing("write", marks))
+        left = [file.name for file in marks.glob(".*/*") if file.name != "lock"]
+        assert not left, left
     spark.stop()
-    print(json.dumps({"found": found, "kills": sorted(mark.name for mark in marks.iterdir())}))
+    print(json.dumps({"found": found, "kills": sorted(mark.name for mark in marks.iterdir() if mark.is_file())}))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def test_killed_workers_cost_no_rows_and_double_none() -> None:
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     records = corpus.expected_records(next(each for each in corpus.partitions() if each.folder == LOGS))
     wanted = [offset for offset, control in zip(records["offset"], records["isControl"], strict=True) if not control]
-    ways = ["dataSource", "mapInArrow"] if has_data_sources() else ["mapInArrow"]
+    ways = ["dataSource", "mapInArrow", "write"] if has_data_sources() else ["mapInArrow"]
     assert found["found"] == dict.fromkeys(ways, wanted)
     # one of each task's first attempts was killed, or the test shows nothing
     assert found["kills"] == ways
