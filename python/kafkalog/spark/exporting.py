@@ -222,11 +222,11 @@ def _collected(frame: DataFrame) -> list[Row]:
 @contextmanager
 def _session(master: str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], list[Row]]]]:
     """Use the session that is there, or one of our own that ends with the export; and what runs a frame in it."""
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield active, DataFrame.collect
+        yield active, lambda frame: frame.collect()
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("kafkalog export")
