@@ -74,13 +74,13 @@ class Cluster:
         """Its URL."""
         return f"spark://127.0.0.1:{self.port}"
 
-    def _start(self, kind: str, name: str, *args: str) -> None:
+    def _start(self, kind: str, name: str, host: str, *args: str) -> None:
         folder = self.home / name
         folder.mkdir(parents=True)
         command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [*command, "--host", "127.0.0.1", *args],
+                [*command, "--host", host, *args],
                 stdout=log,
                 stderr=log,
                 env=self.environment,
@@ -101,13 +101,14 @@ class Cluster:
     def __enter__(self) -> Self:
         """Start, and wait until all workers are known."""
         try:
-            self._start("master.Master", "master", "--port", str(self.port), "--webui-port", str(self.web))
+            ports = ("--port", str(self.port), "--webui-port", str(self.web))
+            self._start("master.Master", "master", "127.0.0.1", *ports)
             for number in range(WORKERS):
                 folder = self.home / f"worker-{number}"
                 size = ("--cores", "1", "--memory", "1g")
-                self._start(
-                    "worker.Worker", folder.name, *size, "--work-dir", str(folder), "--webui-port", "0", self.master
-                )
+                where = ("--work-dir", str(folder), "--webui-port", "0", self.master)
+                # Of loopback, where all are this machine: no host gets a task again that it is at work on.
+                self._start("worker.Worker", folder.name, f"127.0.0.{number + 1}", *size, *where)
             deadline = time.monotonic() + START_SECONDS
             while self._alive() < WORKERS:
                 assert time.monotonic() < deadline, f"the cluster did not start\n{self.said}"

@@ -16,7 +16,7 @@ from growing import Growing  # type: ignore[import-not-found]
 from killing import data_source, killing, map_in_arrow  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -82,6 +82,48 @@ def write(spark: SparkSession, data: str, out: Path) -> None:
     )
 
 
+def slow_once(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Make a function that dawdles in the first attempt at the first task, until Spark has begun another."""
+
+    def dawdle(batches: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if context.partitionId() == 0 and number == 1:
+                (marks / f"{context.attemptNumber()}").touch()
+                deadline = time.monotonic() + (60 if context.attemptNumber() == 0 else 0)
+                while time.monotonic() < deadline and not (marks / "1").exists():
+                    time.sleep(0.1)
+                # whoever began later ends first
+                time.sleep(2 if context.attemptNumber() == 0 else 0)
+            yield batch
+
+    return dawdle
+
+
+def speculate(spark: SparkSession, data: str, out: Path) -> dict[str, list[list[Any]]]:
+    """Read, write and count where a task is done twice at a time."""
+    import kafkalog.spark
+
+    options: dict[str, Any] = {"columns": COLUMNS, "subscribe": "orders", "splitBytes": "20k", "batchRows": 20}
+    found: dict[str, list[list[Any]]] = {}
+    for what in ("read", "write"):
+        marks = out / "attempts" / what
+        marks.mkdir(parents=True)
+        frame = kafkalog.spark.read(spark, data, **options)
+        slow = frame.mapInArrow(slow_once(marks), frame.schema)
+        if what == "read":
+            found[what] = rows_of(slow)
+            continue
+        values = slow.selectExpr("cast(offset as string) value", "partition")
+        values.write.format("kafkalog").option("topic", "orders").mode("append").save(str(out / "speculated"))
+    return found
+
+
 def main(data: str, folder: str) -> None:
     """Do all of it in one application."""
     from pyspark.sql import SparkSession
@@ -91,7 +133,11 @@ def main(data: str, folder: str) -> None:
 
     out = Path(folder)
     (out / "marks").mkdir(parents=True)
-    spark = SparkSession.builder.appName("kafkalog on a cluster").getOrCreate()
+    builder = SparkSession.builder.appName("kafkalog on a cluster")
+    speculation = {"": "true", ".interval": "100ms", ".multiplier": "1.1", ".quantile": "0.5", ".minTaskRuntime": "2s"}
+    for name, value in speculation.items():
+        builder = builder.config(f"spark.speculation{name}", value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     found: dict[str, Any] = {"driver": kafkalog.__file__, "places": places(spark, data)}
     found["mapInArrow"] = rows_of(kafkalog.spark.read(spark, data, columns=COLUMNS, splitBytes="20k"))
@@ -99,6 +145,10 @@ def main(data: str, folder: str) -> None:
     found["count"] = kafkalog.spark.count(spark, data)
     found["stream"] = stream(spark, data, out)
     write(spark, data, out)
+    found["speculated"] = speculate(spark, data, out)
+    found["attempts"] = {
+        folder.name: sorted(mark.name for mark in folder.iterdir()) for folder in (out / "attempts").iterdir()
+    }
     orders = os.fspath(Path(data) / "orders-0")
     found["killed"] = {
         "mapInArrow": map_in_arrow(spark, orders, killing("mapInArrow", out / "marks")),

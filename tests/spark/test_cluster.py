@@ -99,6 +99,14 @@ def test_what_dies_is_tried_again(answers: dict[str, Any]) -> None:
     assert answers["marks"] == ["dataSource", "executor", "mapInArrow", "write"]
 
 
+def test_a_task_that_is_done_twice_at_a_time_counts_once(answers: dict[str, Any], home: Path) -> None:
+    # or the test shows nothing
+    assert answers["attempts"] == {"read": ["0", "1"], "write": ["0", "1"]}
+    assert [tuple(row) for row in answers["speculated"]["read"]] == wanted("orders")
+    written = [int(value or b"") for value in values(home / "out" / "speculated" / "orders-0")]
+    assert sorted(written) == [offset for _, _, offset in wanted("orders")]
+
+
 def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
     """The cluster's own is used, so the archive stays small."""
     listed = subprocess.run(

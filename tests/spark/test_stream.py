@@ -180,6 +180,52 @@ def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
 
 
 @pytest.mark.usefixtures("limits")
+def test_a_restart_with_other_options(orders: Growing) -> None:
+    """The checkpoint says where each partition stands, the options what is read from then on; skew starves nobody."""
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    kinds = {"topic": StringType(), "partition": IntegerType(), "offset": LongType()}
+    schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+    def query(**options: str) -> Any:
+        return make_stream_reader({"path": str(orders.folder.parent), **options}, schema)
+
+    def rows(reader: Any, start: Any, end: Any) -> list[tuple[str, int, int]]:
+        batches = [batch for split in reader.partitions(start, end) for batch in reader.read(split)]
+        return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+    orders.grow(100)
+    first = query(subscribe="orders", startingOffsets="earliest")
+    start = first.initialOffset()
+    end = first.latestOffset(start, first.getDefaultReadLimit())
+    found = rows(first, start, end)
+    orders.grow(880)
+    events = Growing(DATA / "events-1", orders.folder.parent / "events-1")
+    events.grow(10)
+    assert 0 < events.end < orders.end - end["orders"]["0"]
+    second = query(
+        subscribe="orders,events", startingOffsets="latest", maxOffsetsPerTrigger="30", maxRecordsPerPartition="7"
+    )
+    while (behind := second.latestOffset(end, second.getDefaultReadLimit())) != end:
+        batch = rows(second, end, behind)
+        assert len(batch) <= 31
+        # the small one is not starved
+        assert "events" in {topic for topic, _, _ in batch} or end["events"]["1"] == events.end
+        found += batch
+        end = behind
+    assert sorted(found) == [*places(events, "events", 1), *places(orders, "orders", 0)]
+    events.grow(60)
+    third = query(subscribe="events")
+    behind = third.latestOffset(end, third.getDefaultReadLimit())
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: orders-0;"):
+        third.partitions(end, behind)
+    lax = query(subscribe="events", failOnDataLoss="false")
+    assert rows(lax, end, behind) == places(events, "events", 1, end["events"]["1"])
+
+
+@pytest.mark.usefixtures("limits")
 def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(100)
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest", minOffsetsPerTrigger="200")
