@@ -39,6 +39,8 @@ pytest.importorskip("pyspark", minversion="4.2")
 
 HOME = Path(__file__).resolve().parent / "spark"
 COLUMNS = "topic, partition, offset, key, value, unix_millis(timestamp) as timestamp, timestampType"
+# The last that microseconds hold.
+MOST_MILLIS = (2**63 - 1) // 1000
 MIDDLE, LATE = 1_700_000_002_000, 1_700_000_004_000
 
 
@@ -100,6 +102,9 @@ def filled(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         for seed, topic, partitions in ((1, "alpha", 3), (2, "beta.alp", 1), (3, "trimmed", 1)):
             broker.driver.ask("write", topic=topic, partitions=partitions, seed=seed, batches=100, keyed=True)
         broker.driver.ask("leave-open", topic="alpha", partition=1)
+        broker.create("beyond", 1, message_timestamp_after_max_ms=2**63 - 1)
+        records = [{"timestamp": time, "value": "dg=="} for time in (5, MOST_MILLIS, MOST_MILLIS + 1)]
+        broker.driver.ask("produce", topic="beyond", partition=0, records=records)
         assert broker.driver.ask("trim", topic="trimmed", partition=0, before=150) == 150
         checkpoints = [log_dir / "log-start-offset-checkpoint" for log_dir in broker.log_dirs]
         deadline = time.monotonic() + 60
@@ -164,6 +169,7 @@ ROWS: list[dict[str, str]] = [
     {"subscribe": "trimmed"},
     {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}', "failOnDataLoss": "false"},
     {"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100000}}', "failOnDataLoss": "false", **BRIEFLY},
+    {"subscribe": "beyond", "endingOffsets": '{"beyond": {"0": 2}}'},
     {"subscribe": "alpha", "minPartitions": "10"},
     {"subscribe": "alpha", "minPartitions": "10", "maxRecordsPerPartition": "90"},
     {"subscribe": "beta.alp", "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1s"},
@@ -231,6 +237,14 @@ def test_errors_of_both(spark: SparkSession, filled: Broker, options: dict[str, 
     with pytest.raises(Exception, match=r"(?s).+"):
         by_kafka(spark, filled, options).collect()
     with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
+        by_files(spark, filled, options).collect()
+
+
+def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, filled: Broker) -> None:
+    options = {"subscribe": "beyond"}
+    with pytest.raises(Exception, match=r"offset 2 has timestamp value \d+ that overflows"):
+        by_kafka(spark, filled, options).collect()
+    with pytest.raises(Exception, match=rf"InvalidRecordError: .*offset 2: timestamp: .*found {MOST_MILLIS + 1} ms"):
         by_files(spark, filled, options).collect()
 
 
@@ -316,6 +330,30 @@ def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker,
     assert len(committed.rows) < len(everything.rows)
 
 
+def test_a_query_goes_from_sparks_own_source_to_ours_and_back(
+    spark: SparkSession, filled: Broker, tmp_path: Path
+) -> None:
+    """By one checkpoint: what either source wrote into it, the other takes up."""
+    filled.create("handed", 2, segment_bytes=20_000)
+    rows: list[tuple[str, int, int]] = []
+    counts = []
+    kinds = [("kafka", ""), ("kafkalog", ",".join(map(str, filled.log_dirs))), ("kafka", "")]
+    for seed, (kind, path) in enumerate(kinds):
+        filled.driver.ask("write", topic="handed", partitions=2, seed=seed, batches=20, keyed=True)
+        options = {"subscribe": "handed", "startingOffsets": "earliest", "kafka.bootstrap.servers": filled.bootstrap}
+        reader = spark.readStream.format(kind).options(**options)
+        frame = (reader.load(path) if path else reader.load()).select("topic", "partition", "offset")
+
+        def keep(batch: DataFrame, _: int) -> None:
+            rows.extend((row[0], row[1], row[2]) for row in batch.collect())
+
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).start().awaitTermination(180)
+        counts.append(len(rows))
+    assert 100 < counts[0] < counts[1] < counts[2]
+    assert sorted(rows) == sorted(consumed(filled, "handed", 2, "read_uncommitted", tmp_path / "consumed"))
+
+
 def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """Keys go where Kafka's producer puts them, and the broker goes on behind."""
     import pyarrow as pa
@@ -324,7 +362,6 @@ def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, t
     from kafkalog.spark.sink import Sink
 
     broker.create("sunk", 3, segment_bytes=20_000)
-    broker.stop()
     paths = tuple(str(log_dir) for log_dir in broker.log_dirs)
     sink = Sink(paths=paths, topic="sunk", partitions=1, compression="zstd", stream=None)
     keys = [b"key-%d" % (n % 50) for n in range(2000)]
@@ -333,7 +370,16 @@ def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, t
     times = pa.array([STAMP + n for n in range(2000)], pa.timestamp("ms", "America/New_York"))
     kinds = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     table = pa.table({**columns, "headers": pa.array(headers, kinds), "timestamp": times})
-    sink.commit([sink.write(iter(table.slice(start, 500).to_batches())) for start in range(0, 2000, 500)])
+
+    def write() -> None:
+        sink.commit([sink.write(iter(table.slice(start, 500).to_batches())) for start in range(0, 2000, 500)])
+
+    broker.folder("sunk", 2)
+    with pytest.raises(kafkalog.LogLockedError, match=r"\.lock: another writer holds this lock"):
+        write()
+    assert consumed_rows(broker, "sunk", 0) == []
+    broker.stop()
+    write()
     broker.start()
     for partition in range(3):
         wanted = [n for n in range(2000) if partition_for_key(keys[n], 3) == partition]
