@@ -310,7 +310,10 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where a ``read_committed`` reader ends: the start of the oldest open transaction, or the log end offset."""
+        """Where a ``read_committed`` reader ends: the start of the oldest open transaction, or the log end offset.
+
+        Where the log starts inside of that transaction, it is the base offset of the batch that holds the log start.
+        """
         return self._core.last_stable_offset
 
     @property

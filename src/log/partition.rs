@@ -318,6 +318,16 @@ impl PartitionLog {
         Ok(None)
     }
 
+    /// The base offset of the first batch that ends at or behind `offset`; `None` where no batch follows.
+    pub(super) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
+        for segment in self.segments.iter().skip(self.floor(offset)) {
+            if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {
+                return Ok(Some(header.base_offset));
+            }
+        }
+        Ok(None)
+    }
+
     /// Where to begin reading segment `n` for records from `offset` on.
     pub(super) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
         match self.segments.get(n) {

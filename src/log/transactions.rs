@@ -71,7 +71,8 @@ pub struct Transactions<'a> {
 
 impl PartitionLog {
     /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
-    /// oldest open transaction begins, or the log's end.
+    /// oldest open transaction begins, or the log's end. Where the log starts inside of that transaction, it is the base
+    /// offset of the batch that holds the log start.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a header or a marker that had to be read.
@@ -131,8 +132,13 @@ impl<'a> Transactions<'a> {
         let (start, end) = (self.log.log_start_offset(), self.log.log_end_offset()?);
         let end = high_watermark.map_or(end, |offset| offset.min(end).max(start));
         let ongoing = self.ongoing_at(end)?;
-        let first = ongoing.values().min().copied();
-        Ok(first.map_or(end, |first| first.max(start).min(end)))
+        let Some(first) = ongoing.values().min().map(|&first| first.max(start)) else {
+            return Ok(end);
+        };
+        // Kafka looks the offset up and keeps where the batch begins that it finds: below the log start where that lies
+        // inside of a batch.
+        let found = self.log.batch_at_or_after(first.min(end))?;
+        Ok(found.map_or(end, |base| base.min(end)))
     }
 
     /// What is open at `at`, as a starting broker finds out.

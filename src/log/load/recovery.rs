@@ -277,7 +277,7 @@ impl Loader<'_> {
                 return Ok(None);
             };
             scan.seek(position);
-            let (base, state) = (first.base_offset, FileState::Cleaned);
+            let (base, state) = (scan.first_offset(position, &first)?, FileState::Cleaned);
             let mut part = Segment::open(folder, base, self.settings, state)?;
             let taken = part
                 .fill(folder, &mut scan, &log)

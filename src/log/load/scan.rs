@@ -199,7 +199,7 @@ impl LogScan {
     ///
     /// # Errors
     /// Those of [`legacy::first_offset`], `Io`.
-    fn first_offset(&mut self, position: Position, header: &BatchHeader) -> Result<Offset> {
+    pub fn first_offset(&mut self, position: Position, header: &BatchHeader) -> Result<Offset> {
         if !header.is_wrapper() {
             return Ok(header.base_offset);
         }

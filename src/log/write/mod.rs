@@ -101,7 +101,7 @@ pub struct WritableLog {
     log_end_offset: Offset,
     recovery_point: Offset,
     high_watermark: Offset,
-    first_unstable_offset: Option<Offset>,
+    first_unstable: Option<offsets::FirstUnstable>,
     last_flush_ms: TimestampMs,
     epochs: LeaderEpochs,
     producers: ProducerStateManager,

@@ -5,6 +5,16 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::types::{Offset, TimestampMs};
 
+/// Where the oldest transaction begins that is open, or whose end is not replicated yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstUnstable {
+    offset: Offset,
+    /// The log start when it was looked up.
+    log_start: Offset,
+    /// Base offset of the batch: below the log start where that lies inside of it.
+    batch: Offset,
+}
+
 impl WritableLog {
     /// The offset below which everything counts as replicated.
     #[must_use]
@@ -15,7 +25,7 @@ impl WritableLog {
     /// The offset below which every transaction is decided.
     #[must_use]
     pub fn last_stable_offset(&self) -> Offset {
-        let unstable = self.first_unstable_offset.unwrap_or(Offset::MAX);
+        let unstable = self.first_unstable.map_or(Offset::MAX, |open| open.batch);
         unstable.min(self.high_watermark)
     }
 
@@ -44,9 +54,33 @@ impl WritableLog {
     }
 
     pub(super) fn update_first_unstable_offset(&mut self) {
-        let start = self.log_start_offset;
+        let log_start = self.log_start_offset;
         let first = self.producers.first_unstable_offset();
-        self.first_unstable_offset = first.map(|offset| offset.max(start));
+        let is_known =
+            |open: &FirstUnstable| Some(open.offset) == first && open.log_start == log_start;
+        if self.first_unstable.as_ref().is_some_and(is_known) {
+            return;
+        }
+        self.first_unstable = first.map(|offset| FirstUnstable {
+            offset,
+            log_start,
+            batch: offset,
+        });
+        if first.is_some_and(|offset| offset < log_start) {
+            self.look_up_first_unstable();
+        }
+    }
+
+    /// Finds the batch where the oldest open transaction begins, or where the log does if that is later
+    /// (`maybeIncrementFirstUnstableOffset`). What cannot be read is told by whoever has to read it.
+    pub(super) fn look_up_first_unstable(&mut self) {
+        let Some(open) = self.first_unstable else {
+            return;
+        };
+        let offset = open.offset.max(open.log_start);
+        let found = self.batch_at_or_after(offset).unwrap_or(Some(offset));
+        let batch = found.unwrap_or(self.log_end_offset);
+        self.first_unstable = Some(FirstUnstable { batch, ..open });
     }
 
     /// Moves the end of the log; the recovery point follows it down.

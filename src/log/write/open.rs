@@ -87,7 +87,7 @@ impl WritableLog {
             log_end_offset: loaded.log_end_offset,
             recovery_point: loaded.recovery_point.max(start),
             high_watermark: start,
-            first_unstable_offset: None,
+            first_unstable: None,
             last_flush_ms: now_ms,
             epochs: LeaderEpochs::load(folder, disk.clone())?,
             producers: loaded.producers.kept_in(snapshots),
@@ -98,6 +98,7 @@ impl WritableLog {
             options,
         };
         log.update_first_unstable_offset();
+        log.look_up_first_unstable();
         Ok(log)
     }
 }

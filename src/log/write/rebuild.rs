@@ -81,6 +81,22 @@ impl ReplayedLog for WrittenBatches<'_> {
 }
 
 impl WritableLog {
+    /// The base offset of the first batch that holds `offset` or what follows it; `None` where no batch follows.
+    pub(super) fn batch_at_or_after(&mut self, offset: Offset) -> Result<Option<Offset>> {
+        let mut log = WrittenBatches {
+            folder: &self.folder,
+            segments: &mut self.segments,
+        };
+        for base_offset in log.segments.bases(offset, Offset::MAX) {
+            if let Some(position) = log.translate_offset(base_offset, offset)? {
+                let end = log.segments.size(base_offset);
+                let found = log.scan(base_offset, position, end)?.next_batch()?;
+                return Ok(found.map(|(_, header)| header.base_offset));
+            }
+        }
+        Ok(None)
+    }
+
     /// Brings the producers to what they were when the log ended at `end`.
     pub(super) fn rebuild_producers(&mut self, end: Offset, now_ms: TimestampMs) -> Result<()> {
         let mut log = WrittenBatches {

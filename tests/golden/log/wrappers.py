@@ -1,6 +1,6 @@
-"""Write the states of the cases ``truncate/wrapper-*``: logs of messages that were compressed together.
+"""Write the states of the cases ``truncate/wrapper-*`` and ``recover/split-wrapper``: messages compressed together.
 
-Usage: ``python3 tests/golden/log/wrappers.py FOLDER``. Makes ``<case>/config.json`` and ``<case>/before/``; what
+Usage: ``python3 tests/golden/log/wrappers.py FOLDER/truncate``. Makes ``<case>/config.json`` and ``<case>/before/``; what
 Kafka made of them (``result.jsonl``, ``after/``) was answered by the program that answered the rest of the corpus.
 """
 
@@ -62,8 +62,30 @@ CASES: dict[str, tuple[str, int, list[bytes]]] = {
 }
 
 
+# Its first offset still fits into the segment, and its last one does not.
+FAR = [wrapper(0, 3), wrapper(2**31 - 3, 2**31 + 3)]
+
+
+def split(case: Path) -> None:
+    """Write the log whose segment recovery splits."""
+    folder = case / "before" / "orders-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"".join(FAR))
+    config = {
+        "kind": "recover",
+        "about": "The wrapper that overflows the segment begins the next one, which is named by its first offset inside.",
+        "now_ms": NOW + 10_000,
+        "clean": False,
+        "recovery_point": 0,
+        "log_start_offset": 0,
+        "log": {"segment.index.bytes": 480, "index.interval.bytes": 180},
+    }
+    (case / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Write all of them."""
+    split(Path(sys.argv[1]).parent / "recover" / "split-wrapper")
     for name, (about, offset, batches) in CASES.items():
         case = Path(sys.argv[1]) / name
         folder = case / "before" / "orders-0"

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use kafkalog::error::{Error, ProducerRule, Refusal};
+use kafkalog::format::batch::BatchHeader;
 use kafkalog::log::config::BrokerCompression;
 use kafkalog::log::load::LoadRequest;
 use kafkalog::log::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
@@ -13,7 +14,7 @@ use kafkalog::types::{AppendOrigin, Compression};
 use serde_json::{Value, json};
 
 use super::batches;
-use super::{Case, Tree, compare, config, run_all, tree};
+use super::{Case, Outcome, Tree, compare, config, run_all, tree};
 
 pub fn options(case: &Case) -> WriteOptions {
     let mut options = WriteOptions::new(config(case));
@@ -49,6 +50,7 @@ fn classes(error: &Error) -> &'static [&'static str] {
             Refusal::IndexFull => &["IllegalArgumentException"],
             Refusal::UnexpectedAppendOffset => &["UnexpectedAppendOffsetException"],
             Refusal::SegmentExists => &["KafkaException"],
+            Refusal::SegmentOffsetOverflow => &["LogSegmentOffsetOverflowException"],
             _ => &["?"],
         },
         _ => &["?"],
@@ -132,6 +134,8 @@ struct Run<'a> {
     now_ms: i64,
     /// Sizes of what the log compressed itself are not Kafka's.
     sizes_differ: bool,
+    /// What Kafka's compressor made of a batch is not in the state after any more.
+    is_lost: bool,
 }
 
 impl Run<'_> {
@@ -156,29 +160,43 @@ impl Run<'_> {
     }
 
     /// The bytes that come, compressed ones as Kafka's compressor made them.
-    fn records(&self, op: &Value, kafka: &Value) -> Vec<u8> {
-        let all = op["batches"].as_array().unwrap().iter().enumerate();
+    fn records(&mut self, op: &Value, kafka: &Value) -> Vec<u8> {
         let target = config(self.case).compression_type;
-        let bytes = all.flat_map(|(n, json)| {
+        let is_follower = op["as"] == "follower";
+        let mut all = Vec::new();
+        for (n, json) in op["batches"].as_array().unwrap().iter().enumerate() {
             let codec = batches::compression(json);
             let written = &kafka["batches"][n];
-            let is_kept = target.target(codec) == codec;
+            let is_kept = is_follower || target.target(codec) == codec;
             if codec == Compression::None || written.is_null() || !is_kept {
-                return batches::batch(json, self.now_ms);
+                all.extend(batches::batch(json, self.now_ms));
+                continue;
             }
             let base = kafka["active_base"].as_i64().unwrap();
-            let name = format!("{}/{base:020}.log", self.case.partition_folder());
-            let log = std::fs::read(self.case.folder.join("after").join(name)).unwrap();
-            let at = usize::try_from(written["position"].as_u64().unwrap()).unwrap();
-            let size = usize::try_from(written["size"].as_u64().unwrap()).unwrap();
-            let bytes = log[at..at + size].to_vec();
-            if op["as"] == "follower" {
-                bytes
-            } else {
-                as_from_client(bytes, &batches::batch(json, self.now_ms))
+            match self.written(base, written) {
+                Some(bytes) if is_follower => all.extend(bytes),
+                Some(bytes) => {
+                    all.extend(as_from_client(bytes, &batches::batch(json, self.now_ms)));
+                }
+                None => {
+                    self.is_lost = true;
+                    all.extend(batches::batch(json, self.now_ms));
+                }
             }
-        });
-        bytes.collect()
+        }
+        all
+    }
+
+    /// The bytes of a batch in Kafka's state after; `None` where something cut them off later.
+    fn written(&self, base: i64, batch: &Value) -> Option<Vec<u8>> {
+        let name = format!("{}/{base:020}.log", self.case.partition_folder());
+        let log = std::fs::read(self.case.folder.join("after").join(name)).ok()?;
+        let at = usize::try_from(batch["position"].as_u64().unwrap()).unwrap();
+        let size = usize::try_from(batch["size"].as_u64().unwrap()).unwrap();
+        let bytes = log.get(at..at + size)?;
+        let header = BatchHeader::parse(bytes).ok()??;
+        let is_it = header.size == size && header.last_offset() == batch["last_offset"];
+        is_it.then(|| bytes.to_vec())
     }
 
     fn append(&mut self, op: &Value, kafka: &Value) -> Vec<String> {
@@ -346,21 +364,29 @@ impl Run<'_> {
         log.close(self.now_ms)
     }
 
-    fn run(&mut self) -> Vec<String> {
+    fn run(&mut self) -> Outcome {
         let start = self.case.config["log_start_offset"].as_i64().unwrap_or(0);
         let failed = self
             .case
             .event("failed")
             .map_or(&Value::Null, |f| &f["error"]);
         match compare_error(self.open(start), failed) {
-            Err(difference) => return vec![difference],
-            Ok(None) => return self.case.compare_tree(self.folder),
+            Err(difference) => return vec![difference].into(),
+            Ok(None) => return self.case.compare_tree(self.folder).into(),
             Ok(Some(log)) => self.log = Some(log),
         }
         let mut differences = Vec::new();
         for (n, (op, kafka)) in self.case.input.iter().zip(&self.case.result).enumerate() {
             self.now_ms += op["advance_ms"].as_i64().unwrap_or(0);
             let mut found = self.step(op, kafka);
+            if self.is_lost {
+                let why = "a compressed batch, which Kafka's state after does not hold any more";
+                let broken = Some((n as u64, why));
+                return Outcome {
+                    differences,
+                    broken,
+                };
+            }
             let now_ms = self.now_ms;
             self.log().remove_deleted(now_ms).unwrap();
             found.extend(self.compare_log(kafka));
@@ -387,7 +413,7 @@ impl Run<'_> {
         } else {
             differences.extend(self.case.compare_tree(self.folder));
         }
-        differences
+        differences.into()
     }
 
     /// Where our compressor's sizes are not Kafka's: the same files, the same records, and the same bytes in all files
@@ -440,6 +466,7 @@ fn append_as_kafka() {
                 config(case).compression_type,
                 BrokerCompression::Fixed(codec) if codec != Compression::None
             ),
+            is_lost: false,
         }
         .run()
     });

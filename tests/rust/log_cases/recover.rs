@@ -7,8 +7,10 @@ use kafkalog::format::entry::ProducerState;
 use kafkalog::io::disk::Disk;
 use kafkalog::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT};
 use kafkalog::log::load::{LoadRequest, LoadedLog, Plan, plan};
+use kafkalog::log::write::WritableLog;
 use serde_json::{Value, json};
 
+use super::append::options;
 use super::{Case, config, run_all};
 
 /// What a case says loading is told.
@@ -28,16 +30,11 @@ pub fn state(log: &LoadedLog, high_watermark: i64) -> Value {
     let mut producers: Vec<ProducerState> =
         log.producers.active_producers().map(Into::into).collect();
     producers.sort_by_key(|producer| producer.producer_id);
-    let mut unreplicated = log.producers.clone();
-    unreplicated.on_high_watermark_updated(high_watermark);
-    let unstable = unreplicated.first_unstable_offset();
-    let unstable = unstable.map_or(high_watermark, |offset| offset.max(log.log_start_offset));
     json!({
         "log_start_offset": log.log_start_offset,
         "log_end_offset": log.log_end_offset,
         "recovery_point": log.recovery_point,
         "high_watermark": high_watermark,
-        "last_stable_offset": unstable.min(high_watermark),
         "segments": log.segments.iter().map(|s| json!({"base": s.base_offset, "size": s.size})).collect::<Vec<_>>(),
         "leader_epochs": log.epochs.entries().iter().map(|e| json!([e.epoch, e.start_offset])).collect::<Vec<_>>(),
         "producers": producers.iter().map(|p| json!({
@@ -139,11 +136,33 @@ fn recover_as_kafka() {
         assert_eq!(before, super::tree(folder), "planning changes nothing");
         plan.apply(&Disk::default()).unwrap();
         differences.extend(case.compare_tree(folder));
+        if let (Ok(log), Some(kafka)) = (&plan.outcome, case.event("loaded")) {
+            differences.extend(compare_last_stable(case, folder, log, kafka));
+        }
         differences
     });
 }
 
-fn options(case: &Case) -> RecoverOptions {
+/// The last stable offset, which only the files tell: that of the log opened as it was left.
+fn compare_last_stable(case: &Case, folder: &Path, log: &LoadedLog, kafka: &Value) -> Vec<String> {
+    let request = LoadRequest {
+        clean: true,
+        recovery_point: log.recovery_point,
+        log_start_offset: log.log_start_offset,
+        ..request(case)
+    };
+    let partition = folder.join(case.partition_folder());
+    let mut log = WritableLog::open(&partition, options(case), request).unwrap();
+    let high_watermark = case.config["high_watermark"].as_i64();
+    let high_watermark = high_watermark.unwrap_or(log.log_end_offset());
+    log.update_high_watermark(high_watermark).unwrap();
+    compare_answer(
+        kafka,
+        &json!({"last_stable_offset": log.last_stable_offset()}),
+    )
+}
+
+fn verb_options(case: &Case) -> RecoverOptions {
     let request = request(case);
     RecoverOptions {
         recovery_point: Some(request.recovery_point),
@@ -202,7 +221,7 @@ fn the_verb_does_as_kafka_or_refuses() {
             assert!(error.contains("salvage"), "{}: {error}", case.name);
             assert_eq!(unchanged(), [""; 0], "{}", case.name);
         };
-        let mut options = options(case);
+        let mut options = verb_options(case);
         if case.event("failed").is_some() {
             refused(&options);
             options.on_loss = OnLoss::AsKafka;
