@@ -137,7 +137,8 @@ impl<'a> Transactions<'a> {
         };
         // Kafka looks the offset up and keeps where the batch begins that it finds: below the log start where that lies
         // inside of a batch.
-        let found = self.log.batch_at_or_after(first.min(end))?;
+        // What cannot be read is told by whoever has to read it.
+        let found = self.log.batch_at_or_after(first).unwrap_or(Some(first));
         Ok(found.map_or(end, |base| base.min(end)))
     }
 

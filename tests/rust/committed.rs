@@ -347,6 +347,34 @@ fn a_transaction_cut_by_the_log_start_is_unstable_from_its_batch_on() {
     assert_eq!(stable(), again);
 }
 
+/// Damage in front of an open transaction is not in the way of knowing where that begins.
+#[test]
+fn damage_below_the_last_stable_offset_does_not_hide_it() {
+    let case = cases()
+        .into_iter()
+        .find(|c| c.folder.ends_with("txn-open-0"));
+    let case = case.unwrap();
+    let stable = committed(&case).unwrap().last_stable_offset;
+    let batches = lines(&case.expected.join("batches.jsonl.gz"));
+    let before = batches.iter().rposition(|line| {
+        line["last_offset"]
+            .as_i64()
+            .is_some_and(|last| last < stable)
+    });
+    let before = &batches[before.unwrap()];
+    let copy = Copy::of(&case.folder, EARLY);
+    let log = copy.folder.join(before["file"].as_str().unwrap());
+    let mut bytes = fs::read(&log).unwrap();
+    let at = usize::try_from(before["position"].as_u64().unwrap()).unwrap();
+    bytes[at + 8..at + 12].fill(0xff);
+    fs::write(&log, bytes).unwrap();
+    for path in copy.files(FileKind::OffsetIndex) {
+        fs::remove_file(path).unwrap();
+    }
+    let log = PartitionLog::open(&copy.folder).unwrap();
+    assert_eq!(log.last_stable_offset().unwrap(), stable);
+}
+
 /// A plan that lacks an aborted transaction, as after an index that lost its entry, never gives its rows without a word.
 #[test]
 fn a_marker_that_the_plan_does_not_know_is_an_error() {

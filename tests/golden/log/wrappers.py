@@ -1,7 +1,7 @@
 """Write the states of the cases ``truncate/wrapper-*`` and ``recover/split-wrapper``: messages compressed together.
 
-Usage: ``python3 tests/golden/log/wrappers.py FOLDER/truncate``. Makes ``<case>/config.json`` and ``<case>/before/``; what
-Kafka made of them (``result.jsonl``, ``after/``) was answered by the program that answered the rest of the corpus.
+Usage: ``python3 tests/golden/log/wrappers.py FOLDER/truncate``. Makes ``<case>/config.json`` and ``<case>/before/``;
+what Kafka made of them (``result.jsonl``, ``after/``) was answered by the program that answered the rest of the corpus.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def split(case: Path) -> None:
     (folder / f"{0:020}.log").write_bytes(b"".join(FAR))
     config = {
         "kind": "recover",
-        "about": "The wrapper that overflows the segment begins the next one, which is named by its first offset inside.",
+        "about": "The wrapper that overflows the segment begins the next one, named by its first offset inside.",
         "now_ms": NOW + 10_000,
         "clean": False,
         "recovery_point": 0,

@@ -50,7 +50,10 @@ fn classes(error: &Error) -> &'static [&'static str] {
             Refusal::IndexFull => &["IllegalArgumentException"],
             Refusal::UnexpectedAppendOffset => &["UnexpectedAppendOffsetException"],
             Refusal::SegmentExists => &["KafkaException"],
-            Refusal::SegmentOffsetOverflow => &["LogSegmentOffsetOverflowException"],
+            Refusal::SegmentOffsetOverflow => &[
+                "LogSegmentOffsetOverflowException",
+                "IndexOffsetOverflowException",
+            ],
             _ => &["?"],
         },
         _ => &["?"],
@@ -163,10 +166,17 @@ impl Run<'_> {
     fn records(&mut self, op: &Value, kafka: &Value) -> Vec<u8> {
         let target = config(self.case).compression_type;
         let is_follower = op["as"] == "follower";
-        let mut all = Vec::new();
-        for (n, json) in op["batches"].as_array().unwrap().iter().enumerate() {
+        let (mut all, mut n) = (Vec::new(), 0);
+        for json in op["batches"].as_array().unwrap() {
             let codec = batches::compression(json);
             let written = &kafka["batches"][n];
+            // Each message of an old format is a batch of its own.
+            let is_plain = codec == Compression::None && json["magic"].as_i64().unwrap_or(2) < 2;
+            n += if is_plain {
+                json["records"].as_array().unwrap().len()
+            } else {
+                1
+            };
             let is_kept = is_follower || target.target(codec) == codec;
             if codec == Compression::None || written.is_null() || !is_kept {
                 all.extend(batches::batch(json, self.now_ms));
