@@ -522,11 +522,12 @@ impl LogConfig {
         }
     }
 
-    /// How much earlier a new segment is rolled than `segment.ms`, from any random number.
+    /// How much earlier a new segment is rolled than `segment.ms`, from any random number: `LogConfig.randomSegmentJitter`,
+    /// which draws from 31 bits however large the setting is.
     #[must_use]
     pub fn segment_jitter(&self, random: u64) -> i64 {
         let most = self.segment_jitter_ms.min(self.segment_ms);
-        let drawn = i64::try_from(random >> 1).unwrap_or_default();
+        let drawn = i64::try_from(random >> 33).unwrap_or_default();
         drawn.checked_rem(most).unwrap_or_default()
     }
 }

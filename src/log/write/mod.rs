@@ -22,6 +22,7 @@
 //! data, index entries, epochs and snapshots; there is nothing in it that recovery could take for a record that is not
 //! whole.
 
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ pub struct WriteOptions {
     pub producer_id_expiration_ms: i64,
     /// The way to the file system.
     pub disk: Disk,
-    /// Where the chance of `segment.jitter.ms` begins.
+    /// Where the chance of `segment.jitter.ms` begins; [`WriteOptions::new`] takes another one each time.
     pub seed: u64,
     /// At multiples of this in a `.log` do writes of many batches end.
     pub write_bytes: NonZeroU64,
@@ -85,7 +86,8 @@ impl WriteOptions {
             sync,
             producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
             disk: Disk::default(),
-            seed: 0,
+            // Logs opened together are not to roll together: that is what the jitter is for.
+            seed: RandomState::new().hash_one(()),
             write_bytes: DEFAULT_WRITE_BYTES,
         }
     }

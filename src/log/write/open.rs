@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::roll::settings;
+use super::roll::next_settings;
 use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
@@ -55,11 +55,11 @@ impl WritableLog {
     /// and get their full length here.
     fn from_loaded(
         folder: &Path,
-        options: WriteOptions,
+        mut options: WriteOptions,
         loaded: LoadedLog,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        let settings = settings(&options.config, options.seed);
+        let settings = next_settings(&mut options);
         let disk = &options.disk;
         let known = |segment: &LoadedSegment| {
             let known = Known {

@@ -1,10 +1,9 @@
 //! The next segment, and bringing things to the disk (`LocalLog.roll`, `LocalLog.flush`).
 
-use super::WritableLog;
+use super::{WritableLog, WriteOptions};
 use crate::error::{Error, Refusal, Result};
 use crate::format::file_name::FileName;
 use crate::io::appender::SyncPolicy;
-use crate::log::config::LogConfig;
 use crate::segment::files::{SEGMENT_FILES, sync_segment};
 use crate::segment::writer::{SegmentSettings, WritableSegment};
 use crate::types::{Offset, TimestampMs};
@@ -32,6 +31,9 @@ impl WritableLog {
         let active = &self.segments.active;
         let (active_base, active_size) = (active.base_offset(), active.size());
         if base_offset == active_base && active_size == 0 {
+            // Kafka warns of it and says how full they are, so that they are there to be put aside.
+            self.segments.active.offset_index()?;
+            self.segments.active.time_index()?;
             self.replace_active(base_offset, now_ms)?;
         } else if self.segments.contains(base_offset) || base_offset < active_base {
             return Err(Error::refused(
@@ -82,22 +84,12 @@ impl WritableLog {
         Ok(())
     }
 
-    pub(super) fn segment_settings(&mut self) -> SegmentSettings {
-        let config = &self.options.config;
-        // SplitMix64: a jitter of its own for every segment.
-        self.options.seed = self.options.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut drawn = self.options.seed;
-        drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        settings(config, drawn ^ (drawn >> 31))
-    }
-
     pub(super) fn open_segment(
         &mut self,
         base_offset: Offset,
         now_ms: TimestampMs,
     ) -> Result<WritableSegment> {
-        let settings = self.segment_settings();
+        let settings = next_settings(&mut self.options);
         let disk = &self.options.disk;
         WritableSegment::open(disk, &self.folder, base_offset, settings, now_ms)
     }
@@ -171,12 +163,19 @@ impl WritableLog {
     }
 }
 
-/// What a segment needs of its topic's settings, with a jitter out of this random number.
-pub(super) fn settings(config: &LogConfig, random: u64) -> SegmentSettings {
+/// What the next segment needs of its topic's settings, with a jitter of its own.
+pub(super) fn next_settings(options: &mut WriteOptions) -> SegmentSettings {
+    // SplitMix64.
+    options.seed = options.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut drawn = options.seed;
+    drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    drawn ^= drawn >> 31;
+    let config = &options.config;
     SegmentSettings {
         max_index_size: usize::try_from(config.segment_index_bytes).unwrap_or_default(),
         index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or_default(),
-        roll_jitter_ms: config.segment_jitter(random),
+        roll_jitter_ms: config.segment_jitter(drawn),
         initial_length: config.initial_file_size(),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::WritableLog;
+use super::roll::next_settings;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::segment::files::{SEGMENT_FILES, rename_segment};
@@ -121,7 +122,7 @@ impl WritableLog {
             for &base in going.iter().rev() {
                 self.rename_to_deleted(base, now_ms)?;
             }
-            let settings = self.segment_settings();
+            let settings = next_settings(&mut self.options);
             let disk = &self.options.disk;
             self.segments.active =
                 WritableSegment::open_known(disk, &self.folder, base_offset, settings, known)?;
