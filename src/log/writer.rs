@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::log::load::{self, LoadRequest, Note, Plan};
-use crate::log::storage::{Identity, LogDirs, PartitionDir, Progress};
+use crate::log::storage::{Identity, LogDirs, PartitionDir, Progress, check_names};
 use crate::log::write::{WritableLog, WriteOptions};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
@@ -32,6 +32,7 @@ impl PartitionWriter {
         options: WriteOptions,
         now_ms: TimestampMs,
     ) -> Result<Self> {
+        check_names(partition, topic_id)?;
         let dirs = LogDirs::open(log_dirs, identity, &options.disk)?;
         let dir = dirs.partition(partition, topic_id)?;
         dirs.close()?;

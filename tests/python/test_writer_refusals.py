@@ -205,13 +205,21 @@ def test_what_a_call_calls_cannot_use_the_writer(tmp_path: Path) -> None:
         ({"extra": "drop"}, ValueError),
         ({"clock": 5}, TypeError),
         ({"topic_id": "not an id"}, ValueError),
+        ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, ValueError),
+        ({"cluster_id": "alone"}, ValueError),
+        ({"node_id": 1}, ValueError),
+        ({"cluster_id": "", "node_id": 1}, ValueError),
+        ({"directory_id": "not an id"}, ValueError),
+        ({"leader_epoch": -1}, ValueError),
         ({"batch_bytes": 0}, ValueError),
     ],
 )
 def test_arguments(tmp_path: Path, options: dict[str, Any], error: type[Exception]) -> None:
+    """Nothing is made for those that are refused."""
     topic, partition = options.pop("topic", "t"), options.pop("partition", 0)
     with pytest.raises(error):
         LogWriter(tmp_path / "new", topic, partition, **options)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_clock_that_fails_is_heard(tmp_path: Path) -> None:

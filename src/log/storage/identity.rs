@@ -21,6 +21,24 @@ pub struct Identity {
     pub directory_id: Option<Uuid>,
 }
 
+impl Identity {
+    /// The ids to be written, if any.
+    pub(super) fn ids(&self) -> Result<Option<(&str, i32)>> {
+        match (&self.cluster_id, self.node_id) {
+            (Some(cluster_id), Some(node_id)) if node_id < 0 || cluster_id.is_empty() => {
+                Err(Error::InvalidArgument(format!(
+                    "cluster id {cluster_id:?} and node id {node_id}: neither may be empty or below 0"
+                )))
+            }
+            (Some(cluster_id), Some(node_id)) => Ok(Some((cluster_id, node_id))),
+            (None, None) if self.directory_id.is_none() => Ok(None),
+            _ => Err(Error::InvalidArgument(
+                "the ids of a log dir: cluster id and node id go together".to_owned(),
+            )),
+        }
+    }
+}
+
 const VERSION: &str = "version";
 pub(super) const CLUSTER_ID: &str = "cluster.id";
 const NODE_ID: &str = "node.id";
@@ -38,20 +56,9 @@ pub(super) fn identify(dirs: &[DirHandle], identity: &Identity) -> Result<()> {
             None => unmarked.push((dir, path)),
         }
     }
-    let (cluster_id, node_id) = match (&identity.cluster_id, identity.node_id) {
-        (Some(cluster_id), Some(node_id)) => (cluster_id, node_id),
-        (None, None) if identity.directory_id.is_none() => return Ok(()),
-        _ => {
-            return Err(Error::InvalidArgument(
-                "the ids of a log dir: cluster id and node id go together".to_owned(),
-            ));
-        }
+    let Some((cluster_id, node_id)) = identity.ids()? else {
+        return Ok(());
     };
-    if node_id < 0 || cluster_id.is_empty() {
-        return Err(Error::InvalidArgument(format!(
-            "cluster id {cluster_id:?} and node id {node_id}: neither may be empty or below 0"
-        )));
-    }
     let mut given = identity.directory_id;
     for (dir, path) in unmarked {
         let directory_id = match given.take() {
@@ -60,7 +67,7 @@ pub(super) fn identify(dirs: &[DirHandle], identity: &Identity) -> Result<()> {
         };
         let properties = BTreeMap::from([
             (VERSION.to_owned(), "1".to_owned()),
-            (CLUSTER_ID.to_owned(), cluster_id.clone()),
+            (CLUSTER_ID.to_owned(), cluster_id.to_owned()),
             (NODE_ID.to_owned(), node_id.to_string()),
             (DIRECTORY_ID.to_owned(), directory_id.to_string()),
         ]);

@@ -45,6 +45,7 @@ impl LogDirs {
     /// `LogLocked` where another process holds one of them. `InvalidArgument` for none, one twice, a partition folder, or
     /// ids that are not those in `meta.properties`. `CorruptIndex` where that file is broken. `Io`.
     pub fn open(paths: &[PathBuf], identity: &Identity, disk: &Disk) -> Result<Self> {
+        identity.ids()?;
         let mut dirs: Vec<DirHandle> = Vec::new();
         for path in paths {
             let dir = DirHandle::open(path, disk)?;
@@ -75,12 +76,7 @@ impl LogDirs {
         partition: &TopicPartition,
         topic_id: Option<Uuid>,
     ) -> Result<PartitionDir> {
-        if !is_topic_name(&partition.topic) || partition.partition < 0 {
-            return Err(Error::InvalidArgument(format!(
-                "topic {:?}: expected 1 to {MAX_TOPIC_LEN} ASCII letters, digits, '.', '_' and '-', but not '.' or '..'",
-                partition.topic
-            )));
-        }
+        check_names(partition, topic_id)?;
         let name = partition.to_string();
         let mut found = self.dirs.iter().filter(|dir| dir.path.join(&name).is_dir());
         let (dir, is_new) = match (found.next(), found.next()) {
@@ -134,6 +130,25 @@ impl LogDirs {
         let outcomes: Vec<_> = self.dirs.iter_mut().map(DirHandle::close).collect();
         outcomes.into_iter().collect()
     }
+}
+
+/// Whether Kafka would take this name and id, to be asked before anything is made for them.
+///
+/// # Errors
+/// `InvalidArgument` where it would not.
+pub fn check_names(partition: &TopicPartition, topic_id: Option<Uuid>) -> Result<()> {
+    if !is_topic_name(&partition.topic) || partition.partition < 0 {
+        return Err(Error::InvalidArgument(format!(
+            "topic {:?}: expected 1 to {MAX_TOPIC_LEN} ASCII letters, digits, '.', '_' and '-', but not '.' or '..'",
+            partition.topic
+        )));
+    }
+    if topic_id == Some(Uuid::ZERO) {
+        return Err(Error::InvalidArgument(
+            "the topic id of all zeros means none".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -202,9 +202,6 @@ fn topic_id_of(folder: &Path, given: Option<Uuid>, disk: &Disk) -> Result<Option
                 path.display()
             )))
         }
-        (None, Some(given)) if given == Uuid::ZERO => Err(Error::InvalidArgument(
-            "the topic id of all zeros means none".to_owned(),
-        )),
         (None, Some(given)) => {
             atomic::replace(disk, &path, &write_partition_metadata(given))?;
             Ok(Some(given.to_string()))
