@@ -223,6 +223,7 @@ _Settings: TypeAlias = list[tuple[str, str]]
 _Appended: TypeAlias = tuple[int, int, int, int, int, int, int, int]
 
 def check_config(settings: _Settings) -> None: ...
+def check_columns(data: object, *, keep_offsets: bool = False, ignore_extra: bool = False) -> None: ...
 
 @final
 class LogWriter:

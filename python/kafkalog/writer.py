@@ -336,7 +336,7 @@ class LogWriter:
         if self.closed:
             raise ValueError("the writer is closed")
         done = AppendInfo()
-        for batch in _batches(data, keep_offsets=keep_offsets):
+        for batch in as_arrow(data, keep_offsets=keep_offsets):
             info = self._append_arrow(batch, keep_offsets=keep_offsets, extra=chosen, first_row=done.records)
             done = done.followed_by(info)
         return done
@@ -377,15 +377,17 @@ class LogWriter:
         CorruptRecordError
             When the source is damaged.
         ValueError
-            When the source holds several partitions, or begins with a leader epoch below the log's latest: Kafka's
-            follower takes that, but whoever reads it could not tell it from a flipped bit.
+            When the source holds no partition or several, or begins with a leader epoch below the log's latest:
+            Kafka's follower takes that, but whoever reads it could not tell it from a flipped bit.
         """
         ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:
             named = ", ".join(f"{each[1]}-{each[2]}" for each in ranges[:3])
             raise ValueError(f"append_batches takes one partition's batches, not those of {len(ranges)} ({named}, ...)")
         if not ranges:
-            return AppendInfo()
+            if isinstance(source, RecordReader):
+                return AppendInfo()
+            raise ValueError(f"append_batches takes one partition's batches; there is none in {source}")
         if os.path.realpath(ranges[0][0]) == os.path.realpath(self.path):
             raise ValueError(f"{self.path}: a log cannot be appended to itself")
         return AppendInfo(*self._writer.append_batches(ranges[0]))
@@ -454,7 +456,7 @@ class LogWriter:
 _TAKES = "append takes Arrow data or an iterable of kafkalog.Record"
 
 
-def _batches(data: Iterable[Any], *, keep_offsets: bool) -> Iterator[Any]:
+def as_arrow(data: Iterable[Any], *, keep_offsets: bool) -> Iterator[Any]:
     """Give Arrow data as it is, and records as Arrow, some thousand at a time."""
     import pyarrow as pa
 

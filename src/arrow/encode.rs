@@ -11,6 +11,7 @@ mod headers;
 mod places;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 
 use self::columns::Columns;
 use self::fill::{Filled, MOST, Wanted, too_large};
@@ -59,6 +60,14 @@ impl EncodeOptions {
 
 /// A producer's default `batch.size`.
 pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
+
+/// Whether rows of this schema can be written, however many there are.
+///
+/// # Errors
+/// As [`Encoder::rows`].
+pub fn check_schema(schema: SchemaRef, keeps_offsets: bool, ignore_extra: bool) -> Result<()> {
+    Columns::new(&RecordBatch::new_empty(schema), keeps_offsets, ignore_extra).map(drop)
+}
 
 /// Makes batches of rows; keeps its memory between them.
 #[derive(Debug)]

@@ -13,7 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow_array::RecordBatch;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -21,7 +20,7 @@ use super::capsule;
 use super::errors::{internal, into_py, of_panic, to_py};
 use super::reader::{RangeTuple, range_from};
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
-use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
+use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
@@ -44,6 +43,18 @@ pub(super) fn config_of(settings: &[(String, String)]) -> Result<LogConfig> {
 #[pyfunction]
 pub(super) fn check_config(settings: Settings) -> PyResult<()> {
     config_of(&settings).map(drop).map_err(into_py)
+}
+
+/// Whether a writer takes columns like these.
+#[pyfunction]
+#[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false))]
+pub(super) fn check_columns(
+    data: &Bound<'_, PyAny>,
+    keep_offsets: bool,
+    ignore_extra: bool,
+) -> PyResult<()> {
+    let schema = capsule::batches_of(data)?.schema();
+    check_schema(schema, keep_offsets, ignore_extra).map_err(into_py)
 }
 
 /// The system's clock, or the caller's.
@@ -365,7 +376,7 @@ impl LogWriter {
             let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
             let mut encoder = Encoder::new(options).numbered_from(first_row);
             // A schema that does not serve is an error also where there are no rows.
-            encoder.rows(&RecordBatch::new_empty(batches.schema()))?;
+            check_schema(batches.schema(), keep_offsets, ignore_extra)?;
             let epoch = epoch_of(self.settled.leader_epoch, writer)?;
             let mut done = Appended::default();
             for batch in batches {

@@ -191,6 +191,19 @@ def test_identity(tmp_path: Path) -> None:
             "extra-0.parquet: columns: expected key, value, headers, timestamp, found also colour",
         ),
         (["extra-0.parquet"], 2, "(--ignore-extra leaves them out)"),
+        (["times-0.parquet"], 2, "times-0.parquet: columns: expected key or value, found timestamp"),
+        (["times-0.arrow"], 2, "times-0.arrow: columns: expected key or value, found timestamp"),
+        (["numbers-0.parquet"], 2, "numbers-0.parquet: column 'value': expected binary or string"),
+        (["line-0.jsonl"], 1, "line-0.jsonl: line 1: "),
+        (["line-0.jsonl", "--text", "--keep-offsets"], 2, "offset"),
+        (
+            ["data.parquet", "-t", "t", "--keep-offsets"],
+            2,
+            "data.parquet: columns: expected offset, to be kept, found value",
+        ),
+        (["data.parquet", "-t", "a/b"], 2, "a/b"),
+        (["data.parquet", "-t", "t", "-p", "-1"], 2, "partition"),
+        (["data.parquet", "-t", "t", "--topic-id", "x"], 2, "topic_id"),
         (["empty"], 2, "neither files"),
         (["extra-0.parquet", "--config", "segment.size=1"], 2, "segment.size"),
         (["extra-0.parquet", "--config", "segment.ms=0"], 2, "segment_ms"),
@@ -202,6 +215,11 @@ def test_what_is_refused(tmp_path: Path, words: list[str], code: int, said: str)
     (tmp_path / "data.txt").write_text("")
     pq.write_table(pa.table({"value": ["x"]}), tmp_path / "data.parquet")
     pq.write_table(pa.table({"value": ["x"], "colour": ["red"]}), tmp_path / "extra-0.parquet")
+    pq.write_table(pa.table({"timestamp": [1]}), tmp_path / "times-0.parquet")
+    with pa.ipc.new_file(str(tmp_path / "times-0.arrow"), pa.schema([("timestamp", pa.int64())])):
+        pass
+    pq.write_table(pa.table({"value": pa.array([], pa.int32())}), tmp_path / "numbers-0.parquet")
+    (tmp_path / "line-0.jsonl").write_text('{"value": "%"}\n')
     (tmp_path / "bad-0.parquet").write_bytes(b"nothing of the kind")
     page = bytearray((tmp_path / "data.parquet").read_bytes())
     page[4:40] = b"\x55" * 36
@@ -221,6 +239,7 @@ def test_what_is_refused(tmp_path: Path, words: list[str], code: int, said: str)
     assert ended.returncode == code, ended.stderr
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "logs").exists()
 
 
 def test_extra_columns_may_be_left_out(tmp_path: Path) -> None:

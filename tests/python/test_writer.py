@@ -294,6 +294,8 @@ def test_append_batches_in_parts(tmp_path: Path) -> None:
             log.append_batches(log.path)
         with pytest.raises(ValueError, match="one partition"):
             log.append_batches(source.parent)
+        with pytest.raises(ValueError, match="there is none in"):
+            log.append_batches(corpus.GOLDEN)
         with pytest.raises(ValueError, match="records"):
             log.append_batches(kafkalog.scan(source))
     assert kafkalog.read_table(tmp_path).equals(kafkalog.read_table(source))

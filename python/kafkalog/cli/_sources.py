@@ -71,6 +71,8 @@ def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch
         file = pq.ParquetFile(source)
         size, total, done = path.stat().st_size, max(file.metadata.num_rows, 1), 0
         columns = wanted(file.schema_arrow.names, keep_offsets=keep_offsets)
+        if file.metadata.num_rows == 0:
+            yield _no_rows(file.schema_arrow, columns), size
         for batch in file.iter_batches(_ROWS, columns=columns):
             done += batch.num_rows
             yield batch, size * done // total
@@ -87,6 +89,8 @@ def _arrow(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, 
         if file is not None:
             columns = wanted(file.schema.names, keep_offsets=keep_offsets)
             size = source.size()
+            if file.num_record_batches == 0:
+                yield _no_rows(file.schema, columns), size
             for n in range(file.num_record_batches):
                 yield file.get_batch(n).select(columns), size * (n + 1) // file.num_record_batches
             return
@@ -96,8 +100,19 @@ def _arrow(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, 
         except pa.ArrowInvalid as error:
             raise InvalidRecordError(f"{path}: neither an Arrow file nor a stream: {error}", str(path)) from error
         columns = wanted(stream.schema.names, keep_offsets=keep_offsets)
-        for batch in stream:
+        batch = next(stream, None)
+        if batch is None:
+            yield _no_rows(stream.schema, columns), source.tell()
+        while batch is not None:
             yield batch.select(columns), source.tell()
+            batch = next(stream, None)
+
+
+def _no_rows(schema: pa.Schema, columns: list[str]) -> pa.RecordBatch:
+    """Give what has the columns to be looked at, where there may be no rows."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=schema).select(columns)
 
 
 def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple[list[Record], int]]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _core
 from kafkalog.cli import _common
 from kafkalog.cli._sources import FORMATS, batches
 from kafkalog.cli.export import Progress
 from kafkalog.errors import InvalidRecordError, KafkaLogError
 from kafkalog.log import PartitionLog
-from kafkalog.writer import AppendInfo, LogWriter
+from kafkalog.writer import AppendInfo, LogWriter, as_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source in found:
         targets.setdefault((source.topic, source.partition), []).append(source)
     for (topic, partition), some in targets.items():
+        _look_at(some[0], arguments)
         with LogWriter(
             arguments.out,
             topic,
@@ -124,6 +127,27 @@ def run(arguments: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _look_at(source: _Source, arguments: argparse.Namespace) -> None:
+    """Find what is no source before anything is created for it: its columns are wrong, or its first rows."""
+    if source.form == "log":
+        return
+    keep = arguments.keep_offsets
+    for some, _ in batches(source.path, source.form, text=arguments.text, keep_offsets=keep):
+        with _naming(source):
+            for rows in as_arrow(some if isinstance(some, list) else [some], keep_offsets=keep):
+                _core.check_columns(rows, keep_offsets=keep, ignore_extra=arguments.ignore_extra)
+        return
+
+
+@contextmanager
+def _naming(source: _Source) -> Iterator[None]:
+    """Say whose columns are wrong: the file's."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
 
 
 class _Behind:
@@ -172,10 +196,8 @@ def _appended(
 
     left_out = behind.left
     try:
-        return writer.append(rows(), keep_offsets=arguments.keep_offsets)
-    except ValueError as error:
-        # Of its columns, which are the file's.
-        raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
+        with _naming(source):
+            return writer.append(rows(), keep_offsets=arguments.keep_offsets)
     except InvalidRecordError as error:
         if error.path == str(source.path):
             raise
