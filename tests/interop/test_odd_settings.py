@@ -1,0 +1,82 @@
+"""A real broker mounts what was written here under settings that few use: each at an edge of what Kafka takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kafkalog
+from interop.mount import STAMP, Row, Served, consumed, faults, rows_of, serves
+from interop.test_mount import NEW_EPOCH, SMALL, TXN, arrow, prepared, row
+from kafkalog import LogConfig, LogWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from interop.broker import Broker, Witness
+
+pytestmark = pytest.mark.interop
+
+COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_compaction_lag_ms": 1 << 60}
+SETTINGS: dict[str, dict[str, Any]] = {
+    # A batch to a segment, and an entry to a batch.
+    "tiny": {"segment_bytes": 400, "index_interval_bytes": 1, "segment_index_bytes": 24},
+    # Room for two time entries: the index is full long before its segment.
+    "index": {"index_interval_bytes": 0, "segment_index_bytes": 24},
+    "sparse": {"index_interval_bytes": 1 << 30, "segment_ms": 500, "segment_jitter_ms": 400},
+    "preallocated": {"preallocate": True},
+    "stamped": {"message_timestamp_type": "LogAppendTime"},
+    "compacted": COMPACTED,
+    "gzip-1": {"compression_type": "gzip", "compression_gzip_level": 1},
+    "gzip-9": {"compression_type": "gzip", "compression_gzip_level": 9},
+    "lz4-1": {"compression_type": "lz4", "compression_lz4_level": 1},
+    "lz4-17": {"compression_type": "lz4", "compression_lz4_level": 17},
+    "zstd-min": {"compression_type": "zstd", "compression_zstd_level": -131_072},
+    "zstd-22": {"compression_type": "zstd", "compression_zstd_level": 22},
+    "empty": {},
+    "raised": {},
+    "raised-to-end": {},
+    "aborts": {"segment_bytes": 4000, "index_interval_bytes": 1},
+}
+
+
+def test_odd_settings(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+    """Written where the broker has its topics, read with both isolation levels, gone on with, restarted."""
+    ids = {topic: prepared(broker, topic, **settings)[topic] for topic, settings in SETTINGS.items()}
+    broker.stop()
+    rows = [row(offset) for offset in range(300)]
+    keyed = [
+        Row(each.offset, each.timestamp, b"%d" % (each.offset % 7), each.value, (*each.headers, ("null", None)))
+        for each in rows
+    ]
+    served: dict[str, Served] = {}
+    for topic, settings in SETTINGS.items():
+        config = LogConfig(**{**SMALL, **settings})
+        with LogWriter(
+            broker.log_dirs, topic, config=config, topic_id=ids[topic], batch_bytes=350, clock=lambda: STAMP
+        ) as log:
+            if topic == "aborts":
+                log.append_batches(TXN)
+            elif topic != "empty":
+                log.append(arrow(keyed if topic == "compacted" else rows))
+            if topic.startswith("raised"):
+                log.delete_records(300 if topic == "raised-to-end" else 123)
+            end = log.log_end_offset
+        served[topic] = Served(keyed if topic == "compacted" else rows, end)
+    stamped = [Row(each.offset, STAMP, each.key, each.value, each.headers, "LogAppendTime") for each in rows]
+    served["stamped"] = Served(stamped, 300)
+    served["empty"] = Served([], 0)
+    served["raised"] = Served(rows[123:], 300)
+    served["raised-to-end"] = Served([], 300)
+    all_rows, end = rows_of(kafkalog.read_table(TXN)), served["aborts"].next_offset
+    committed = rows_of(kafkalog.read_table(TXN, isolation_level="read_committed"))
+    served["aborts"] = Served(committed, end, isolation="read_committed", aside=(NEW_EPOCH,))
+    assert len(list(broker.folder("tiny").glob("*.log"))) > 10
+    folders = [broker.folder(topic) for topic in SETTINGS]
+    assert faults(witness, folders, tmp_path / "dumped") == []
+    broker.start()
+    assert consumed(broker, "aborts") == all_rows != committed
+    serves(broker, served)
+    broker.stop()
+    assert faults(witness, folders, tmp_path / "dumped") == []
