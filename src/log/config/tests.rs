@@ -150,6 +150,13 @@ fn together() {
     assert_eq!((config.max_segment_ms(), config.delete), (9, false));
     assert_eq!(config.segment_jitter(u64::MAX), 0);
     let jitter = LogConfig::from_pairs([("segment.jitter.ms", "10")]).unwrap();
-    assert!((0..1000).all(|n| (0..10).contains(&jitter.segment_jitter(n * 977))));
-    assert!((0..1000).any(|n| jitter.segment_jitter(n * 977) == 9));
+    let drawn = |n: u64| jitter.segment_jitter((n * 977) << 33);
+    assert!((0..1000).all(|n| (0..10).contains(&drawn(n))));
+    assert!((0..1000).any(|n| drawn(n) == 9));
+    let years = [
+        ("segment.ms", "63072000000"),
+        ("segment.jitter.ms", "31536000000"),
+    ];
+    let years = LogConfig::from_pairs(years).unwrap();
+    assert_eq!(years.segment_jitter(u64::MAX), i64::from(i32::MAX));
 }
