@@ -23,7 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     # A batch to a segment, and an entry to a batch.
     "tiny": {"segment_bytes": 400, "index_interval_bytes": 1, "segment_index_bytes": 24},
     # Room for two time entries: the index is full long before its segment.
-    "index": {"index_interval_bytes": 0, "segment_index_bytes": 24},
+    "full-index": {"index_interval_bytes": 0, "segment_index_bytes": 24},
     "sparse": {"index_interval_bytes": 1 << 30, "segment_ms": 500, "segment_jitter_ms": 400},
     "preallocated": {"preallocate": True},
     "stamped": {"message_timestamp_type": "LogAppendTime"},
@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "lz4-17": {"compression_type": "lz4", "compression_lz4_level": 17},
     "zstd-min": {"compression_type": "zstd", "compression_zstd_level": -131_072},
     "zstd-22": {"compression_type": "zstd", "compression_zstd_level": 22},
-    "empty": {},
+    "nothing": {},
     "raised": {},
     "raised-to-end": {},
     "aborts": {"segment_bytes": 4000, "index_interval_bytes": 1},
@@ -58,7 +58,7 @@ def test_odd_settings(broker: Broker, witness: Witness, tmp_path: Path) -> None:
         ) as log:
             if topic == "aborts":
                 log.append_batches(TXN)
-            elif topic != "empty":
+            elif topic != "nothing":
                 log.append(arrow(keyed if topic == "compacted" else rows))
             if topic.startswith("raised"):
                 log.delete_records(300 if topic == "raised-to-end" else 123)
@@ -66,7 +66,7 @@ def test_odd_settings(broker: Broker, witness: Witness, tmp_path: Path) -> None:
         served[topic] = Served(keyed if topic == "compacted" else rows, end)
     stamped = [Row(each.offset, STAMP, each.key, each.value, each.headers, "LogAppendTime") for each in rows]
     served["stamped"] = Served(stamped, 300)
-    served["empty"] = Served([], 0)
+    served["nothing"] = Served([], 0)
     served["raised"] = Served(rows[123:], 300)
     served["raised-to-end"] = Served([], 300)
     all_rows, end = rows_of(kafkalog.read_table(TXN)), served["aborts"].next_offset

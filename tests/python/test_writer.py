@@ -281,6 +281,8 @@ def test_append_batches(tmp_path: Path, case: str) -> None:
 
 def test_append_batches_in_parts(tmp_path: Path) -> None:
     source = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+    nothing = tmp_path / "nothing"
+    nothing.mkdir()
     with writer(tmp_path) as log:
         assert log.append_batches(kafkalog.scan_batches(source, ending_offsets=300)).first_offset == 0
         middle = log.log_end_offset
@@ -295,7 +297,7 @@ def test_append_batches_in_parts(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="one partition"):
             log.append_batches(source.parent)
         with pytest.raises(ValueError, match="there is none in"):
-            log.append_batches(corpus.GOLDEN)
+            log.append_batches(nothing)
         with pytest.raises(ValueError, match="records"):
             log.append_batches(kafkalog.scan(source))
     assert kafkalog.read_table(tmp_path).equals(kafkalog.read_table(source))
