@@ -211,6 +211,10 @@ impl Run<'_> {
 
     fn append(&mut self, op: &Value, kafka: &Value) -> Vec<String> {
         let mut records = self.records(op, kafka);
+        // The oracle asks both indexes whether they are full, which makes them.
+        let active = self.log().active_segment();
+        let _ = active.offset_index().map(drop);
+        let _ = active.time_index().map(drop);
         let now_ms = self.now_ms;
         let outcome = if op["as"] == "follower" {
             let epoch = op["leader_epoch"].as_i64().unwrap_or(i32::MAX.into());

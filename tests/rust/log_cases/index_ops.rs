@@ -31,6 +31,10 @@ fn breaks(is_time: bool, op: &Value, kafka: &Value) -> Option<&'static str> {
             "an append into room for a timestamp but not for an entry: Kafka has written that by then and goes \
              on eight bytes off; here nothing is written",
         ),
+        ("resize" | "reset" | "truncate", "NullPointerException") => Some(
+            "a closed index: Kafka has changed its counters, or made an empty file, before it finds that out; here it is \
+             refused and nothing changes",
+        ),
         _ => None,
     }
 }
