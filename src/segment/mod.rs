@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`files`] | the files of a segment that nobody holds open |
 //! | `lazy_index` | index files opened when first looked at |
+//! | `ahead` | windows of a `.log` whose checksums threads held ahead of who asks |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`metrics`] | what a reader did, counted |
@@ -26,6 +27,7 @@ use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::types::{Offset, TimestampMs};
 
+mod ahead;
 pub mod batches;
 pub mod files;
 pub mod filter;

@@ -15,7 +15,7 @@ use kafkalog::io::lock::LogDirLock;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::{LoadRequest, plan};
 
-use crate::common::{Chance, is_slow};
+use crate::common::{Chance, Head, batch, is_slow};
 use crate::log_cases::{self, Case};
 
 const NOW_MS: i64 = 1_700_000_010_000;
@@ -429,4 +429,61 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
         log_cases::compare(&before, &log_cases::tree(&folder)),
         [""; 0]
     );
+}
+
+/// Enough for several threads to be at it: what they say of a batch may not be said of another.
+#[test]
+fn a_large_log_ends_at_its_first_fault() {
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("00000000000000000000.log");
+    let request = LoadRequest {
+        clean: false,
+        recovery_point: 0,
+        log_start_offset: 0,
+        now_ms: NOW_MS,
+        producer_id_expiration_ms: 86_400_000,
+    };
+    for round in 0..24 {
+        let mut chance = Chance(round);
+        let (mut log, mut starts) = (Vec::new(), Vec::new());
+        while log.len() < 6 << 20 {
+            let offset = i64::try_from(starts.len()).unwrap();
+            let size = match chance.below(100) {
+                0 => 1_500_000,
+                1..10 => chance.below(300_000),
+                _ => chance.below(4_000),
+            };
+            let head = Head {
+                base_offset: offset,
+                attributes: 0,
+                last_offset_delta: 0,
+                base_timestamp: NOW_MS,
+                max_timestamp: NOW_MS,
+                count: 1,
+            };
+            let noise: Vec<u8> = (0..size).map(|_| chance.byte()).collect();
+            starts.push(log.len());
+            log.extend(batch(head, &noise));
+        }
+        let spoilt = chance.below(starts.len());
+        let behind = starts.get(spoilt + 1).copied().unwrap_or(log.len());
+        let at = chance.below(behind - starts[spoilt] - 21) + 21 + starts[spoilt];
+        let expected = match round % 3 {
+            0 => starts.len(),
+            1 => {
+                log.truncate(at);
+                spoilt
+            }
+            _ => {
+                log[at] ^= 1 << chance.below(8);
+                spoilt
+            }
+        };
+        fs::write(&path, &log).unwrap();
+        let loaded = plan(&folder, &LogConfig::default(), request).unwrap();
+        let end = loaded.outcome.unwrap().log_end_offset;
+        assert_eq!(end, i64::try_from(expected).unwrap(), "round {round}");
+    }
 }
