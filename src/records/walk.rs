@@ -286,34 +286,7 @@ impl Walk {
         let offset_delta = get_varint(records, &mut at).ok_or_else(|| cut("offset delta"))?;
         let (key_start, key_len) = nullable(records, &mut at).ok_or_else(|| cut("key"))?;
         let (value_start, value_len) = nullable(records, &mut at).ok_or_else(|| cut("value"))?;
-        let count_at = at;
-        let headers_count = get_varint(records, &mut at).ok_or_else(|| cut("header count"))?;
-        let left = records.len().saturating_sub(at);
-        let headers_count = u32::try_from(headers_count)
-            .ok()
-            .filter(|&n| usize::try_from(n).is_ok_and(|n| n <= left))
-            .ok_or_else(|| {
-                Error::invalid(
-                    "header count",
-                    count_at as u64,
-                    format_args!("0 to {left}"),
-                    headers_count,
-                )
-            })?;
-        let headers_start = at;
-        for _ in 0..headers_count {
-            let key_at = at;
-            let (_, len) = nullable(records, &mut at).ok_or_else(|| cut("header key"))?;
-            if len < 0 {
-                return Err(Error::invalid(
-                    "header key length",
-                    key_at as u64,
-                    "0 or more",
-                    len,
-                ));
-            }
-            nullable(records, &mut at).ok_or_else(|| cut("header value"))?;
-        }
+        let headers = headers(records, &mut at, cut)?;
         if at != end {
             let found = at.saturating_sub(body);
             return Err(Error::invalid(
@@ -332,11 +305,44 @@ impl Walk {
             key_len,
             value_start: narrow(value_start),
             value_len,
-            headers_start: narrow(headers_start),
-            headers_count,
+            headers_start: narrow(headers.0),
+            headers_count: headers.1,
         };
         Ok(end)
     }
+}
+
+/// Headers: where the first one begins, and how many there are. `cut` is the fault of what runs past the batch's end.
+fn headers(
+    records: &[u8],
+    at: &mut usize,
+    cut: impl Fn(&'static str) -> Error,
+) -> Result<(usize, u32)> {
+    let count_at = *at;
+    let count = get_varint(records, at).ok_or_else(|| cut("header count"))?;
+    let left = records.len().saturating_sub(*at);
+    let count = u32::try_from(count)
+        .ok()
+        .filter(|&n| usize::try_from(n).is_ok_and(|n| n <= left))
+        .ok_or_else(|| {
+            let expected = format_args!("0 to {left}");
+            Error::invalid("header count", count_at as u64, expected, count)
+        })?;
+    let start = *at;
+    for _ in 0..count {
+        let key_at = *at as u64;
+        let (_, len) = nullable(records, at).ok_or_else(|| cut("header key"))?;
+        if len < 0 {
+            return Err(Error::invalid(
+                "header key length",
+                key_at,
+                "0 or more",
+                len,
+            ));
+        }
+        nullable(records, at).ok_or_else(|| cut("header value"))?;
+    }
+    Ok((start, count))
 }
 
 /// A length and that many bytes: where they begin and the length, -1 for null.
