@@ -44,6 +44,12 @@ pub(super) struct Window {
     pub(super) checked: Position,
 }
 
+/// What came of fetching a window.
+enum Came {
+    Window(Window),
+    NoBatch,
+}
+
 /// The threads that go ahead.
 #[derive(Debug)]
 pub(super) struct Ahead {
@@ -180,12 +186,14 @@ impl Shared {
                 shared: self,
                 from: Some(index),
             };
-            let Some(window) = self.window(index) else {
+            let Some(came) = self.window(index) else {
                 return;
             };
             over.from = None;
-            if let Some(place) = self.enter().ready.get_mut(&index) {
-                *place = window;
+            if let Came::Window(window) = came
+                && let Some(place) = self.enter().ready.get_mut(&index)
+            {
+                *place = Some(window);
             }
             self.told.notify_all();
         }
@@ -210,9 +218,8 @@ impl Shared {
         }
     }
 
-    /// Fetches a window and checks its batches. `None` where nobody needs to go on; `Some(None)` where no batch begins in
-    /// it.
-    fn window(&self, index: u64) -> Option<Option<Window>> {
+    /// Fetches a window and checks its batches; `None` where nobody needs to go on.
+    fn window(&self, index: u64) -> Option<Came> {
         let start = self
             .begin
             .saturating_add(index.saturating_mul(WINDOW))
@@ -221,9 +228,10 @@ impl Shared {
         let len = usize::try_from(behind.saturating_sub(start)).ok()?;
         let mut bytes = spare(len);
         read_into(&self.file, &mut bytes, start, len).ok()?;
-        let Some(first) = self.first_batch(index)? else {
-            return Some(None);
-        };
+        let first = self.first_batch(index)?;
+        if first >= behind {
+            return Some(Came::NoBatch);
+        }
         let mut batches = Vec::new();
         let (mut position, mut is_over) = (first, false);
         while position < behind {
@@ -248,7 +256,7 @@ impl Shared {
                 _ => break,
             }
         }
-        Some(Some(Window {
+        Some(Came::Window(Window {
             start,
             first,
             bytes,
@@ -256,8 +264,8 @@ impl Shared {
         }))
     }
 
-    /// Where the first batch of a window begins, once that is known; `Some(None)` where it is behind the window.
-    fn first_batch(&self, index: u64) -> Option<Option<Position>> {
+    /// Where the first batch begins that does not begin before a window, once that is known; `None` where it never will be.
+    fn first_batch(&self, index: u64) -> Option<Position> {
         let mut state = self.enter();
         while state.walked < index {
             if index >= state.over {
@@ -265,7 +273,7 @@ impl Shared {
             }
             state = self.wait(state);
         }
-        Some((state.walked == index).then_some(state.next_batch))
+        Some(state.next_batch)
     }
 
     /// The header of the batch at `position`, its bytes fetched too unless they are too many; `None` where there is no

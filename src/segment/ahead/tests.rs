@@ -1,3 +1,8 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "tests may overflow, and then fail"
+)]
+
 use super::*;
 use crate::segment::batches::CURRENT_MAGIC;
 use proptest::prelude::*;
@@ -6,7 +11,11 @@ use tempfile::TempDir;
 
 /// A batch of so many bytes with its checksum.
 fn batch(size: usize, seed: u8) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8 ^ seed).collect();
+    let mut bytes: Vec<u8> = (0..=250)
+        .cycle()
+        .map(|byte: u8| byte ^ seed)
+        .take(size)
+        .collect();
     bytes[8..12].copy_from_slice(&u32::try_from(size - 12).unwrap().to_be_bytes());
     bytes[16] = CURRENT_MAGIC;
     let computed = crc32c::crc32c(&bytes[21..]);
