@@ -153,6 +153,13 @@ impl Ahead {
     }
 }
 
+impl State {
+    /// Window `index` is walked, if it was not before.
+    fn pass(&mut self, index: u64) {
+        self.walked = self.walked.max(index.saturating_add(1));
+    }
+}
+
 impl Drop for Ahead {
     fn drop(&mut self) {
         self.shared.enter().over = 0;
@@ -230,6 +237,7 @@ impl Shared {
         read_into(&self.file, &mut bytes, start, len).ok()?;
         let first = self.first_batch(index)?;
         if first >= behind {
+            self.enter().pass(index);
             return Some(Came::NoBatch);
         }
         let mut batches = Vec::new();
@@ -310,14 +318,14 @@ impl Shared {
     /// Window `index` is walked: the next batch begins at `position`.
     fn tell(&self, index: u64, position: Position, is_over: bool) {
         let mut state = self.enter();
-        let next = index.saturating_add(1);
         if index >= state.wanted {
             state.ready.insert(index, None);
         }
         state.next_batch = position;
-        state.walked = self.index(position).unwrap_or(next).max(next);
+        state.walked = self.index(position).unwrap_or(index);
+        state.pass(index);
         if is_over {
-            state.over = state.over.min(next);
+            state.over = state.over.min(index.saturating_add(1));
         }
         self.told.notify_all();
     }

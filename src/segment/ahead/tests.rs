@@ -143,6 +143,15 @@ fn where_no_batch_follows_nobody_waits() {
 }
 
 #[test]
+fn inside_the_last_batch_nobody_waits() {
+    let log = log(0, &[100, 900_000], |_, _| {});
+    let ahead = Ahead::with_threads(&log.file, 0, 900_100, 2).unwrap();
+    for position in [899_000, 500_000, 899_000, 900_099, 900_100, 2_000_000] {
+        assert!(ahead.window(position).is_none());
+    }
+}
+
+#[test]
 fn a_file_that_became_shorter() {
     let log = log(0, &vec![20_000; 60], |_, _| {});
     let ahead = Ahead::with_threads(&log.file, 0, 100_000_000, 2).unwrap();
