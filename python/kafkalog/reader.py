@@ -134,6 +134,8 @@ class RecordReader:
             capsule: object
             if requested_schema is None:
                 capsule = source.__arrow_c_stream__()
+            elif self._batches is None and self._stream.honours(requested_schema):
+                capsule = self._stream.__arrow_c_stream__(requested_schema)
             else:
                 import pyarrow as pa
 

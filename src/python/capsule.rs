@@ -37,18 +37,33 @@ pub(super) fn of_stream(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// Takes columns (fewer of them, in any order), layout and timestamp unit from a requested schema that names none but
-/// these; any other is left aside, as the interface allows.
-pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) -> PyResult<()> {
+/// The schema in a capsule.
+fn schema_in(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let capsule = requested.cast::<PyCapsule>()?;
     let pointer = capsule
         .pointer_checked(Some(SCHEMA))?
         .cast::<FFI_ArrowSchema>();
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a schema that lives as long as
     // the capsule, which `requested` holds.
-    let requested = unsafe { pointer.as_ref() };
-    let requested =
-        Schema::try_from(requested).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let schema = unsafe { pointer.as_ref() };
+    Schema::try_from(schema).map_err(refused)
+}
+
+/// Whether these columns are what was requested: names, types, and where nulls may be.
+pub(super) fn is_requested(requested: &Bound<'_, PyAny>, schema: &Schema) -> PyResult<bool> {
+    let requested = schema_in(requested)?;
+    let fields = |schema: &Schema| {
+        let each = schema.fields().iter();
+        each.map(|f| (f.name().clone(), f.data_type().clone(), f.is_nullable()))
+            .collect::<Vec<_>>()
+    };
+    Ok(fields(&requested) == fields(schema))
+}
+
+/// Takes columns (fewer of them, in any order), layout and timestamp unit from a requested schema that names none but
+/// these; any other is left aside, as the interface allows.
+pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) -> PyResult<()> {
+    let requested = schema_in(requested)?;
     let names: Vec<_> = requested.fields().iter().map(|f| f.name()).collect();
     let wanted = Column::parse_all(&names).unwrap_or_default();
     if wanted.is_empty() || wanted.iter().any(|c| !columns.columns.contains(c)) {

@@ -341,6 +341,18 @@ impl RecordStream {
         capsule::of_schema(py, &self.schema)
     }
 
+    /// Whether the stream will be just what is requested.
+    fn honours(&self, requested_schema: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Request::Records { columns, .. }) = &*request else {
+            return Ok(false);
+        };
+        let mut columns = columns.clone();
+        capsule::honour(requested_schema, &mut columns)?;
+        let schema = record_schema(&columns.columns, columns.layout, columns.unit);
+        capsule::is_requested(requested_schema, &schema)
+    }
+
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -306,7 +306,7 @@ impl BatchBuilder {
     fn write(&self, compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<()> {
         let begun = out.len();
         out.try_reserve(self.size())
-            .map_err(|error| Error::unplaced("batch", "memory for it", error))?;
+            .map_err(|_| Error::no_memory(self.size()))?;
         out.extend_from_slice(&[0; RECORD_BATCH_OVERHEAD]);
         match self.options.codec.compression() {
             Compression::None => out.extend_from_slice(&self.records),

@@ -443,9 +443,7 @@ fn reserve(batch: &mut Vec<u8>, size: usize) -> Result<()> {
     if batch.len() < len {
         batch
             .try_reserve(len.saturating_sub(batch.len()))
-            .map_err(|error| {
-                Error::unplaced("batch", format_args!("memory for {size} bytes"), error)
-            })?;
+            .map_err(|_| Error::no_memory(size))?;
         batch.resize(len, 0);
     }
     Ok(())
