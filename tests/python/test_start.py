@@ -36,9 +36,7 @@ def loaded_after(code: str) -> set[str]:
         f"from kafkalog.cli.main import main; main(['stats', {str(DATA)!r}, '-J'])",
         f"from kafkalog.cli.main import main; main(['offsets', {str(DATA)!r}])",
         f"import kafkalog; kafkalog.scan({str(DATA)!r}).__arrow_c_schema__()",
-        "import kafkalog; scan = lambda **how: kafkalog.scan("
-        f"{str(DATA)!r}, columns=['value', 'offset'], **how); "
-        "scan().__arrow_c_stream__(scan(layout='view', timestamp_unit='us').__arrow_c_schema__())",
+        f"from kafkalog import scan as s; x = {str(DATA)!r}; s(x).__arrow_c_stream__(s(x, layout='view').__arrow_c_schema__())",
         f"import kafkalog; kafkalog.PartitionLog({str(DATA / 'orders-0')!r}).lookup(5)",
     ],
 )
