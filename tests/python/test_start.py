@@ -36,7 +36,6 @@ def loaded_after(code: str) -> set[str]:
         f"from kafkalog.cli.main import main; main(['stats', {str(DATA)!r}, '-J'])",
         f"from kafkalog.cli.main import main; main(['offsets', {str(DATA)!r}])",
         f"import kafkalog; kafkalog.scan({str(DATA)!r}).__arrow_c_schema__()",
-        f"from kafkalog import scan as s; x = {str(DATA)!r}; s(x).__arrow_c_stream__(s(x, layout='view').__arrow_c_schema__())",
         f"import kafkalog; kafkalog.PartitionLog({str(DATA / 'orders-0')!r}).lookup(5)",
     ],
 )
@@ -47,6 +46,15 @@ def test_no_pyarrow_and_no_pyspark(code: str) -> None:
 def test_polars_takes_a_reader_without_pyarrow() -> None:
     modules = loaded_after(f"import kafkalog, polars; assert polars.DataFrame(kafkalog.scan({str(DATA)!r})).height")
     assert "pyarrow" not in modules
+
+
+def test_a_requested_layout_takes_no_pyarrow() -> None:
+    code = """
+import kafkalog
+wanted = kafkalog.scan(path, layout="view", columns=["value", "offset"]).__arrow_c_schema__()
+kafkalog.scan(path).__arrow_c_stream__(wanted)
+"""
+    assert "pyarrow" not in loaded_after(f"path = {str(DATA)!r}\n{code}")
 
 
 def test_every_public_name_is_there_and_documented() -> None:
