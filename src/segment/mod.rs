@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`files`] | the files of a segment that nobody holds open |
 //! | `lazy_index` | index files opened when first looked at |
-//! | `ahead` | windows of a `.log` whose checksums threads held ahead of who asks |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`metrics`] | what a reader did, counted |
@@ -27,7 +26,6 @@ use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::types::{Offset, TimestampMs};
 
-mod ahead;
 pub mod batches;
 pub mod files;
 pub mod filter;

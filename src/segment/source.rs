@@ -6,11 +6,9 @@
 //! `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::ahead::Ahead;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::file::{open, read_into};
@@ -69,9 +67,6 @@ pub struct SegmentSource {
     /// It was to be read by copy.
     wants_copy: bool,
     origin: Origin,
-    ahead: Option<Ahead>,
-    /// Of the present window, from one batch to the end of another: these were held against their checksums.
-    checked: Range<Position>,
 }
 
 #[derive(Debug)]
@@ -117,8 +112,6 @@ impl SegmentSource {
             end: len,
             wants_copy: copied,
             origin: map.map_or(Origin::Copied { file, access }, |_| Origin::Mapped),
-            ahead: None,
-            checked: 0..0,
         })
     }
 
@@ -133,20 +126,6 @@ impl SegmentSource {
         self.end = position.map_or(self.planned, |position| {
             position.saturating_add(RECORD_BATCH_OVERHEAD as u64)
         });
-    }
-
-    /// All batches from the one at `begin` up to `end` will be held against their checksums, one by one and in order:
-    /// where more than one processor is there, threads do it ahead, and [`SegmentSource::is_checked`] tells.
-    pub fn check_ahead(&mut self, begin: Position, end: Position) {
-        if let Origin::Copied { file, .. } = &self.origin {
-            self.ahead = Ahead::start(file, begin, end.min(self.len));
-        }
-    }
-
-    /// Whether the batch at `position` is known to have the checksum it names; of one that is not, nothing is known.
-    #[must_use]
-    pub fn is_checked(&self, position: Position, size: usize) -> bool {
-        self.checked.start <= position && position.saturating_add(size as u64) <= self.checked.end
     }
 
     /// The file.
@@ -222,16 +201,6 @@ impl SegmentSource {
         interrupt::check()?;
         // The last window's memory serves again, unless something points into it.
         self.region = Region::heap(Vec::new());
-        self.checked = 0..0;
-        if let Some(window) = self.ahead.as_ref().and_then(|ahead| ahead.window(position)) {
-            let ready = window.start.saturating_add(window.bytes.len() as u64);
-            if position.saturating_add(wanted.min(left) as u64) <= ready {
-                (self.start, self.ready) = (window.start, ready);
-                self.checked = window.first..window.checked;
-                self.region = Region::spare(window.bytes);
-                return Ok(());
-            }
-        }
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
         let mut buffer = spare(len);

@@ -431,7 +431,7 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
     );
 }
 
-/// Enough for several threads to be at it: what they say of a batch may not be said of another.
+/// Many windows of it: batches that lie across their ends, and ones that are larger than a window.
 #[test]
 fn a_large_log_ends_at_its_first_fault() {
     let work = log_cases::work_folder();

@@ -103,14 +103,6 @@ impl LogScan {
         })
     }
 
-    /// All batches from here on will be held against their checksums ([`SegmentSource::check_ahead`]).
-    pub fn check_ahead(&mut self) {
-        let place = self.origin.place(self.position);
-        if let (Some(source), Origin::From(from)) = (&mut self.source, &self.origin) {
-            source.check_ahead(place, from.saturating_add(self.end));
-        }
-    }
-
     /// Where the next batch begins.
     #[must_use]
     pub const fn position(&self) -> Position {
@@ -176,7 +168,6 @@ impl LogScan {
         }
         let place = self.origin.place(position);
         let computed = match &mut self.source {
-            Some(source) if source.is_checked(place, header.size) => return Ok(()),
             Some(source) => source.checksum(place, header)?,
             None => None,
         };

@@ -273,9 +273,6 @@ impl Segment {
             Access::Headers
         };
         let mut scan = self.scan(folder, 0, access)?;
-        if self.checked == 0 {
-            scan.check_ahead();
-        }
         while let Some((position, header)) = scan.next_batch()? {
             if scan.position() > self.checked {
                 scan.ensure_valid(position, &header)?;
