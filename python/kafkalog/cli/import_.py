@@ -7,6 +7,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     for source in found:
         targets.setdefault((source.topic, source.partition), []).append(source)
     for (topic, partition), some in targets.items():
-        _look_at(some[0], arguments)
+        first = _begun(some[0], arguments)
         with LogWriter(
             arguments.out,
             topic,
@@ -112,7 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 for source in some:
                     progress.begin(before)
-                    done = done.followed_by(_appended(writer, source, behind, arguments, progress))
+                    rows = first if source is some[0] else _rows(source, arguments)
+                    done = done.followed_by(_appended(writer, source, rows, behind, progress))
                     before += source.size
             except (KafkaLogError, OSError, KeyboardInterrupt) as error:
                 # A file that stands alone can be taken again; what was appended of it must not.
@@ -129,16 +131,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _look_at(source: _Source, arguments: argparse.Namespace) -> None:
-    """Find what is no source before anything is created for it: its columns are wrong, or its first rows."""
+def _rows(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any, int]]:
+    """Give the rows of a file, and how much of it is read by then; none of a log."""
     if source.form == "log":
-        return
-    keep = arguments.keep_offsets
-    for some, _ in batches(source.path, source.form, text=arguments.text, keep_offsets=keep):
+        return iter(())
+    return batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets)
+
+
+def _begun(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any, int]]:
+    """Give its rows, the first looked at: what is no source is found before anything is created for it.
+
+    It is read once: it may be a pipe.
+    """
+    rows, keep = _rows(source, arguments), arguments.keep_offsets
+    first = list(islice(rows, 1))
+    for some, _ in first:
         with _naming(source):
-            for rows in as_arrow(some if isinstance(some, list) else [some], keep_offsets=keep):
-                _core.check_columns(rows, keep_offsets=keep, ignore_extra=arguments.ignore_extra)
-        return
+            for each in as_arrow(some if isinstance(some, list) else [some], keep_offsets=keep):
+                _core.check_columns(each, keep_offsets=keep, ignore_extra=arguments.ignore_extra)
+    return chain(first, rows)
 
 
 @contextmanager
@@ -156,11 +167,11 @@ class _Behind:
     def __init__(self, end: int, *, keep_offsets: bool) -> None:
         self.end = end
         self.left = 0 if keep_offsets else end
-        self._keep_offsets = keep_offsets
+        self.keep_offsets = keep_offsets
 
     def rows(self, rows: Any) -> Any:
         """Leave out what is there, of Arrow rows or of a list of records."""
-        if not self._keep_offsets:
+        if not self.keep_offsets:
             first = min(self.left, len(rows))
             self.left -= first
             return rows if first == 0 else rows[first:]
@@ -174,8 +185,8 @@ class _Behind:
 def _appended(
     writer: LogWriter,
     source: _Source,
+    given: Iterator[tuple[Any, int]],
     behind: _Behind,
-    arguments: argparse.Namespace,
     progress: Progress,
 ) -> AppendInfo:
     if source.form == "log":
@@ -186,7 +197,7 @@ def _appended(
         return writer.append_batches(log.batches(starting_offsets=behind.end) if behind.end else source.path)
 
     def rows() -> Iterator[Any]:
-        for some, read in batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets):
+        for some, read in given:
             wanted = behind.rows(some)
             if isinstance(wanted, list):
                 yield from wanted
@@ -197,7 +208,7 @@ def _appended(
     left_out = behind.left
     try:
         with _naming(source):
-            return writer.append(rows(), keep_offsets=arguments.keep_offsets)
+            return writer.append(rows(), keep_offsets=behind.keep_offsets)
     except InvalidRecordError as error:
         if error.path == str(source.path):
             raise
