@@ -49,15 +49,9 @@ fn schema_in(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {
     Schema::try_from(schema).map_err(refused)
 }
 
-/// Whether these columns are what was requested: names, types, and where nulls may be.
+/// Whether these columns are what was requested.
 pub(super) fn is_requested(requested: &Bound<'_, PyAny>, schema: &Schema) -> PyResult<bool> {
-    let requested = schema_in(requested)?;
-    let fields = |schema: &Schema| {
-        let each = schema.fields().iter();
-        each.map(|f| (f.name().clone(), f.data_type().clone(), f.is_nullable()))
-            .collect::<Vec<_>>()
-    };
-    Ok(fields(&requested) == fields(schema))
+    Ok(schema_in(requested)?.fields() == schema.fields())
 }
 
 /// Takes columns (fewer of them, in any order), layout and timestamp unit from a requested schema that names none but
