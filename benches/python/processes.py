@@ -35,6 +35,17 @@ def tree_seconds(root: int) -> float:
 
 def tree_spent(root: int) -> Spent:
     """The same, divided."""
+    before: dict[int, int] = {}
+    while True:
+        parents, sums = _look(root)
+        # A process that ended while the others were read is in no sum, or in two: its own and its parent's.
+        if parents == before:
+            return Spent(*(ticks / TICK for ticks in sums))
+        before = parents
+
+
+def _look(root: int) -> tuple[dict[int, int], list[int]]:
+    """Each process of the tree with its parent, and the sums of their ticks."""
     parents: dict[int, int] = {}
     times: dict[int, tuple[bool, int, int]] = {}
     for entry in Path("/proc").iterdir():
@@ -49,15 +60,17 @@ def tree_spent(root: int) -> Spent:
             # Of itself, and of its children that were waited for.
             user, system, child_user, child_system = map(int, words[11:15])
             times[int(entry.name)] = name.endswith("(java"), user + child_user, system + child_system
+    tree: dict[int, int] = {}
     sums = [0, 0, 0, 0]
     for process, (is_jvm, user, system) in times.items():
         above = process
         while above not in {0, root}:
             above = parents.get(above, 0)
         if above:
+            tree[process] = parents[process]
             sums[0 if is_jvm else 2] += user
             sums[1 if is_jvm else 3] += system
-    return Spent(*(ticks / TICK for ticks in sums))
+    return tree, sums
 
 
 def busy_seconds() -> float:
