@@ -40,9 +40,9 @@ with suppress(ImportError):
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's own name for it
             """Make a reader of the schema's columns for a stream."""
-            from kafkalog.spark.streaming import make_stream_reader
+            from kafkalog.spark.streaming import stream_reader
 
-            return make_stream_reader(self.options, schema)
+            return stream_reader(self.options, schema)
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - PySpark's own
             """Make a writer of the schema's rows."""

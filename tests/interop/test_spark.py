@@ -20,9 +20,10 @@ from interop.broker import Broker
 from interop.maven import MissingToolError, alone, class_path
 from interop.mount import STAMP, faults
 from interop.mount import consumed as consumed_rows
+from interop.spark_options import DIFFERENT, ERRORS, ROWS, SINK_ERRORS, SINKS, STREAM_ERRORS, STREAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,7 +42,6 @@ HOME = Path(__file__).resolve().parent / "spark"
 COLUMNS = "topic, partition, offset, key, value, unix_millis(timestamp) as timestamp, timestampType"
 # The last that microseconds hold.
 MOST_MILLIS = (2**63 - 1) // 1000
-MIDDLE, LATE = 1_700_000_002_000, 1_700_000_004_000
 
 
 def kafka_source() -> str:
@@ -102,6 +102,9 @@ def filled(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         for seed, topic, partitions in ((1, "alpha", 3), (2, "beta.alp", 1), (3, "trimmed", 1)):
             broker.driver.ask("write", topic=topic, partitions=partitions, seed=seed, batches=100, keyed=True)
         broker.driver.ask("leave-open", topic="alpha", partition=1)
+        broker.create("open", 1)
+        broker.driver.ask("produce", topic="open", partition=0, records=[{"timestamp": 5, "value": "dg=="}])
+        broker.driver.ask("leave-open", topic="open", partition=0)
         broker.create("beyond", 1, message_timestamp_after_max_ms=2**63 - 1)
         records = [{"timestamp": time, "value": "dg=="} for time in (5, MOST_MILLIS, MOST_MILLIS + 1)]
         broker.driver.ask("produce", topic="beyond", partition=0, records=records)
@@ -123,96 +126,8 @@ def by_files(spark: SparkSession, broker: Broker, options: dict[str, str]) -> Da
     return spark.read.format("kafkalog").options(**options).load(",".join(map(str, broker.log_dirs)))
 
 
-def both_offsets(**partitions: int) -> str:
-    return json.dumps({"alpha": {name[1:]: offset for name, offset in partitions.items()}})
-
-
-# Spark's source finds out that nothing is there by waiting for it.
-BRIEFLY = {"kafkaConsumer.pollTimeoutMs": "3000"}
-ROWS: list[dict[str, str]] = [
-    {"subscribe": "alpha"},
-    {"SubScribe": " alpha, beta.alp ,"},
-    {"subscribe": "empty"},
-    {"subscribePattern": "alp"},
-    {"subscribePattern": "^alp.*|nothing"},
-    {"subscribePattern": "alp$"},
-    {"assign": '{"alpha": [0, 2], "trimmed": [0]}'},
-    {"subscribe": "alpha", "includeHeaders": "TRUE"},
-    {"subscribe": "alpha", "kafka.isolation.level": "read_committed"},
-    {"subscribe": "alpha", "kafka.isolation.level": "read_committed", "maxRecordsPerPartition": "100"},
-    {"subscribe": "alpha", "startingOffsets": "EARLIEST", "endingOffsets": "latest"},
-    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=17, p1=-2, p2=0)},
-    {"subscribe": "alpha", "endingOffsets": both_offsets(p0=17, p1=-1, p2=0)},
-    {
-        "subscribe": "alpha",
-        "startingOffsets": both_offsets(p0=100, p1=100, p2=100),
-        "endingOffsets": both_offsets(p0=100, p1=200, p2=101),
-    },
-    {"subscribe": "alpha", "startingTimestamp": str(MIDDLE)},
-    {"subscribe": "alpha", "endingTimestamp": str(MIDDLE)},
-    {"subscribe": "alpha", "startingTimestamp": str(MIDDLE), "endingTimestamp": str(LATE)},
-    {"subscribe": "alpha", "endingTimestamp": "9999999999999"},
-    {"subscribe": "alpha", "startingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=0, p2=LATE)},
-    {"subscribe": "alpha", "endingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=0, p2=LATE)},
-    {
-        "subscribe": "alpha",
-        "startingTimestamp": str(LATE),
-        "startingOffsetsByTimestamp": "never looked at",
-        "startingOffsets": "latest",
-    },
-    {
-        "subscribe": "alpha",
-        "startingOffsetsByTimestamp": both_offsets(p0=MIDDLE, p1=MIDDLE, p2=9_999_999_999_999),
-        "startingOffsetsByTimestampStrategy": "Latest",
-    },
-    {"subscribe": "alpha,empty", "startingTimestamp": str(MIDDLE), "startingOffsetsByTimestampStrategy": "latest"},
-    {"subscribe": "trimmed"},
-    {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}', "failOnDataLoss": "false"},
-    {"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100000}}', "failOnDataLoss": "false", **BRIEFLY},
-    {"subscribe": "beyond", "endingOffsets": '{"beyond": {"0": 2}}'},
-    {"subscribe": "alpha", "minPartitions": "10"},
-    {"subscribe": "alpha", "minPartitions": "10", "maxRecordsPerPartition": "90"},
-    {"subscribe": "beta.alp", "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "1", "maxTriggerDelay": "1s"},
-    {"subscribe": "beta.alp", "groupIdPrefix": "g", "kafka.fetch.max.bytes": "100000", "fetchOffset.numRetries": "1"},
-]
-
-ERRORS: list[dict[str, str]] = [
-    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=1_000_000, p1=-2, p2=0)},
-    {"subscribe": "alpha", "assign": '{"alpha": [0]}'},
-    {"subscribe": " , "},
-    {"subscribePattern": " "},
-    {"assign": "alpha"},
-    {"assign": '{"alpha": 0}'},
-    {"subscribe": "alpha", "startingOffsets": "latest"},
-    {"subscribe": "alpha", "endingOffsets": "earliest"},
-    {"subscribe": "alpha", "startingOffsets": "soon"},
-    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=-1, p1=0, p2=0)},
-    {"subscribe": "alpha", "endingOffsets": both_offsets(p0=-2, p1=0, p2=0)},
-    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=0)},
-    {"subscribe": "alpha", "startingOffsets": both_offsets(p0=0, p1=0, p2=0, p3=0)},
-    {"subscribe": "alpha", "endingOffsetsByTimestamp": both_offsets(p0=0)},
-    {
-        "subscribe": "alpha",
-        "startingOffsets": both_offsets(p0=5, p1=5, p2=5),
-        "endingOffsets": both_offsets(p0=9, p1=4, p2=9),
-    },
-    {"subscribe": "alpha", "startingTimestamp": str(LATE), "endingTimestamp": str(MIDDLE)},
-    {"subscribe": "alpha", "startingTimestamp": "yesterday"},
-    {"subscribe": "alpha", "startingTimestamp": "9999999999999"},
-    {"subscribe": "empty", "startingTimestamp": "5"},
-    {"subscribe": "alpha", "startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "earliest"},
-    {"subscribe": "alpha", "minPartitions": "0"},
-    {"subscribe": "alpha", "minPartitions": "many"},
-    {"subscribe": "alpha", "maxRecordsPerPartition": "0"},
-    {"subscribe": "alpha", "failOnDataLoss": "yes"},
-    {"subscribe": "alpha", "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
-    {"subscribe": "alpha", "kafka.auto.offset.reset": "latest"},
-    {"subscribe": "alpha", "kafka.key.deserializer": "x"},
-    {"subscribe": "alpha", "kafka.enable.auto.commit": "true"},
-    {"subscribe": "alpha", "kafka.isolation.level": "read_everything"},
-    {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}'},
-    {"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100000}}', **BRIEFLY},
-]
+def by_tasks(spark: SparkSession, broker: Broker, options: dict[str, Any]) -> DataFrame:
+    return kafkalog.spark.read(spark, broker.log_dirs, **options)
 
 
 def name_of(options: dict[str, str]) -> str:
@@ -221,15 +136,16 @@ def name_of(options: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("options", ROWS, ids=name_of)
 def test_the_same_rows(spark: SparkSession, filled: Broker, options: dict[str, str]) -> None:
-    theirs, ours = by_kafka(spark, filled, options), by_files(spark, filled, options)
-    assert ours.columns == theirs.columns
-    assert [(f.name, f.dataType) for f in ours.schema] == [(f.name, f.dataType) for f in theirs.schema]
+    theirs = by_kafka(spark, filled, options)
     chosen = [*COLUMNS.split(", "), *(["headers"] if "headers" in theirs.columns else [])]
     wanted = sorted(theirs.selectExpr(*chosen).collect(), key=lambda row: (row[0], row[1], row[2]))
-    found = sorted(ours.selectExpr(*chosen).collect(), key=lambda row: (row[0], row[1], row[2]))
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert one == other
+    for way in (by_files, by_tasks):
+        ours = way(spark, filled, options)
+        assert [(f.name, f.dataType) for f in ours.schema] == [(f.name, f.dataType) for f in theirs.schema]
+        found = sorted(ours.selectExpr(*chosen).collect(), key=lambda row: (row[0], row[1], row[2]))
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            assert one == other
 
 
 @pytest.mark.parametrize("options", ERRORS, ids=name_of)
@@ -238,6 +154,101 @@ def test_errors_of_both(spark: SparkSession, filled: Broker, options: dict[str, 
         by_kafka(spark, filled, options).collect()
     with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
         by_files(spark, filled, options).collect()
+    with pytest.raises((ValueError, kafkalog.OffsetOutOfRangeError)):
+        by_tasks(spark, filled, options)
+
+
+def outcome(way: Callable[[], DataFrame]) -> str | None:
+    try:
+        return "some" if way().select("offset").collect() else "none"
+    except Exception:  # noqa: BLE001 - of both sources, from Java and from Python
+        return None
+
+
+@pytest.mark.parametrize(("options", "theirs", "ours"), DIFFERENT, ids=str)
+def test_where_they_differ(
+    spark: SparkSession, filled: Broker, options: dict[str, str], theirs: str | None, ours: str | None
+) -> None:
+    assert outcome(lambda: by_kafka(spark, filled, options)) == theirs
+    assert outcome(lambda: by_files(spark, filled, options)) == ours
+    assert outcome(lambda: by_tasks(spark, filled, options)) == ours
+
+
+def streamed(spark: SparkSession, broker: Broker, kind: str, options: dict[str, str], checkpoint: Path) -> Any:
+    """Run a query to the end of what there is; give its batches, the offsets they ended at, and its schema."""
+    reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
+    frame = reader.load() if kind == "kafka" else reader.load(",".join(map(str, broker.log_dirs)))
+    batches: list[list[tuple[str, int, int]]] = []
+
+    def keep(batch: DataFrame, _: int) -> None:
+        batches.append(
+            sorted((row[0], row[1], row[2]) for row in batch.select("topic", "partition", "offset").collect())
+        )
+
+    query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
+    running = query.trigger(availableNow=True).start()
+    assert running.awaitTermination(120)
+    ends = [(checkpoint / "offsets" / str(number)).read_text().splitlines()[-1] for number in range(len(batches))]
+    return batches, list(map(json.loads, ends)), [(field.name, field.dataType) for field in frame.schema]
+
+
+@pytest.mark.parametrize("options", STREAMS, ids=name_of)
+def test_the_same_batches(spark: SparkSession, filled: Broker, options: dict[str, str], tmp_path: Path) -> None:
+    theirs = streamed(spark, filled, "kafka", options, tmp_path / "kafka")
+    assert streamed(spark, filled, "kafkalog", options, tmp_path / "kafkalog") == theirs
+
+
+@pytest.mark.parametrize("options", STREAM_ERRORS, ids=name_of)
+def test_errors_of_both_streams(spark: SparkSession, filled: Broker, options: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"(?s).+"):
+        streamed(spark, filled, "kafka", options, tmp_path / "kafka")
+    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
+        streamed(spark, filled, "kafkalog", options, tmp_path / "kafkalog")
+
+
+def written(
+    spark: SparkSession, broker: Broker, kind: str, asked: tuple[str, dict[str, str]], folder: Path
+) -> list[tuple[Any, ...]]:
+    """Write rows, T being a topic of three partitions of their own; give what was there then."""
+    sql, options = asked
+    topic = folder.name if kind == "kafka" else "t"
+    frame = spark.sql(f"select {sql.replace(chr(39) + 'T' + chr(39), repr(topic))}")
+    given = {name: value.replace("T", topic) if name.lower() == "topic" else value for name, value in options.items()}
+    reader = spark.read.option("includeHeaders", "true")
+    writer = frame.write.format(kind).mode("append").options(**given)
+    if kind == "kafka":
+        broker.create(topic, 3)
+        writer.option("kafka.bootstrap.servers", broker.bootstrap).save()
+        found = reader.format(kind).options(subscribe=topic, **{"kafka.bootstrap.servers": broker.bootstrap}).load()
+    else:
+        for partition in range(3):
+            kafkalog.LogWriter(folder, topic, partition).close()
+        writer.save(str(folder))
+        found = reader.format(kind).load(str(folder))
+    # where there is no key, any partition will do
+    rows = found.selectExpr("if(key is null, null, partition)", "key", "value", "headers").collect()
+    return sorted((tuple(row) for row in rows), key=str)
+
+
+@pytest.mark.parametrize("asked", SINKS, ids=str)
+def test_the_same_records(
+    spark: SparkSession, filled: Broker, asked: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / f"sunk-{SINKS.index(asked)}"
+    found = written(spark, filled, "kafkalog", asked, folder)
+    assert found == written(spark, filled, "kafka", asked, folder)
+
+
+@pytest.mark.parametrize("asked", SINK_ERRORS, ids=str)
+def test_errors_of_both_sinks(
+    spark: SparkSession, filled: Broker, asked: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    folder = tmp_path / f"refused-{SINK_ERRORS.index(asked)}"
+    with pytest.raises(Exception, match=r"(?s).+"):
+        written(spark, filled, "kafka", asked, folder)
+    with pytest.raises(Exception, match=r"Error: "):
+        written(spark, filled, "kafkalog", asked, folder)
+    assert kafkalog.read_table(folder).num_rows == 0
 
 
 def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, filled: Broker) -> None:

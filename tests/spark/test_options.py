@@ -276,6 +276,10 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
         ({"fetchoffset.numretries": "g"}, "option fetchOffset.numRetries is ignored: it is for a client"),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
         ({"maxTriggerDelay": "5s"}, "option maxTriggerDelay is ignored in a batch read"),
+        # whatever it holds, as Spark's source does
+        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay is ignored in a batch read"),
+        ({"maxOffsetsPerTrigger": "many"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
+        ({"minOffsetsPerTrigger": "-5"}, "option minOffsetsPerTrigger is ignored in a batch read"),
     ],
 )
 def test_what_is_passed_over_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:

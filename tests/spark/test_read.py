@@ -250,6 +250,11 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
     with pytest.raises(Exception, match="orders-0 starts at offset 5000, which is above its end 880"):
         way(spark, folder.parent, **behind).count()
     assert way(spark, folder.parent, failOnDataLoss="false", **behind).count() == 0
+    before = {"endingOffsets": '{"orders": {"0": 5}}', "subscribe": "orders"}
+    for given in (before, {**before, "startingOffsets": '{"orders": {"0": -2}}'}):
+        with pytest.raises(Exception, match=f"orders-0 is asked for up to offset 5, but its log starts at {start}"):
+            way(spark, folder.parent, **given).count()
+        assert way(spark, folder.parent, failOnDataLoss="false", **given).count() == 0
 
 
 @both_ways

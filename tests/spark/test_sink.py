@@ -198,12 +198,26 @@ def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
     target = sink(data, stream="/checkpoints/a")
     for batch, (start, count) in enumerate([(0, 10), (10, 5)]):
         target.commit([target.write(iter([rows(start, count)]))], batch)
-    target.commit([target.write(iter([rows(10, 5)]))], 1)
+    # an earlier one too, as to Spark's sink of files: a checkpoint that was put back
+    for batch, (start, count) in ((1, (10, 5)), (0, (0, 10))):
+        target.commit([target.write(iter([rows(start, count)]))], batch)
     assert values(data) == list(range(15))
     assert left(data) == []
     other = sink(data, stream="/checkpoints/b")
     other.commit([other.write(iter([rows(15, 5)]))], 0)
     assert values(data) == list(range(20))
+
+
+@needs_data_sources
+def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
+    """Without the query's id and without a checkpoint it could not be told from one that is there already."""
+    target = sink(tmp_path / "data", stream="")
+    with pytest.raises(ValueError, match="the option checkpointLocation is required"):
+        target.commit([target.write(iter([rows(0, 5)]))], 0)
+    assert not (tmp_path / "data").exists()
+    named = sink(tmp_path / "data", stream="/checkpoints/a")
+    named.commit([named.write(iter([rows(0, 5)]))], 0)
+    assert values(tmp_path / "data") == list(range(5))
 
 
 @pytest.mark.skipif(not has_data_sources(), reason="Spark 4.0")

@@ -291,8 +291,10 @@ def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: st
 )
 def test_errors(spark: SparkSession, orders: Growing, tmp_path: Path, options: dict[str, str], says: str) -> None:
     orders.grow(10)
-    with pytest.raises(Exception, match=re.escape(says)):
+    with pytest.raises(Exception, match=re.escape(says)) as caught:
         Stream(spark, orders.folder.parent, tmp_path / "c", **options).run()
+    # and no other error behind it
+    assert "ValueError: " in [line for line in str(caught.value).splitlines() if "Error: " in line][-1]
 
 
 def test_a_users_schema_and_a_transformation(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:

@@ -120,10 +120,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     if strategy not in {"error", "latest"}:
         raise ValueError(f"option startingOffsetsByTimestampStrategy is {strategy!r}, not 'error' or 'latest'")
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
-    least = _read(options, "minOffsetsPerTrigger", lambda value: values.integer(value, "a number", least=0))
-    most = _read(options, "maxOffsetsPerTrigger", _count)
-    if least is not None and most is not None and least > most:
-        raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+    least, most = _per_trigger(options, use)
     is_java = needs_java(str(options.get("subscribePattern", "")))
     return ReadOptions(
         paths=paths_of(options),
@@ -149,7 +146,9 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
         decode_ahead=_read(options, "decodeAhead", values.boolean),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
-        max_trigger_delay_ms=_read(options, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS),
+        max_trigger_delay_ms=_read(
+            options if use == "stream" else {}, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS
+        ),
     )
 
 
@@ -169,6 +168,18 @@ def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *
 
 def _count(value: Any) -> int:
     return values.integer(value, "a number above zero", least=1)
+
+
+def _per_trigger(options: Mapping[str, Any], use: Use) -> tuple[int | None, int | None]:
+    """Read the limits of a trigger: in a batch read they are passed over, but for what both together say."""
+    names = {"minOffsetsPerTrigger", "maxOffsetsPerTrigger"}
+    if use == "batch" and not names <= options.keys():
+        return None, None
+    least = _read(options, "minOffsetsPerTrigger", lambda value: values.integer(value, "a number", least=0))
+    most = _read(options, "maxOffsetsPerTrigger", _count)
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+    return least, most
 
 
 def _isolation(options: Mapping[str, Any]) -> Isolation:

@@ -126,6 +126,8 @@ def _at(options: ReadOptions, folder: str, name: str, timestamp: int, last: int)
     from kafkalog import _core
 
     found = _core.PartitionLog(folder).offset_for_timestamp(timestamp)
+    # To ``read_committed`` a broker names no record at or behind the last stable offset.
+    found = None if found is None or found[0] >= last else found
     if found is None and options.start_must_match:
         raise ValueError(
             f"no record of {name} has timestamp {timestamp} or a later one; "

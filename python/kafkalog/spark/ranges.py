@@ -4,9 +4,12 @@
 |---|---|---|
 | names other partitions than are read | error | error |
 | a start above the end, as given or as found | error | error |
-| a start beyond the log end, read up to there | no rows | error, or data loss that is allowed |
+| a start beyond the log end, read up to there | error | error, or data loss that is allowed |
 | a start below the log start, an end beyond the log end | data loss, found by a task | data loss, found at planning |
+| an end beyond what is committed | waits, then an error | data loss |
+| an end below the log start, read from there | error | data loss |
 | a partition of ``assign`` that is not there | no rows | data loss |
+| a topic that is not there | error | error, or data loss that is allowed |
 
 Source: ``KafkaOffsetReaderAdmin``, ``KafkaSourceRDD``, ``KafkaDataConsumer``.
 """
@@ -82,7 +85,7 @@ def plan_ranges(options: ReadOptions) -> list[_Range]:
     _check_names("starting", starting, ranges)
     _check_names("ending", ending, ranges)
     if options.start_must_match:
-        _check_start(starting, ranges)
+        _check_start(options, ranges)
     _check_order(starting, ending, ranges)
     _check_loss(options, ranges)
     return ranges
@@ -119,17 +122,26 @@ def _check_names(end: str, bound: Bound, ranges: list[_Range]) -> None:
         raise ValueError(f"option {option}: names partitions that are not read: {listed(extra)}")
 
 
-def _check_start(bound: Bound, ranges: list[_Range]) -> None:
-    """Refuse a starting timestamp that no record of a partition reaches, as Spark's strategy ``error`` does."""
+def _check_start(options: ReadOptions, ranges: list[_Range]) -> None:
+    """Refuse a starting timestamp that no record of a partition reaches, as Spark's strategy ``error`` does.
+
+    To ``read_committed`` a broker names no record at or behind the last stable offset.
+    """
+    bound = options.starting
     if bound.timestamp is None and bound.by_timestamp is None:
         return
     from kafkalog import _core
 
+    ends: dict[str, tuple[int, int]] = {}
     for folder, topic, partition, _, _, segments, *_ in ranges:
         if segments:
             continue
         timestamp = bound.timestamp if bound.timestamp is not None else (bound.by_timestamp or {})[topic][partition]
-        if _core.PartitionLog(folder).offset_for_timestamp(timestamp) is None:
+        found = _core.PartitionLog(folder).offset_for_timestamp(timestamp)
+        if found is not None and options.isolation == "read_committed":
+            ends = ends or folder_bounds(options, options.isolation)
+            found = found if found[0] < ends[folder][1] else None
+        if found is None:
             raise ValueError(
                 f"no record of {topic}-{partition} has timestamp {timestamp} or a later one; "
                 "startingOffsetsByTimestampStrategy=latest starts such a partition at its end"
@@ -155,14 +167,19 @@ def _check_order(starting: Bound, ending: Bound, ranges: list[_Range]) -> None:
 
 
 def _check_loss(options: ReadOptions, ranges: list[_Range]) -> None:
-    """Find what is asked for by offset and lies outside of the log."""
+    """Find what is asked for by offset and lies outside of the log, or behind what is committed of it."""
     ends: dict[str, tuple[int, int]] = {}
+    log = "its log" if options.isolation == "read_uncommitted" else "what is committed of it"
     for folder, topic, partition, start, end, segments, *_ in ranges:
         first, last = _given(options.starting, topic, partition), _given(options.ending, topic, partition)
         # Only the last segment can end before a start.
-        is_late = first is not None and first > 0 and end is None and len(segments) <= 1
+        is_late = first is not None and first > 0 and (end is None or first > end) and len(segments) <= 1
+        # A start that is found by its time and lies above the end is an error of another kind.
+        if first is None and last is not None and last < start:
+            text = f"{topic}-{partition} is asked for up to offset {last}, but its log starts at {start}"
+            report(text, fail=options.fail_on_data_loss, path=folder, offset=last)
         if is_late or (last is not None and last > start):
-            ends = ends or folder_bounds(options, "read_uncommitted")
+            ends = ends or folder_bounds(options, options.isolation)
         if is_late and first is not None and first > ends[folder][1]:
             text = f"{topic}-{partition} starts at offset {first}, which is above its end {ends[folder][1]}"
             if options.fail_on_data_loss:
@@ -172,7 +189,7 @@ def _check_loss(options: ReadOptions, ranges: list[_Range]) -> None:
             text = f"{topic}-{partition} is asked for from offset {first} on, but its log starts at {start}"
             report(text, fail=options.fail_on_data_loss, path=folder, offset=first)
         if last is not None and last > start and last > ends[folder][1]:
-            text = f"{topic}-{partition} is asked for up to offset {last}, but its log ends at {ends[folder][1]}"
+            text = f"{topic}-{partition} is asked for up to offset {last}, but {log} ends at {ends[folder][1]}"
             report(text, fail=options.fail_on_data_loss, path=folder, offset=ends[folder][1])
 
 

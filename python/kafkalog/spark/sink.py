@@ -161,8 +161,9 @@ class _Chooser:
 
         schema = _file_schema()
         columns: dict[str, Any] = {}
+        unread = {"topic"} if self._sink.topic else set()
         for field in schema:
-            given: Any = batch.column(field.name) if field.name in batch.schema.names else None
+            given: Any = batch.column(field.name) if field.name in {*batch.schema.names} - unread else None
             if given is None:
                 columns[field.name] = pa.nulls(batch.num_rows, field.type)
             elif field.name == "timestamp":
@@ -310,5 +311,8 @@ def _check_schema(schema: StructType, *, has_topic: bool) -> None:
     if "topic" not in types and not has_topic:
         raise ValueError("the option topic is required when there is no column 'topic'")
     for name, allowed in _TYPES.items():
+        # The option wins, whatever the column is.
+        if name == "topic" and has_topic:
+            continue
         if name in types and types[name] not in allowed:
             raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")

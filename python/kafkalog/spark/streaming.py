@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Offsets = Mapping[str, Mapping[str, int]]
 
-__all__ = ["StreamReader", "make_stream_reader"]
+__all__ = ["StreamReader", "make_stream_reader", "stream_reader"]
 
 
 class StreamReader(DataSourceStreamReader):
@@ -134,6 +134,33 @@ if _limits is not None:
 
     class _LimitedStreamReader(StreamReader, _limits.SupportsTriggerAvailableNow):
         """A stream reader for Spark 4.2 and newer."""
+
+
+class _Refusal(DataSourceStreamReader):
+    """Says in its first call what is wrong: where a reader cannot be made, PySpark 4.3 fails over that it has none."""
+
+    def __init__(self, error: ValueError) -> None:
+        self.error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Say it; older Sparks ask for the end first."""
+        raise self.error
+
+    def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802
+        """Say it."""
+        raise self.error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there are none
+        """Say it."""
+        raise self.error
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """Make the reader of a stream for a schema, or one whose first call says what is wrong with the options."""
+    try:
+        return make_stream_reader(options, schema)
+    except ValueError as error:
+        return _Refusal(error)
 
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> StreamReader:

@@ -34,6 +34,7 @@ final class Writer implements AutoCloseable {
     private final AtomicLong acknowledged = new AtomicLong();
     private volatile Exception failure;
     private volatile boolean running;
+    private boolean isOpen;
     private Thread thread;
 
     Writer(String bootstrap) {
@@ -45,6 +46,8 @@ final class Writer implements AutoCloseable {
             Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "linger.ms", "60000",
                 "batch.size", "1000000", "max.request.size", "4000000", "max.block.ms", "10000",
                 "request.timeout.ms", "10000", "delivery.timeout.ms", "80000", "acks", "all"));
+            // as long as a broker allows: it would end the transaction itself
+            if (n.equals("txn-open")) config.put("transaction.timeout.ms", "900000");
             if (n.startsWith("txn")) config.put("transactional.id", n);
             else config.put("compression.type", n);
             if (n.equals("gzip")) config.put("enable.idempotence", "false");
@@ -127,10 +130,11 @@ final class Writer implements AutoCloseable {
         return offsets;
     }
 
-    /** Leaves a transaction open behind one batch. */
+    /** Leaves a transaction open behind one batch; another one is of the same transaction. */
     long leaveOpen(String topic, int partition) throws Exception {
         KafkaProducer<byte[], byte[]> producer = producer("txn-open");
-        producer.beginTransaction();
+        if (!isOpen) producer.beginTransaction();
+        isOpen = true;
         batch(producer, topic, partition, new Random(1), true, 0);
         check();
         return acknowledged.get();

@@ -1,0 +1,70 @@
+"""Bounds that name what is not committed; what Spark's own source makes of them is asked in tests/interop."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog.spark import progress
+from kafkalog.spark.options import parse
+from kafkalog.spark.ranges import plan_ranges
+
+# A transaction that is open from 708 on; the log ends at 948.
+OPEN = {"path": corpus.GOLDEN / "txn" / "data-1", "subscribe": "txn-open", "isolation.level": "read_committed"}
+
+
+def at(offset: int) -> str:
+    return json.dumps({"txn-open": {"0": offset}})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"startingOffsets": at(709)}, "txn-open-0 starts at offset 709, which is above its end 708"),
+        ({"startingOffsets": at(5000)}, "txn-open-0 starts at offset 5000, which is above its end 708"),
+        ({"endingOffsets": at(800)}, "asked for up to offset 800, but what is committed of it ends at 708"),
+    ],
+)
+def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises((ValueError, kafkalog.OffsetOutOfRangeError), match=says):
+        plan_ranges(parse({**OPEN, **given}))
+    # what there is
+    with caplog.at_level(logging.WARNING):
+        ((_, _, _, _, end, *_),) = plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))
+    assert end == 708
+    assert says in caplog.text
+
+
+@pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])
+def test_up_to_what_is_committed(given: dict[str, str]) -> None:
+    ((_, _, _, start, end, *_),) = plan_ranges(parse({**OPEN, **given}))
+    assert (start, end) == (708 if "startingOffsets" in given else 0, 708)
+
+
+@pytest.mark.parametrize("use", ["batch", "stream"])
+@pytest.mark.parametrize("name", ["startingOffsetsByTimestamp", "startingTimestamp"])
+def test_a_time_that_nothing_committed_has(use: Any, name: str) -> None:
+    """To read_committed a broker names no record at or behind the last stable offset."""
+    path = corpus.GOLDEN / "log" / "recover" / "_base" / "open-transaction"
+    # The one record of the transaction is the latest, and the last.
+    time, stable = 1_700_000_000_900, 27
+    start = {name: json.dumps({"orders": {"0": time}}) if name != "startingTimestamp" else str(time)}
+
+    def started(level: str, **given: str) -> int:
+        options = parse({"path": path, "isolation.level": level, **start, **given}, use)
+        if use == "stream":
+            return progress.initial(options)["orders", 0]
+        ((_, _, _, first, *_),) = plan_ranges(options)
+        return first
+
+    with pytest.raises(ValueError, match=f"no record of orders-0 has timestamp {time} or a later one"):
+        started("read_committed")
+    assert started("read_committed", startingOffsetsByTimestampStrategy="latest") == stable
+    assert started("read_uncommitted") == stable
+    start = {name: value.replace(str(time), str(time - 800)) for name, value in start.items()}
+    assert started("read_committed") < stable
