@@ -110,9 +110,11 @@ import kafkalog.cli._write as write
 opened = write.Files._open
 def slow(self, path, schema):
     writer = opened(self, path, schema)
-    if os.environ["WHAT"] == "dies":
+    if os.environ["WHAT"] == "waits":
+        time.sleep(20)
+    elif os.environ["WHAT"] == "dies" or not os.path.exists(os.environ["MARK"]):
+        open(os.environ["MARK"], "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(20)
     return writer
 if os.environ.get("WHAT"):
     write.Files._open = slow
@@ -141,7 +143,8 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     def start(what: str, target: Path) -> subprocess.Popen[str]:
         command = [sys.executable, "-W", "ignore", "-m", "kafkalog", "export", str(DATA), str(target / "out")]
         env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYSPARK_PYTHON": sys.executable, "WHAT": what}
-        words = [*command, "--spark", "local[2]"]
+        env["MARK"] = str(tmp_path / f"mark of what {what}")
+        words = [*command, "--spark", "local[2,2]" if what == "dies once" else "local[2]"]
         return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     signals = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -167,11 +170,12 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     assert "\nkafkalog: " in dying.communicate(timeout=120)[1]
     assert dying.returncode > 0
     assert list((tmp_path / "dies").iterdir()) == []
-    # what the killed one left is hidden, and goes with the next one
+    # what the killed one left is hidden, and goes with the next one, of which a worker dies
     target = tmp_path / "SIGKILL"
-    whole = start("", target)
+    whole = start("dies once", target)
     whole.communicate(timeout=120)
     assert whole.returncode == 0
+    assert (tmp_path / "mark of what dies once").exists()
     assert [file.name for file in target.iterdir()] == ["out"]
     assert ds.dataset(target / "out").count_rows() == kafkalog.read_table(DATA).num_rows
     assert all(file.name.startswith("part-") for file in (target / "out").iterdir())
