@@ -98,3 +98,12 @@ def test_batches_from_an_offset() -> None:
     for start in (row["lastOffset"] + more for row in rows[:-1] for more in (0, 1)):
         listed = kafkalog.scan_batches(DATA, topics="orders", starting_offsets=start).read_all()
         assert listed["lastOffset"].to_pylist() == [row["lastOffset"] for row in rows if row["lastOffset"] >= start]
+
+
+@pytest.mark.parametrize("layout", ["binary", "view"])
+def test_records_up_to_an_offset_inside_a_wrapper(layout: Layout) -> None:
+    """Its header tells the last offset only, which may lie behind the end while earlier records do not."""
+    offsets = list(range(208))
+    for end in offsets:
+        rows = kafkalog.read_table(WRAPPERS, columns="offset", ending_offsets=end, layout=layout)
+        assert rows["offset"].to_pylist() == offsets[:end], end
