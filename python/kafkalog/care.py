@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ from kafkalog.log import PartitionLog
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kafkalog.config import LogConfig
     from kafkalog.typing import StrPath
@@ -436,8 +438,30 @@ def truncate(
     planned = _planned_cut(log, offset)
     if dry_run:
         return planned
+    with _whole_or_empty(target):
+        return _cut(log, target, offset, config, planned.log_end_before)
+
+
+@contextmanager
+def _whole_or_empty(target: Path) -> Iterator[None]:
+    """Take away what an error or an interruption leaves in a directory that was new or empty: it looks like a log."""
+    was_there = target.exists()
+    try:
+        yield
+    except BaseException:
+        for left in target.iterdir() if target.exists() else ():
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+        if not was_there and target.exists():
+            target.rmdir()
+        raise
+
+
+def _cut(log: PartitionLog, target: Path, offset: int, config: LogConfig | None, end_before: int) -> TruncateReport:
     folder = target / Path(log.path).name
-    recover(source, out=folder, config=config)
+    recover(log.path, out=folder, config=config)
     # What recovery writes is complete.
     (target / _CLEAN_SHUTDOWN).touch()
     with LogWriter(target, log.topic, log.partition, config=config) as writer:
@@ -456,7 +480,7 @@ def truncate(
         dry_run=False,
         log_start_offset=start,
         log_end_offset=now,
-        log_end_before=planned.log_end_before,
+        log_end_before=end_before,
         segments=len(written),
         size=size,
         bytes_cut=log.size - size,

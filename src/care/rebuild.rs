@@ -11,11 +11,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::recover::output::{check_out, fill};
 use super::recover::report::PartitionReport;
-use super::recover::{check_out, claim, refusal};
+use super::recover::{claim, refusal};
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
 use crate::io::disk::Disk;
+use crate::io::interrupt;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, PartitionFolder, PathKind, dir_above};
 use crate::log::load::{EntryOffset, LoadRequest, Note, plan_rebuild};
@@ -89,7 +91,7 @@ impl RebuildOptions {
 ///
 /// # Errors
 /// `CorruptRecord` for a log that recovery would cut, and whatever else keeps Kafka from loading it; nothing has been
-/// changed then. `InvalidArgument` for what is no partition folder, `Io`.
+/// changed then. `InvalidArgument` for what is no partition folder, `Io`; `Interrupted` as recovering is.
 pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<PartitionReport> {
     let PathKind::Partition(name) = PathKind::of(path)? else {
         let text = format!("{}: not a partition folder", path.display());
@@ -125,6 +127,7 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
         EntryOffset::Last
     };
     let mut plan = plan_rebuild(path, &options.config, request, entry)?;
+    interrupt::check()?;
     if let Err(error) = plan.outcome {
         return Err(refusal(error));
     }
@@ -143,8 +146,8 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     }
     if !options.dry_run {
         match &options.out {
-            None => plan.apply(&options.disk)?,
-            Some(out) => plan.write_to(&options.disk, out)?,
+            None => interrupt::heeding(|| false, || plan.apply(&options.disk))?,
+            Some(out) => fill(out, || plan.write_to(&options.disk, out))?,
         }
     }
     PartitionReport::of(&partition, request, &plan)

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use pyo3::prelude::*;
 
 use super::errors::{internal, into_py, of_panic};
+use super::interrupt::heeding;
 use super::writer::{Clock, Settings, config_of};
 use crate::care::rebuild::{self, Level, RebuildOptions};
 use crate::care::recover::report::{PartitionReport, RecoveryReport};
@@ -108,11 +109,12 @@ fn report(report: &RecoveryReport) -> ReportTuple {
     )
 }
 
-/// Runs without the interpreter; a panic becomes an error.
+/// Runs without the interpreter, heeding signals; a panic becomes an error.
 fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(done) => done.map_err(into_py),
-        Err(panic) => Err(internal(of_panic(panic.as_ref()))),
+    py.detach(|| match heeding(|| catch_unwind(AssertUnwindSafe(step))) {
+        (_, Some(raised)) => Err(raised),
+        (Ok(done), None) => done.map_err(into_py),
+        (Err(panic), None) => Err(internal(of_panic(panic.as_ref()))),
     })
 }
 

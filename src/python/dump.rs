@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::errors::{internal, into_py, of_panic};
+use super::interrupt::heeding;
 use crate::care::dump::{Decoder, Options};
 
 /// The most that is handed over at once.
@@ -107,12 +108,14 @@ pub(super) fn dump(
         value_decoder: decoder(value_decoder)?,
     };
     let (mut out, mut err) = (Descriptor::new(fd), Descriptor::new(error_fd));
-    let dumped = py.detach(|| {
-        catch_unwind(AssertUnwindSafe(|| {
-            crate::care::dump::dump(&files, &options, &mut out, &mut err)
-        }))
+    let (dumped, heard) = py.detach(|| {
+        heeding(|| {
+            catch_unwind(AssertUnwindSafe(|| {
+                crate::care::dump::dump(&files, &options, &mut out, &mut err)
+            }))
+        })
     });
-    if let Some(raised) = out.raised.or(err.raised) {
+    if let Some(raised) = out.raised.or(err.raised).or(heard) {
         return Err(raised);
     }
     dumped

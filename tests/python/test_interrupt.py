@@ -63,6 +63,10 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "pyarrow": lambda log: pa.table(kafkalog.scan(log, **NOTHING)),
     "statistics": lambda log: kafkalog.PartitionLog(log).statistics(),
     "timestamp": lambda log: kafkalog.PartitionLog(log).offset_for_timestamp(LATE + 1, exact=True),
+    "recover": lambda log: kafkalog.recover(log, dry_run=True),
+    "salvage": lambda log: kafkalog.recover(log, dry_run=True, salvage=True),
+    "rebuild": lambda log: kafkalog.rebuild_indexes(log, dry_run=True),
+    "dump": lambda log: kafkalog._core.dump([log / f"{0:020}.log"], *(os.open(os.devnull, os.O_WRONLY) for _ in "oe")),
     "lookup": lambda log: kafkalog.PartitionLog(log).lookup(BATCHES * 2 - 1),
 }
 

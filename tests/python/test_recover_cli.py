@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,3 +121,12 @@ def test_a_marker_goes_that_would_lie(tmp_path: Path, why: str) -> None:
     assert not (tmp_path / "out" / MARKER).exists()
     assert call("recover", logs, *words).returncode == 0
     assert not (logs / MARKER).exists()
+
+
+def test_folders_that_are_left_alone_are_named(tmp_path: Path) -> None:
+    logs = closed(tmp_path / "logs")
+    gone = logs / f"orders-0.{'0' * 32}-delete"
+    shutil.copytree(logs / "orders-0", gone)
+    assert call("recover", logs).stdout.splitlines()[1:] == [
+        f"{gone}: left as it is: a broker does not recover it with the others"
+    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import corpus
+import kafkalog
 from command import call, fails
 from recover_cases import digests, laid_out, outcome
 
@@ -60,3 +61,41 @@ def test_settings_that_are_none(tmp_path: Path) -> None:
     for setting in ("segment.bytes=0", "no.such=1", "segment.bytes"):
         fails(2, *words, "--config", setting)
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("words", [["truncate", "{}/orders-0", "out", "--offset", "150"], ["recover", "{}", "--out", "out"]])
+def test_a_disk_without_room_leaves_nothing_half_done(tmp_path: Path, words: list[str]) -> None:
+    """What is there then would look like a log, and a second try would be refused."""
+    resource = pytest.importorskip("resource")
+    with kafkalog.LogWriter(tmp_path / "logs", "orders", config=kafkalog.LogConfig(segment_bytes=8000)) as log:
+        for _ in range(2):
+            log.append([kafkalog.Record(b"v" * 60) for _ in range(100)])
+    given = [word.format(tmp_path / "logs") for word in words]
+    assert len(list((tmp_path / "logs" / "orders-0").glob("*.log"))) == 2
+    for was_there in (False, True):
+        if was_there:
+            (tmp_path / "out").mkdir()
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))  # noqa: E731
+        told = fails(3, *given, cwd=tmp_path, preexec_fn=limit)
+        assert "File too large" in told
+        assert (tmp_path / "out").exists() == was_there
+        assert not was_there or not any((tmp_path / "out").iterdir())
+    assert call(*given, cwd=tmp_path).returncode == 0
+    kept = 150 if words[0] == "truncate" else 200
+    assert kafkalog.PartitionLog(tmp_path / "out" / "orders-0").log_end_offset in {100, kept}
+
+
+def test_what_fails_behind_the_copy_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is whole by then, but not cut."""
+    with kafkalog.LogWriter(tmp_path / "logs", "orders") as log:
+        log.append([kafkalog.Record(b"v")])
+        log.append([kafkalog.Record(b"v")])
+
+    def stop(*_: object) -> None:
+        assert (tmp_path / "out" / "orders-0").is_dir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kafkalog.LogWriter, "truncate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        kafkalog.truncate(tmp_path / "logs" / "orders-0", tmp_path / "out", 1)
+    assert not (tmp_path / "out").exists()

@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
     for change in report.checkpoints:
         print(change)
+    for path in report.skipped:
+        print(f"{path}: left as it is: a broker does not recover it with the others")
     return 0
 
 

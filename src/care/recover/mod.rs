@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `output` | a new directory for the result: whole, or not there |
 //! | [`report`] | what was found and done |
 //!
 //! Every partition is planned before the first byte is written ([`crate::log::load`]); the plan is then only reported (dry
@@ -15,22 +16,25 @@
 //! the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is left where
 //! the caller said that it lies, or where bytes of a log were cut.
 
+pub(super) mod output;
 pub mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use self::output::{check_out, copy, fill};
 use self::report::{PartitionReport, RecoveryReport, not_loaded};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::atomic;
 use crate::io::disk::Disk;
+use crate::io::interrupt;
 use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
 use crate::log::checkpoints::{Checkpoints, LogEnds};
 use crate::log::config::LogConfig;
 use crate::log::dir::{
-    CLEAN_SHUTDOWN, DirState, LogDir, Offsets, PartitionFolder, PathKind, UNKNOWN_PARTITION,
-    dir_above,
+    CLEAN_SHUTDOWN, DirState, LogDir, META_PROPERTIES, Offsets, PartitionFolder, PathKind,
+    UNKNOWN_PARTITION, dir_above,
 };
 use crate::log::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
@@ -145,7 +149,8 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
 ///
 /// # Errors
 /// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; nothing has been changed then.
-/// `InvalidArgument` for an `out` that is not empty or lies inside of the source, `Io`.
+/// `InvalidArgument` for an `out` that is not empty or lies inside of the source, `Io`. `Interrupted` before the first
+/// change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
     let Source {
         is_log_dir,
@@ -172,15 +177,23 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
     match (&options.out, &lock) {
         (None, Some((lock, _))) => {
             let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
-            in_place(&log_dir, is_log_dir, &planned, options)?;
-            write_checkpoints(lock, &log_dir, &checkpoints, &options.disk)?;
-            write_marker(marker, &log_dir, options)?;
+            // What has begun in place comes to its end.
+            interrupt::heeding(
+                || false,
+                || {
+                    in_place(&log_dir, is_log_dir, &planned, options)?;
+                    write_checkpoints(lock, &log_dir, &checkpoints, &options.disk)?;
+                    write_marker(marker, &log_dir, options)
+                },
+            )?;
         }
         (Some(out), _) if !options.dry_run => {
             let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
-            into(path, is_log_dir, out, &planned, options)?;
-            checkpoints.write(&options.disk, out)?;
-            write_marker(marker, out, options)?;
+            fill(out, || {
+                into(path, is_log_dir, out, &planned, options)?;
+                checkpoints.write(&options.disk, out)?;
+                write_marker(marker, out, options)
+            })?;
         }
         _ => {}
     }
@@ -312,6 +325,8 @@ fn plan_partition(
         OnLoss::Salvage => plan_salvage(&partition.path, &options.config, request)?,
         OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, &options.config, request)?,
     };
+    // To the plan, an interruption may have been a batch that is none.
+    interrupt::check()?;
     if let Err(error) = plan.outcome {
         return Err(refusal(error));
     }
@@ -349,32 +364,6 @@ fn loss(folder: &Path, note: &Note) -> Error {
         "{note} (nothing was changed; salvage keeps every batch that is whole and in order)"
     );
     Error::corrupt("recovery", 0, expected, found).at(folder)
-}
-
-/// An output is a new directory outside of its source.
-pub(super) fn check_out(path: &Path, out: &Path) -> Result<()> {
-    let is_empty = match fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
-        Err(e) => return Err(Error::io(out)(e)),
-    };
-    if !is_empty {
-        let text = format!(
-            "{}: the output must be a new or empty directory",
-            out.display()
-        );
-        return Err(Error::InvalidArgument(text));
-    }
-    let whole = |path: &Path| std::path::absolute(path).map_err(Error::io(path));
-    let source = path.canonicalize().map_err(Error::io(path))?;
-    if whole(out)?.starts_with(source) {
-        let text = format!(
-            "{}: the output must not lie inside of its source",
-            out.display()
-        );
-        return Err(Error::InvalidArgument(text));
-    }
-    Ok(())
 }
 
 /// The bytes of the log dir's marker, where they will still be true.
@@ -440,8 +429,13 @@ fn into(
             .try_for_each(|planned| write_partition(options, planned, out));
     }
     disk.create_folders(out)?;
-    for entry in fs::read_dir(path).map_err(Error::io(path))? {
-        let entry = entry.map_err(Error::io(path))?;
+    let entries = fs::read_dir(path).map_err(Error::io(path))?;
+    let mut entries = entries
+        .collect::<std::io::Result<Vec<_>>>()
+        .map_err(Error::io(path))?;
+    // A broker takes no log dir for its own without this, should we be killed before the end.
+    entries.sort_by_key(|entry| entry.file_name() == META_PROPERTIES);
+    for entry in entries {
         let (from, name) = (entry.path(), entry.file_name());
         let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK_FILE;
         let one = planned.iter().find(|planned| planned.report.folder == from);
@@ -466,22 +460,4 @@ fn write_partition(options: &RecoverOptions, planned: &Planned, to: &Path) -> Re
         }
     }
     Ok(())
-}
-
-/// Copies a file, or a folder with all that is in it.
-fn copy(disk: &Disk, from: &Path, to: &Path) -> Result<()> {
-    if from.is_dir() {
-        disk.create_folders(to)?;
-        for entry in fs::read_dir(from).map_err(Error::io(from))? {
-            let entry = entry.map_err(Error::io(from))?;
-            copy(disk, &entry.path(), &to.join(entry.file_name()))?;
-        }
-        return Ok(());
-    }
-    let (mut source, target) = (
-        fs::File::open(from).map_err(Error::io(from))?,
-        disk.create(to)?,
-    );
-    std::io::copy(&mut source, &mut &target).map_err(Error::io(to))?;
-    disk.sync(&target, to)
 }

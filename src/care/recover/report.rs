@@ -58,7 +58,7 @@ impl PartitionReport {
             log_end_offset: log.log_end_offset,
             segments: log.segments.len(),
             size: log.segments.iter().map(|segment| segment.size).sum(),
-            notes: plan.notes.clone(),
+            notes: said_once(&plan.notes),
             files: plan.changes(),
         })
     }
@@ -76,6 +76,18 @@ impl PartitionReport {
             })
             .sum()
     }
+}
+
+/// A segment without an index is checked as it is opened, and again with the others; that is told once.
+fn said_once(notes: &[Note]) -> Vec<Note> {
+    let mut told: Vec<Note> = Vec::new();
+    for note in notes {
+        let is_told = matches!(note, Note::Recovered { truncated: 0, .. }) && told.contains(note);
+        if !is_told {
+            told.push(note.clone());
+        }
+    }
+    told
 }
 
 /// What a recovery found and did, or would do.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::read_into;
+use crate::io::interrupt;
 use crate::segment::files::sync_segment;
 use crate::types::Offset;
 
@@ -127,6 +128,7 @@ fn copy_parts(
         let end = begin.saturating_add(length);
         let mut at = begin;
         while at < end {
+            interrupt::check()?;
             let left = usize::try_from(end.saturating_sub(at)).unwrap_or(CHUNK);
             read_into(&from, &mut chunk, at, left.min(CHUNK)).map_err(Error::io(source))?;
             if chunk.is_empty() {

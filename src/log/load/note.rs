@@ -152,7 +152,7 @@ impl fmt::Display for Note {
                 lost,
             } => write!(
                 f,
-                "segment {base_offset}: {batches} batches kept, {lost} bytes that are none left out"
+                "segment {base_offset}: {batches} batches kept, {lost} bytes left out that are no whole batch in order"
             ),
             Self::SetAside { name, reason } => write!(f, "{name}: set aside: {reason}"),
         }

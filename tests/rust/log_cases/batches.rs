@@ -62,11 +62,37 @@ fn number(json: &Value) -> usize {
     usize::try_from(json.as_u64().unwrap()).unwrap()
 }
 
-fn int<T: TryFrom<i64>>(json: &Value, default: i64) -> T
-where
-    T::Error: std::fmt::Debug,
-{
-    T::try_from(json.as_i64().unwrap_or(default)).unwrap()
+/// A number's low bytes: as Java narrows one.
+trait Narrowed {
+    fn narrowed(number: i64) -> Self;
+}
+
+macro_rules! narrowed {
+    ($($type:ty),*) => {
+        $(impl Narrowed for $type {
+            fn narrowed(number: i64) -> Self {
+                let bytes = number.to_le_bytes();
+                Self::from_le_bytes(*bytes.first_chunk().unwrap())
+            }
+        })*
+    };
+}
+
+narrowed!(i64, i32, i16);
+
+fn int<T: Narrowed>(json: &Value, default: i64) -> T {
+    T::narrowed(json.as_i64().unwrap_or(default))
+}
+
+#[test]
+fn numbers_wrap_as_javas_do() {
+    let int_of = |number: i64| int::<i32>(&Value::from(number), 0);
+    assert_eq!(
+        [int_of(1 << 31), int_of((1 << 32) - 1), int_of(7)],
+        [i32::MIN, -1, 7]
+    );
+    assert_eq!(int::<i16>(&Value::from(70_000), 0), 4464);
+    assert_eq!(int::<i64>(&Value::Null, -1), -1);
 }
 
 pub fn compression(batch: &Value) -> Compression {
