@@ -165,7 +165,7 @@ impl Run<'_> {
     }
 
     /// The bytes that come, compressed ones as Kafka's compressor made them.
-    fn records(&mut self, op: &Value, kafka: &Value) -> Vec<u8> {
+    fn records(&mut self, op: &Value, kafka: &Value) -> Result<Vec<u8>, Error> {
         let target = config(self.case).compression_type;
         let is_follower = op["as"] == "follower";
         let (mut all, mut n) = (Vec::new(), 0);
@@ -183,22 +183,22 @@ impl Run<'_> {
             let is_kept = is_follower || (target.target(codec) == codec && !is_old);
             if codec == Compression::None || written.is_null() || !is_kept {
                 self.is_ours |= codec != Compression::None;
-                all.extend(batches::batch(json, self.now_ms));
+                all.extend(batches::batch(json, self.now_ms)?);
                 continue;
             }
             let base = kafka["active_base"].as_i64().unwrap();
             match self.written(base, written) {
                 Some(bytes) if is_follower => all.extend(bytes),
                 Some(bytes) => {
-                    all.extend(as_from_client(bytes, &batches::batch(json, self.now_ms)));
+                    all.extend(as_from_client(bytes, &batches::batch(json, self.now_ms)?));
                 }
                 None => {
                     self.is_lost = true;
-                    all.extend(batches::batch(json, self.now_ms));
+                    all.extend(batches::batch(json, self.now_ms)?);
                 }
             }
         }
-        all
+        Ok(all)
     }
 
     /// The bytes of a batch in Kafka's state after; `None` where something cut them off later.
@@ -214,7 +214,13 @@ impl Run<'_> {
     }
 
     fn append(&mut self, op: &Value, kafka: &Value) -> Vec<String> {
-        let mut records = self.records(op, kafka);
+        let mut records = match self.records(op, kafka) {
+            Ok(records) => records,
+            Err(refused) => {
+                let outcome = compare_error(Err::<(), _>(refused), &kafka["error"]);
+                return outcome.err().into_iter().collect();
+            }
+        };
         // The oracle asks both indexes whether they are full, which makes them.
         let active = self.log().active_segment();
         let _ = active.offset_index().map(drop);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kafkalog::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use kafkalog::error::Result;
 use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::control::ControlType;
 use kafkalog::format::record::{Header, HeaderIter};
@@ -116,10 +117,10 @@ fn codec(batch: &Value) -> Codec {
     }
 }
 
-/// The bytes of one batch.
-pub fn batch(json: &Value, now_ms: i64) -> Vec<u8> {
+/// The bytes of one batch; an error where Kafka's builder makes none either.
+pub fn batch(json: &Value, now_ms: i64) -> Result<Vec<u8>> {
     if json.get("raw").is_some() {
-        return bytes(&json["raw"]).unwrap();
+        return Ok(bytes(&json["raw"]).unwrap());
     }
     let magic = json["magic"].as_i64().unwrap_or(2);
     let has_base = json.get("base_offset").is_some();
@@ -151,8 +152,8 @@ pub fn batch(json: &Value, now_ms: i64) -> Vec<u8> {
             _ => ControlType::Abort,
         };
         let (ts, epoch) = (int(&json["ts"], now_ms), int(&json["coordinator_epoch"], 0));
-        end_transaction(options, ts, kind, epoch, &mut out).unwrap();
-        return out;
+        end_transaction(options, ts, kind, epoch, &mut out)?;
+        return Ok(out);
     }
     if let Some(empty) = json.get("empty") {
         let options = BatchOptions {
@@ -161,13 +162,13 @@ pub fn batch(json: &Value, now_ms: i64) -> Vec<u8> {
             ..options
         };
         let last = int(&empty["last_offset"], options.base_offset);
-        empty_batch(options, last, int(&json["ts"], -1), &mut out).unwrap();
-        return out;
+        empty_batch(options, last, int(&json["ts"], -1), &mut out)?;
+        return Ok(out);
     }
     if magic < 2 {
-        return messages(json, magic, now_ms);
+        return Ok(messages(json, magic, now_ms));
     }
-    let mut builder = BatchBuilder::new(options).unwrap();
+    let mut builder = BatchBuilder::new(options)?;
     for record in json["records"].as_array().unwrap() {
         let offset = int(&record["offset"], builder.next_offset());
         let ts = int(&record["ts"], int(&json["base_ts"], now_ms));
@@ -184,15 +185,13 @@ pub fn batch(json: &Value, now_ms: i64) -> Vec<u8> {
             })
             .collect();
         let (key, value) = (bytes(&record["key"]), bytes(&record["value"]));
-        builder
-            .append(offset, ts, key.as_deref(), value.as_deref(), &headers)
-            .unwrap();
+        builder.append(offset, ts, key.as_deref(), value.as_deref(), &headers)?;
     }
     if let Some(last) = json["last_offset"].as_i64() {
-        builder.reach(last).unwrap();
+        builder.reach(last)?;
     }
-    builder.finish(&mut Compressor::new(), &mut out).unwrap();
-    out
+    builder.finish(&mut Compressor::new(), &mut out)?;
+    Ok(out)
 }
 
 /// Messages of magic 0 or 1. Compressed ones come out of the state after; those that Kafka refused, and which are nowhere
