@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ from kafkalog import LogWriter, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no timers that send signals")
 
@@ -55,6 +55,11 @@ def first_batch(**options: Any) -> Callable[[Path], object]:
     return lambda log: next(kafkalog.scan(log, **options), None)
 
 
+def dumped(log: Path) -> bool:
+    with Path(os.devnull).open("wb") as nowhere:
+        return kafkalog._core.dump([str(log / f"{0:020}.log")], nowhere.fileno(), nowhere.fileno())
+
+
 CALLS: dict[str, Callable[[Path], object]] = {
     "binary": first_batch(**NOTHING),
     "view": first_batch(**NOTHING, layout="view"),
@@ -66,7 +71,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "recover": lambda log: kafkalog.recover(log, dry_run=True),
     "salvage": lambda log: kafkalog.recover(log, dry_run=True, salvage=True),
     "rebuild": lambda log: kafkalog.rebuild_indexes(log, dry_run=True),
-    "dump": lambda log: kafkalog._core.dump([log / f"{0:020}.log"], *(os.open(os.devnull, os.O_WRONLY) for _ in "oe")),
+    "dump": dumped,
     "lookup": lambda log: kafkalog.PartitionLog(log).lookup(BATCHES * 2 - 1),
 }
 

@@ -63,7 +63,9 @@ def test_settings_that_are_none(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("words", [["truncate", "{}/orders-0", "out", "--offset", "150"], ["recover", "{}", "--out", "out"]])
+@pytest.mark.parametrize(
+    "words", [["truncate", "{}/orders-0", "out", "--offset", "150"], ["recover", "{}", "--out", "out"]]
+)
 def test_a_disk_without_room_leaves_nothing_half_done(tmp_path: Path, words: list[str]) -> None:
     """What is there then would look like a log, and a second try would be refused."""
     resource = pytest.importorskip("resource")
