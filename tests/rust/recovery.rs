@@ -407,7 +407,7 @@ fn an_interruption_leaves_nothing_half_done() {
                         break;
                     }
                     Err(error) => {
-                        assert!(matches!(error, Error::Interrupted), "{context}: {error}")
+                        assert!(matches!(error, Error::Interrupted), "{context}: {error}");
                     }
                 }
                 interrupted += 1;

@@ -72,8 +72,8 @@ macro_rules! narrowed {
     ($($type:ty),*) => {
         $(impl Narrowed for $type {
             fn narrowed(number: i64) -> Self {
-                let bytes = number.to_le_bytes();
-                Self::from_le_bytes(*bytes.first_chunk().unwrap())
+                let bytes = number.to_be_bytes();
+                Self::from_be_bytes(*bytes.last_chunk().unwrap())
             }
         })*
     };
