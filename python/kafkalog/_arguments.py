@@ -147,7 +147,7 @@ def partitions(given: Partitions | None) -> list[int] | dict[str, list[int]] | N
 
 
 def _partitions(given: Any) -> list[int]:
-    if isinstance(given, str):
+    if isinstance(given, (str, bytes)):
         raise TypeError(f"partitions takes numbers, not {given!r}")
     several = given if isinstance(given, Iterable) else [given]
     return [_partition("partitions", each) for each in several]
@@ -202,8 +202,16 @@ def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[in
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return _by_partition(option, given, lambda value: timestamp(option, value))
-    return timestamp(option, given)
+        return _by_partition(option, given, lambda value: sought(option, value))
+    return sought(option, given)
+
+
+def sought(option: str, given: Any) -> int:
+    """Give a timestamp to look up: Kafka finds none before the epoch."""
+    number = timestamp(option, given)
+    if number < 0:
+        raise ValueError(f"{option} is {number}; the log can be asked for times from 1970 (0) on")
+    return number
 
 
 def timestamp(option: str, given: Any, *, up: bool = True) -> int:

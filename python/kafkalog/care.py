@@ -369,7 +369,8 @@ class TruncateReport:
     dry_run : bool
         Nothing was written.
     log_start_offset, log_end_offset : int
-        The first offset that is served, and the next to be written, afterwards.
+        The first offset that is served, and the next to be written, right after the cut. Loaded anew, the log ends
+        behind its last batch, which may be below.
     log_end_before : int
         The next offset that would have been written in the source.
     segments, size : int
@@ -399,7 +400,9 @@ def truncate(
 ) -> TruncateReport:
     """Write a partition without its end into a new log dir that a broker can mount, as Kafka's truncation does.
 
-    A batch that holds the offset goes whole; the log's end is the offset all the same. The source is not touched.
+    A batch that holds the offset goes whole. The log's end is the offset all the same in Kafka's memory, and in the
+    report; no file says so, and whoever loads the result, a broker too, goes on behind the last batch that is left.
+    The source is not touched.
 
     Parameters
     ----------

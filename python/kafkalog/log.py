@@ -235,7 +235,8 @@ class LogDir:
         list of PartitionLog
             By topic and partition.
         """
-        return [PartitionLog(folder.path) for folder in self._live() if topic is None or folder.topic == topic]
+        wanted = _arguments.text("topic", topic)
+        return [PartitionLog(folder.path) for folder in self._live() if wanted is None or folder.topic == wanted]
 
     def _live(self) -> list[PartitionFolder]:
         live = [folder for folder in self.folders if folder.state == "live"]
@@ -417,27 +418,28 @@ class PartitionLog:
         Parameters
         ----------
         timestamp : int or datetime
-            Milliseconds since the epoch, or a datetime with a time zone.
+            Milliseconds since the epoch, or a datetime with a time zone; not before 1970.
         exact : bool
             Ignore time indexes and modification times and look at every record.
 
         Returns
         -------
         OffsetAndTimestamp or None
-            None when no record is that late.
+            None when no record is that late; without ``exact`` also where a broker finds none: to it a segment without
+            timestamps, or without its time index, is as late as its file was modified.
         """
         found = self._core.offset_for_timestamp(
-            _arguments.timestamp("timestamp", timestamp), _arguments.flag("exact", exact)
+            _arguments.sought("timestamp", timestamp), _arguments.flag("exact", exact)
         )
         return None if found is None else OffsetAndTimestamp(*found)
 
     def offset_of_max_timestamp(self) -> OffsetAndTimestamp | None:
-        """Find the record with the largest timestamp.
+        """Find the record with the largest timestamp, as the broker answers ListOffsets: by the time indexes.
 
         Returns
         -------
         OffsetAndTimestamp or None
-            None when the log is empty.
+            None when no record has a timestamp.
         """
         found = self._core.offset_of_max_timestamp()
         return None if found is None else OffsetAndTimestamp(*found)

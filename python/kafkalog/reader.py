@@ -42,8 +42,8 @@ class RecordReader:
 
     An iterator of ``pyarrow.RecordBatch`` and an Arrow stream at once, so ``pyarrow.table(reader)``,
     ``polars.DataFrame(reader)``, ``duckdb.sql("select ... from reader")`` and ``pandas.DataFrame.from_arrow(reader)``
-    all work. It can be read once; threads that iterate over it share its batches. Files stay mapped until it, and in
-    the ``view`` layout every array from it, is gone.
+    all work. It can be read once; threads that iterate over it share its batches. In the ``view`` layout files stay
+    mapped until it and every array from it are gone; otherwise they are read by copy.
 
     Ctrl-C ends a read within a fraction of a second, also where no row passes the filter; nothing can be read on then.
     Other libraries tell of it as an error of the stream, and the ``KeyboardInterrupt`` follows.

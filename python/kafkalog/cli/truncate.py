@@ -9,8 +9,9 @@ from kafkalog import care
 from kafkalog.cli import _common
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole. A log
-that is damaged below it is refused, with exit code 1: recover cuts or salvages it.
+OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole: what
+loads OUT, a broker too, goes on behind the last batch that is left. A log that is damaged below the offset is refused,
+with exit code 1: recover cuts or salvages it.
 
 examples:
   kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711 --dry-run
