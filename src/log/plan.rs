@@ -30,6 +30,7 @@
 //! | `chooser` | which of them the options choose |
 //! | `ends` | where reading one begins and ends |
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use self::candidate::{Candidate, candidates};
@@ -76,6 +77,13 @@ pub(super) fn ask_all<T>(
     let chooser = Chooser::new(options)?;
     let candidates = candidates(paths, options.include_inactive)?;
     let mut chosen: Vec<&Candidate> = candidates.iter().filter(|c| chooser.takes(c)).collect();
+    // Files of a folder that is read anyway add nothing.
+    let whole: BTreeSet<&PathBuf> = chosen
+        .iter()
+        .filter(|c| c.files.is_empty())
+        .map(|c| &c.place)
+        .collect();
+    chosen.retain(|c| c.files.is_empty() || !whole.contains(&c.place));
     chosen.sort_by(|a, b| (&a.folder, &a.files).cmp(&(&b.folder, &b.files)));
     no_duplicates(&chosen)?;
     if !options.allow_missing {

@@ -57,6 +57,9 @@ def test_numbers() -> None:
     refused("below zero there is only -1", ending_offsets=-2)
     refused("not within", partitions=[-1])
     refused("takes numbers", TypeError, partitions="0")
+    refused("takes numbers", TypeError, partitions=b"0")
+    with pytest.raises(TypeError, match="topic is a str"):
+        kafkalog.LogDir(DATA).partitions(0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,31 @@ def test_datetimes() -> None:
     assert _arguments.timestamp("t", moment + timedelta(microseconds=999)) == 1_700_030_390_001
     refused("no time zone", starting_timestamp=datetime(2023, 11, 15))  # noqa: DTZ001 - the mistake itself
     refused("whole number", TypeError, starting_timestamp="2023-11-15")
+
+
+def test_times_before_the_epoch_are_refused_by_the_name_of_the_argument() -> None:
+    before = datetime(1969, 12, 31, tzinfo=timezone.utc)
+    refused("starting_timestamp is -86400000", starting_timestamp=before)
+    refused("ending_timestamp is -1", ending_timestamp={"orders": {0: -1}})
+    with pytest.raises(ValueError, match="timestamp is -86400000"):
+        kafkalog.PartitionLog(DATA / "orders-0").offset_for_timestamp(before)
+    assert kafkalog.read_table(DATA, topics="orders", min_timestamp=before).num_rows == 880
+
+
+def test_paths_that_lead_to_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DATA)
+    first, second = "00000000000000000000.log", "00000000000000000145.log"
+    want = kafkalog.read_table("orders-0")
+    assert kafkalog.read_table([DATA / "orders-0", f"orders-0/{first}"]) == want
+    assert kafkalog.read_table([f"orders-0/{first}", DATA / "orders-0"]) == want
+    both = kafkalog.read_table([f"orders-0/{first}", DATA / "orders-0" / second], columns=["segment"])
+    assert both["segment"].unique().to_pylist() == [first, second]
+    # A folder that the log dir before it leaves out is named all the same, and so are files of it.
+    internal = "__transaction_state-1"
+    topics = set(kafkalog.read_table([internal, DATA])["topic"].to_pylist())
+    assert "__transaction_state" in topics
+    for named in (internal, f"{internal}/{first}"):
+        assert set(kafkalog.read_table([DATA, named])["topic"].to_pylist()) == topics
 
 
 def test_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ pub(super) struct Candidate {
     pub(super) files: Vec<PathBuf>,
     /// Named by path, not found in a log dir.
     pub(super) is_named: bool,
+    /// The folder without links and dots, by which it is known again.
+    pub(super) place: PathBuf,
     dir: Arc<DirState>,
 }
 
@@ -29,6 +31,11 @@ impl Candidate {
         } else {
             PartitionLog::of_files(path, name.clone(), &self.files, &self.dir)
         }
+    }
+
+    /// Whether it is this whole folder.
+    pub(super) fn is_all_of(&self, place: &Path) -> bool {
+        self.files.is_empty() && self.place == place
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -45,8 +52,12 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
     let mut seen = BTreeSet::new();
     for path in paths {
         let kind = PathKind::of(path)?;
+        let place = path.canonicalize().map_err(Error::io(path))?;
         // The same place twice is one place.
-        if !seen.insert(path.canonicalize().map_err(Error::io(path))?) {
+        if !seen.insert(place.clone()) {
+            if let Some(known) = found.iter_mut().find(|c| c.is_all_of(&place)) {
+                known.is_named = true;
+            }
             continue;
         }
         match kind {
@@ -56,8 +67,10 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;
                 for folder in dir.folders().iter().filter(live) {
-                    if seen.insert(folder.path.canonicalize().unwrap_or_default()) {
+                    let place = folder.path.canonicalize().unwrap_or_default();
+                    if seen.insert(place.clone()) {
                         found.push(Candidate {
+                            place,
                             folder: folder.clone(),
                             files: Vec::new(),
                             is_named: false,
@@ -73,21 +86,23 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
                 },
                 files: Vec::new(),
                 is_named: true,
+                place,
                 dir: Arc::new(DirState::read(&dir_above(path))),
             }),
-            PathKind::File => add_file(&mut found, path),
+            PathKind::File => add_file(&mut found, path)?,
         }
     }
     Ok(found)
 }
 
 /// Files of one folder are read together.
-fn add_file(found: &mut Vec<Candidate>, path: &Path) {
+fn add_file(found: &mut Vec<Candidate>, path: &Path) -> Result<()> {
     let folder = dir_above(path);
-    let together = |c: &&mut Candidate| !c.files.is_empty() && c.folder.path == folder;
+    let place = folder.canonicalize().map_err(Error::io(&folder))?;
+    let together = |c: &&mut Candidate| !c.files.is_empty() && c.place == place;
     if let Some(candidate) = found.iter_mut().find(together) {
         candidate.files.push(path.to_path_buf());
-        return;
+        return Ok(());
     }
     let name = PathKind::name_of(&folder);
     found.push(Candidate {
@@ -95,5 +110,7 @@ fn add_file(found: &mut Vec<Candidate>, path: &Path) {
         folder: PartitionFolder { name, path: folder },
         files: vec![path.to_path_buf()],
         is_named: true,
+        place,
     });
+    Ok(())
 }
