@@ -89,6 +89,7 @@ pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) 
 pub(super) fn batches_of(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
+        let capsule = without_odd_nulls(capsule)?;
         return Ok(Box::new(stream_in(capsule.cast::<PyCapsule>()?)?));
     }
     if data.hasattr("__arrow_c_array__")? {
@@ -117,6 +118,39 @@ pub(super) fn raised(error: ArrowError) -> PyErr {
         "the Arrow stream failed: {}",
         text.unwrap_or_default()
     ))
+}
+
+/// A stream with columns of the type null, as pyarrow gives it: Polars (2.1) counts a buffer for them where Arrow has
+/// none, which pyarrow passes over and arrow-rs refuses.
+fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let pointer = capsule
+        .cast::<PyCapsule>()?
+        .pointer_checked(Some(STREAM))?
+        .cast::<FFI_ArrowArrayStream>();
+    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
+    // and that lives as long as the capsule.
+    let get_schema = unsafe { pointer.as_ref() }.get_schema();
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: Arrow's C stream interface: the function takes its own stream and room for a schema.
+    let failed =
+        get_schema.is_none_or(|get| unsafe { get(pointer.as_ptr(), &raw mut schema) } != 0);
+    let has_nulls = |schema: Schema| {
+        let fields = schema.flattened_fields();
+        fields
+            .iter()
+            .any(|field| field.data_type() == &DataType::Null)
+    };
+    // What is wrong with it is told by whoever reads it.
+    if failed || !Schema::try_from(&schema).is_ok_and(has_nulls) {
+        return Ok(capsule);
+    }
+    let readers = capsule
+        .py()
+        .import("pyarrow")?
+        .getattr("RecordBatchReader")?;
+    readers
+        .call_method1("_import_from_c_capsule", (capsule,))?
+        .call_method0("__arrow_c_stream__")
 }
 
 fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader> {

@@ -101,6 +101,18 @@ def test_sources(tmp_path: Path, source: str) -> None:
     assert both(tmp_path / "orders-0") == EXPECTED
 
 
+def test_polars_columns_that_hold_nothing(tmp_path: Path) -> None:
+    """Polars counts a buffer for a column of the type null, where Arrow has none."""
+    frame = pl.DataFrame({"key": [None, None], "value": [b"1", b"2"], "other": [None, None]})
+    assert frame.schema["key"] == pl.Null
+    with writer(tmp_path) as log:
+        assert log.append(frame.drop("other")).records == 2
+        assert log.append([frame], extra="ignore").last_offset == 3
+        with pytest.raises(ValueError, match="found also other"):
+            log.append(frame)
+    assert [(row.key, row.value) for row in both(tmp_path / "orders-0")] == [(None, b"1"), (None, b"2")] * 2
+
+
 def test_pandas(tmp_path: Path) -> None:
     frame = pd.DataFrame({"key": KEYS, "value": VALUES})
     with writer(tmp_path) as log:
