@@ -129,9 +129,11 @@ fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
         .cast::<FFI_ArrowArrayStream>();
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
     // and that lives as long as the capsule.
-    let get_schema = unsafe { pointer.as_ref() }.get_schema();
+    let stream = unsafe { pointer.as_ref() };
+    // A stream that was consumed has no function to release it, and its others lead nowhere.
+    let get_schema = stream.release().and(stream.get_schema());
     let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: Arrow's C stream interface: the function takes its own stream and room for a schema.
+    // SAFETY: Arrow's C stream interface: the function of a stream not yet released takes it, and room for a schema.
     let failed =
         get_schema.is_none_or(|get| unsafe { get(pointer.as_ptr(), &raw mut schema) } != 0);
     let has_nulls = |schema: Schema| {
