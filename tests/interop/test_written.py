@@ -55,6 +55,10 @@ def written(home: Path) -> Path:
             writer.append_batches(BROKER / f"{topic}-0")
     with kafkalog.LogWriter(home / "data-0", "own", 3, topic_id=TOPIC_ID, leader_epoch=5) as writer:
         writer.append([kafkalog.Record(b"v%d" % n, b"k", NOW + n) for n in range(100)])
+    with kafkalog.LogWriter(home / "data-0", "ties", config=kafkalog.LogConfig(segment_bytes=100)) as writer:
+        # The greatest timestamp lies in two segments, neither of them the first or the last.
+        for later in (0, 9, 3, 9, 5):
+            writer.append([kafkalog.Record(b"v", b"k", NOW + later)])
     expected = home / "expected"
     expected.mkdir()
     (expected / "case.json").write_text(json.dumps({"kafka_version": "4.3.1", "topics": {}}), encoding="utf-8")
@@ -67,7 +71,7 @@ def test_kafkas_classes_read_a_log_dir_made_here(witness: Witness, tmp_path: Pat
     witness.run("expect", str(tmp_path / "made"))
     walk(tmp_path / "made")
     answers = lines(expected / "data-0.checkpoints.jsonl")
-    offsets = [("ledger", 0, 954), ("orders", 0, 880), ("own", 3, 100)]
+    offsets = [("ledger", 0, 954), ("orders", 0, 880), ("own", 3, 100), ("ties", 0, 5)]
     each = [{"topic": t, "partition": p, "offset": o} for t, p, o in offsets]
     assert answers == [
         {"file": ".kafka_cleanshutdown", "kind": "clean_shutdown"},

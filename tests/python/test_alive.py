@@ -1,0 +1,118 @@
+"""A directory that a broker works on: files that shrink, blocks that were never written, indexes not yet recovered."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kafkalog.typing import Layout
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+SECOND, LAST = (f"{base:020}.log" for base in (145, 818))
+LENGTH_AT, LOG_OVERHEAD = 8, 12
+
+
+@pytest.fixture(name="folder")
+def copied(tmp_path: Path) -> Path:
+    """Copy a partition of six segments, without the marker of a clean shutdown above it."""
+    return shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+
+
+def batches(file: Path) -> list[tuple[int, int]]:
+    """Position and end of each batch, by the lengths in the file alone."""
+    data = file.read_bytes()
+    found, position = [], 0
+    while position < len(data):
+        length = int.from_bytes(data[position + LENGTH_AT : position + LOG_OVERHEAD], "big")
+        found.append((position, position + LOG_OVERHEAD + length))
+        position = found[-1][1]
+    return found
+
+
+def test_an_active_file_that_shrank_since_planning_ends_there(folder: Path) -> None:
+    """A broker cuts what it did not get acknowledged; that is no damage."""
+    file = folder / LAST
+    cut = batches(file)[-1][0]
+    whole: list[Any] = kafkalog.read_table(folder)["offset"].to_pylist()
+    reader = kafkalog.scan(folder, columns="offset", batch_rows=1)
+    rows: list[Any] = next(reader)["offset"].to_pylist()
+    os.truncate(file, cut)
+    rows += reader.read_all()["offset"].to_pylist()
+    assert rows == whole[: len(rows)]
+    assert whole[0] <= rows[-1] < whole[-1]
+    assert rows == kafkalog.read_table(folder)["offset"].to_pylist()
+
+
+@pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.parametrize("name", [SECOND, LAST])
+def test_zeros_from_inside_a_batch_on_are_an_end_in_the_active_file_alone(
+    folder: Path, name: str, layout: Layout
+) -> None:
+    """A preallocated file is larger than its records, and a crash may leave the last of them half written."""
+    file = folder / name
+    position, end = batches(file)[-1]
+    with file.open("r+b") as log:
+        log.truncate(position + 100)
+        log.truncate(end + 4_096)
+    assert position + 100 < end
+    if name == SECOND:
+        with pytest.raises(kafkalog.CorruptRecordError, match="crc") as caught:
+            kafkalog.read_table(folder, layout=layout)
+        assert caught.value.path == str(file)
+        return
+    rows = kafkalog.read_table(folder, columns=["segment", "batchPosition"], layout=layout).to_pylist()
+    found = {row["batchPosition"] for row in rows if row["segment"] == name}
+    assert found == {start for start, _ in batches(DATA / "orders-0" / name) if start < position}
+
+
+def test_the_active_segments_indexes_may_be_cut_while_a_log_is_open(tmp_path: Path) -> None:
+    """The answers stay; a process of its own asks, as a touched map of what was cut would end it by SIGBUS."""
+    config = kafkalog.LogConfig(index_interval_bytes=1)
+    with kafkalog.LogWriter(tmp_path, "t", config=config) as writer:
+        for n in range(2_000):
+            writer.append([kafkalog.Record(value=b"%d" % n, timestamp=1_700_000_000_000 + n)])
+    program = """
+import glob, os, sys, kafkalog
+log = kafkalog.PartitionLog(sys.argv[1])
+def ask():
+    found = [(log.lookup(n), log.offset_for_timestamp(1_700_000_000_000 + n)) for n in range(0, 2_000, 50)]
+    return [(place.offset, stamp.offset) for place, stamp in found]
+before = ask()
+for name in glob.glob(sys.argv[1] + "/*index"):
+    os.truncate(name, 0)
+assert before == ask() == [(n, n) for n in range(0, 2_000, 50)]
+"""
+    folder = str(tmp_path / "t-0")
+    done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+def test_indexes_that_were_not_recovered_are_not_asked_for_times(tmp_path: Path) -> None:
+    """Behind the recovery point a broker makes them anew first; after a clean shutdown it believes them."""
+    data = shutil.copytree(DATA, tmp_path / "data")
+    index = data / "orders-0" / SECOND.replace(".log", ".timeindex")
+    index.write_bytes(b"")
+    (data / "recovery-point-offset-checkpoint").write_text("0\n0\n", encoding="ascii")
+    # An empty index leaves Kafka with the time of the file, LogSegment.largestTimestamp.
+    os.utime(data / "orders-0" / SECOND, ns=(0, 0))
+    rows = kafkalog.read_table(data / "orders-0", columns=["offset", "timestamp", "segment"]).to_pylist()
+    inside = [row for row in rows if row["segment"] == SECOND]
+    target = max(row["timestamp"] for row in inside)
+    assert (data / ".kafka_cleanshutdown").exists()
+    trusted = kafkalog.PartitionLog(data / "orders-0").offset_for_timestamp(target)
+    (data / ".kafka_cleanshutdown").unlink()
+    found = kafkalog.PartitionLog(data / "orders-0").offset_for_timestamp(target)
+    assert found is not None
+    assert found.offset == next(row["offset"] for row in rows if row["timestamp"] >= target)
+    assert trusted is None or trusted.offset > inside[-1]["offset"]
