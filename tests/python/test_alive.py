@@ -1,9 +1,10 @@
-"""A directory that a broker works on: files that shrink, blocks that were never written, indexes not yet recovered."""
+"""A directory that a broker works on: files that shrink, blocks that were never written, indexes that lie."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -116,3 +117,29 @@ def test_indexes_that_were_not_recovered_are_not_asked_for_times(tmp_path: Path)
     assert found is not None
     assert found.offset == next(row["offset"] for row in rows if row["timestamp"] >= target)
     assert trusted is None or trusted.offset > inside[-1]["offset"]
+
+
+def test_an_index_may_lead_to_what_looks_like_a_batch(tmp_path: Path) -> None:
+    """A value holds bytes in the form of one, but for its checksum, and the index points at them."""
+    log_dir = tmp_path / "made"
+    with kafkalog.LogWriter(log_dir, "t") as writer:
+        for n in range(100):
+            writer.append([kafkalog.Record(value=b"%d" % n)])
+    made = log_dir / "t-0" / f"{0:020}.log"
+    start, end = batches(made)[50]
+    forged = bytearray(made.read_bytes()[start:end])
+    forged[-2] ^= 1
+    other = tmp_path / "other"
+    with kafkalog.LogWriter(other, "t", config=kafkalog.LogConfig(index_interval_bytes=1)) as writer:
+        for n in range(100):
+            writer.append([kafkalog.Record(value=bytes(forged) if n == 10 else b"%d" % n)])
+    log = other / "t-0" / f"{0:020}.log"
+    position = log.read_bytes().index(bytes(forged))
+    log.with_suffix(".index").write_bytes(struct.pack(">ii", 50, position))
+    (other / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    asked = kafkalog.PartitionLog(other / "t-0")
+    for n, (place, _) in enumerate(batches(log)):
+        found = asked.lookup(n)
+        assert found is not None
+        assert (found.position, found.offset) == (place, n)
+        assert next(kafkalog.scan(other / "t-0", starting_offsets=n))["offset"].to_pylist()[0] == n

@@ -107,3 +107,12 @@ def test_records_up_to_an_offset_inside_a_wrapper(layout: Layout) -> None:
     for end in offsets:
         rows = kafkalog.read_table(WRAPPERS, columns="offset", ending_offsets=end, layout=layout)
         assert rows["offset"].to_pylist() == offsets[:end], end
+
+
+def test_a_partition_without_a_high_watermark_has_reached_none(tmp_path: Path) -> None:
+    """A broker's checkpoint leaves out what it does not lead or follow yet: Kafka takes 0 for it."""
+    data = shutil.copytree(DATA, tmp_path / "data")
+    checkpoint = data / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n1\nledger 0 954\n", encoding="ascii")
+    table = kafkalog.read_table(data, columns=["topic", "offset"], ending_offsets="high_watermark")
+    assert set(table["topic"].to_pylist()) == {"ledger"}

@@ -68,6 +68,17 @@ def test_inactive_folders_are_listed_and_read_only_when_asked_for(tmp_path: Path
     assert named["partition"].unique().to_pylist() == [1]
 
 
+def test_a_folder_with_a_segments_name_is_no_segment(tmp_path: Path) -> None:
+    """As to Kafka, which loads files only (LogLoader.loadSegmentFiles)."""
+    folder = shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    names = [segment.name for segment in kafkalog.PartitionLog(folder).segments]
+    (folder / f"{900:020}.log").mkdir()
+    log = kafkalog.PartitionLog(folder)
+    assert [segment.name for segment in log.segments] == names
+    assert log.log_end_offset == 880
+    assert kafkalog.read_table(folder, columns="offset").num_rows == 880
+
+
 def test_partition() -> None:
     log = kafkalog.PartitionLog(DATA / "orders-0")
     assert log.path == str(DATA / "orders-0")
