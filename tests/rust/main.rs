@@ -18,6 +18,7 @@
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
 //! | [`encoding`] | random records into batches and back: builder, validator, Arrow rows |
 //! | [`recovery`] | recovery between any two steps, over any bytes; indexes rebuilt |
+//! | [`unfinished`] | recovery that an interruption or a fault ends |
 //! | [`salvage`] | what salvage keeps, against trying every byte |
 //! | [`corruption`] | real segments, mutated: no panic, no hang, bounded memory, every flipped bit found |
 //!
@@ -51,4 +52,5 @@ mod producer_states;
 mod pruning;
 mod recovery;
 mod salvage;
+mod unfinished;
 mod writing;

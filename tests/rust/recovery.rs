@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kafkalog::care::rebuild::{Level, RebuildOptions, rebuild_indexes};
 use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::error::Error;
 use kafkalog::io::disk::{Disk, Failure, Faults, Step};
-use kafkalog::io::interrupt;
 use kafkalog::io::lock::LogDirLock;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::{LoadRequest, plan};
@@ -23,9 +22,18 @@ const NOW_MS: i64 = 1_700_000_010_000;
 
 /// Lets so many steps through.
 #[derive(Debug, Default)]
-struct After {
+pub(crate) struct After {
     allowed: usize,
     taken: AtomicUsize,
+}
+
+impl After {
+    pub(crate) fn new(allowed: usize) -> Self {
+        Self {
+            allowed,
+            ..Self::default()
+        }
+    }
 }
 
 impl Faults for After {
@@ -40,7 +48,7 @@ impl Faults for After {
     }
 }
 
-fn options(case: &Case, disk: Disk) -> RecoverOptions {
+pub(crate) fn options(case: &Case, disk: Disk) -> RecoverOptions {
     RecoverOptions {
         clean: case.config["clean"].as_bool(),
         recovery_point: case.config["recovery_point"].as_i64(),
@@ -50,6 +58,14 @@ fn options(case: &Case, disk: Disk) -> RecoverOptions {
         disk,
         ..RecoverOptions::at(case.now_ms())
     }
+}
+
+/// A log that lost all but its `.log` files.
+pub(crate) fn only_log_files() -> Case {
+    log_cases::cases("recover")
+        .into_iter()
+        .find(|case| case.name == "only-log-files-unclean")
+        .unwrap()
 }
 
 /// The bytes of the `.log` files, which is what a crash may not cost.
@@ -79,10 +95,7 @@ fn a_crash_between_any_two_steps_comes_to_the_same_end() {
             let whole = log_cases::work_folder();
             case.write_before(whole.path());
             fs::create_dir_all(whole.path().join(case.partition_folder())).unwrap();
-            let counter = Arc::new(After {
-                allowed: usize::MAX,
-                ..After::default()
-            });
+            let counter = Arc::new(After::new(usize::MAX));
             if run(
                 whole.path(),
                 Disk::with_faults(Arc::<After>::clone(&counter)),
@@ -99,10 +112,7 @@ fn a_crash_between_any_two_steps_comes_to_the_same_end() {
                 let work = log_cases::work_folder();
                 case.write_before(work.path());
                 fs::create_dir_all(work.path().join(case.partition_folder())).unwrap();
-                let faults = Arc::new(After {
-                    allowed,
-                    ..After::default()
-                });
+                let faults = Arc::new(After::new(allowed));
                 let crashed = run(work.path(), Disk::with_faults(faults));
                 assert!(matches!(crashed, Err(Error::Io { .. })), "{}", case.name);
                 run(work.path(), Disk::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -349,143 +359,9 @@ impl Faults for Watch {
     }
 }
 
-/// Whether anything was written.
-#[derive(Debug, Default)]
-struct Begun(AtomicBool);
-
-impl Faults for Begun {
-    fn before(&self, _step: Step, _path: &Path) -> Result<(), Failure> {
-        self.0.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// Every time somebody asks; ends the work at the `n`th.
-fn asking<T>(n: usize, work: impl FnOnce() -> T) -> (T, usize) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let poll = move || count.fetch_add(1, Ordering::Relaxed) >= n;
-    let done = interrupt::heeding(poll, work);
-    (done, asked.load(Ordering::Relaxed))
-}
-
-#[test]
-fn an_interruption_leaves_nothing_half_done() {
-    let cases = log_cases::cases("recover");
-    let names = ["flip-payload", "swap-group", "only-log-files-unclean"];
-    let cases = cases
-        .iter()
-        .filter(|case| names.contains(&case.name.as_str()));
-    let mut interrupted = 0;
-    for (case, on_loss) in cases.flat_map(|case| [(case, OnLoss::AsKafka), (case, OnLoss::Salvage)])
-    {
-        for (place, was_there) in [("", false), ("out", false), ("out", true)] {
-            let work = log_cases::work_folder();
-            let source = work.path().join("source");
-            case.write_before(&source);
-            let before = log_cases::tree(&source);
-            let out = work.path().join("out");
-            for n in 0.. {
-                if was_there {
-                    fs::create_dir_all(&out).unwrap();
-                }
-                let begun = Arc::new(Begun::default());
-                let options = RecoverOptions {
-                    on_loss,
-                    out: (place == "out").then(|| out.clone()),
-                    ..options(case, Disk::with_faults(Arc::<Begun>::clone(&begun)))
-                };
-                let (done, asked) = asking(n, || recover(&source, &options));
-                let context = format!(
-                    "{} {on_loss:?} into {place:?}, at {n} of {asked}",
-                    case.name
-                );
-                match done {
-                    Ok(_) => {
-                        assert!(asked <= n, "{context}");
-                        assert!(begun.0.load(Ordering::Relaxed), "{context}");
-                        break;
-                    }
-                    Err(error) => {
-                        assert!(matches!(error, Error::Interrupted), "{context}: {error}");
-                    }
-                }
-                interrupted += 1;
-                assert!(
-                    place == "out" || !begun.0.load(Ordering::Relaxed),
-                    "{context}"
-                );
-                assert_eq!(
-                    log_cases::compare(&before, &log_cases::tree(&source)),
-                    [""; 0],
-                    "{context}"
-                );
-                assert_eq!(out.exists(), was_there, "{context}");
-                assert_eq!(
-                    crate::common::files(work.path(), "").len(),
-                    crate::common::files(&source, "").len()
-                );
-            }
-        }
-    }
-    assert!(interrupted > 50, "{interrupted}");
-}
-
-#[test]
-fn what_fails_leaves_an_empty_output() {
-    let cases = log_cases::cases("recover");
-    let case = cases
-        .iter()
-        .find(|case| case.name == "only-log-files-unclean")
-        .unwrap();
-    let work = log_cases::work_folder();
-    let (source, out) = (work.path().join("source"), work.path().join("out"));
-    case.write_before(&source);
-    let folder = source.join(case.partition_folder());
-    for was_there in [false, true] {
-        for allowed in 0.. {
-            if was_there {
-                fs::create_dir_all(&out).unwrap();
-            }
-            let disk = || {
-                Disk::with_faults(Arc::new(After {
-                    allowed,
-                    ..After::default()
-                }))
-            };
-            let recovering = RecoverOptions {
-                out: Some(out.clone()),
-                ..options(case, disk())
-            };
-            let recovered = recover(&source, &recovering);
-            let is_over = recovered.is_ok();
-            assert_eq!(out.exists(), is_over || was_there, "{allowed}");
-            if is_over {
-                fs::remove_dir_all(&out).unwrap();
-                assert!(allowed > 20, "{allowed}");
-                break;
-            }
-            assert!(crate::common::files(&out, "").is_empty(), "{allowed}");
-            let rebuilding = RebuildOptions {
-                out: Some(out.clone()),
-                disk: disk(),
-                ..RebuildOptions::at(case.now_ms())
-            };
-            match rebuild_indexes(&folder, &rebuilding) {
-                Ok(_) => fs::remove_dir_all(&out).unwrap(),
-                Err(_) => assert!(crate::common::files(&out, "").is_empty(), "{allowed}"),
-            }
-        }
-    }
-}
-
 #[test]
 fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
-    let cases = log_cases::cases("recover");
-    let case = cases
-        .iter()
-        .find(|case| case.name == "only-log-files-unclean")
-        .unwrap();
+    let case = &only_log_files();
     let work = log_cases::work_folder();
     case.write_before(work.path());
     let folder = work.path().join(case.partition_folder());

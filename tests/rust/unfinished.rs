@@ -1,0 +1,136 @@
+//! Recovery that an interruption or a fault ends: before the first change in place, or with an empty output.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use kafkalog::care::rebuild::{RebuildOptions, rebuild_indexes};
+use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::error::Error;
+use kafkalog::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::io::interrupt;
+
+use crate::log_cases;
+use crate::recovery::{After, only_log_files, options};
+
+/// Whether anything was written.
+#[derive(Debug, Default)]
+struct Begun(AtomicBool);
+
+impl Faults for Begun {
+    fn before(&self, _step: Step, _path: &Path) -> Result<(), Failure> {
+        self.0.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Every time somebody asks; ends the work at the `n`th.
+fn asking<T>(n: usize, work: impl FnOnce() -> T) -> (T, usize) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let poll = move || count.fetch_add(1, Ordering::Relaxed) >= n;
+    let done = interrupt::heeding(poll, work);
+    (done, asked.load(Ordering::Relaxed))
+}
+
+#[test]
+fn an_interruption_leaves_nothing_half_done() {
+    let cases = log_cases::cases("recover");
+    let names = ["flip-payload", "swap-group", "only-log-files-unclean"];
+    let cases = cases
+        .iter()
+        .filter(|case| names.contains(&case.name.as_str()));
+    let mut interrupted = 0;
+    for (case, on_loss) in cases.flat_map(|case| [(case, OnLoss::AsKafka), (case, OnLoss::Salvage)])
+    {
+        for (place, was_there) in [("", false), ("out", false), ("out", true)] {
+            let work = log_cases::work_folder();
+            let source = work.path().join("source");
+            case.write_before(&source);
+            let before = log_cases::tree(&source);
+            let out = work.path().join("out");
+            for n in 0.. {
+                if was_there {
+                    fs::create_dir_all(&out).unwrap();
+                }
+                let begun = Arc::new(Begun::default());
+                let options = RecoverOptions {
+                    on_loss,
+                    out: (place == "out").then(|| out.clone()),
+                    ..options(case, Disk::with_faults(Arc::<Begun>::clone(&begun)))
+                };
+                let (done, asked) = asking(n, || recover(&source, &options));
+                let context = format!(
+                    "{} {on_loss:?} into {place:?}, at {n} of {asked}",
+                    case.name
+                );
+                match done {
+                    Ok(_) => {
+                        assert!(asked <= n, "{context}");
+                        assert!(begun.0.load(Ordering::Relaxed), "{context}");
+                        break;
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, Error::Interrupted), "{context}: {error}");
+                    }
+                }
+                interrupted += 1;
+                assert!(
+                    place == "out" || !begun.0.load(Ordering::Relaxed),
+                    "{context}"
+                );
+                assert_eq!(
+                    log_cases::compare(&before, &log_cases::tree(&source)),
+                    [""; 0],
+                    "{context}"
+                );
+                assert_eq!(out.exists(), was_there, "{context}");
+                assert_eq!(
+                    crate::common::files(work.path(), "").len(),
+                    crate::common::files(&source, "").len()
+                );
+            }
+        }
+    }
+    assert!(interrupted > 50, "{interrupted}");
+}
+
+#[test]
+fn what_fails_leaves_an_empty_output() {
+    let case = &only_log_files();
+    let work = log_cases::work_folder();
+    let (source, out) = (work.path().join("source"), work.path().join("out"));
+    case.write_before(&source);
+    let folder = source.join(case.partition_folder());
+    for was_there in [false, true] {
+        for allowed in 0.. {
+            if was_there {
+                fs::create_dir_all(&out).unwrap();
+            }
+            let disk = || Disk::with_faults(Arc::new(After::new(allowed)));
+            let recovering = RecoverOptions {
+                out: Some(out.clone()),
+                ..options(case, disk())
+            };
+            let recovered = recover(&source, &recovering);
+            let is_over = recovered.is_ok();
+            assert_eq!(out.exists(), is_over || was_there, "{allowed}");
+            if is_over {
+                fs::remove_dir_all(&out).unwrap();
+                assert!(allowed > 20, "{allowed}");
+                break;
+            }
+            assert!(crate::common::files(&out, "").is_empty(), "{allowed}");
+            let rebuilding = RebuildOptions {
+                out: Some(out.clone()),
+                disk: disk(),
+                ..RebuildOptions::at(case.now_ms())
+            };
+            match rebuild_indexes(&folder, &rebuilding) {
+                Ok(_) => fs::remove_dir_all(&out).unwrap(),
+                Err(_) => assert!(crate::common::files(&out, "").is_empty(), "{allowed}"),
+            }
+        }
+    }
+}
