@@ -20,7 +20,7 @@ AVAILABLE_NOW = {"availableNow": True}
 class Stream:
     """One query: what its batches held, in order, over all its runs."""
 
-    def __init__(self, spark: SparkSession, path: Path, checkpoint: Path, **options: str) -> None:
+    def __init__(self, spark: SparkSession, path: Path | str, checkpoint: Path, **options: str) -> None:
         self.checkpoint = checkpoint
         self.frame = spark.readStream.format("kafkalog").options(columns="topic,partition,offset", **options)
         self.path = str(path)

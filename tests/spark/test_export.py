@@ -21,6 +21,9 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog.cli.main import main
+from kafkalog.spark import exporting
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,6 +182,67 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     assert [file.name for file in target.iterdir()] == ["out"]
     assert ds.dataset(target / "out").count_rows() == kafkalog.read_table(DATA).num_rows
     assert all(file.name.startswith("part-") for file in (target / "out").iterdir())
+
+
+def test_a_target_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """A folder's name goes over to an empty one without a word."""
+    staging, target = tmp_path / "staging", tmp_path / "out"
+    for folder in (staging, target):
+        folder.mkdir()
+    (staging / "a").touch()
+    with pytest.raises(FileExistsError):
+        exporting._publish(staging, target, {"a": "part-0"})
+    assert list(target.iterdir()) == []
+
+
+def test_what_another_export_holds_stays(tmp_path: Path) -> None:
+    """Who died holds nothing; names are no patterns."""
+    target, other = tmp_path / "out[1]", tmp_path / "out1"
+    with exporting._staged(target) as held:
+        dead, of_other = (exporting._hidden(path) for path in (target, other))
+        for folder in (dead, of_other):
+            folder.mkdir()
+            (folder / "lock").touch()
+        with exporting._staged(target) as beside:
+            assert {*tmp_path.iterdir()} == {held, beside, of_other}
+    assert list(tmp_path.iterdir()) == [of_other]
+
+
+def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[Path] = []
+
+    def remove(folder: Path, **_: Any) -> None:
+        removed.append(folder)
+        with pytest.raises(FileNotFoundError):
+            (staging / "late").touch()
+
+    monkeypatch.setattr(exporting.shutil, "rmtree", remove)
+    with exporting._staged(tmp_path / "out") as staging:
+        assert staging.exists()
+    assert len(removed) == 1
+
+
+def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
+    """Two of the same task, at the same time as well as one behind the other."""
+    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
+    task = pa.RecordBatch.from_pydict({"split": pa.array([0], pa.int32()), "task": [split.to_json()]})
+    told = [next(exporting._written(str(tmp_path), "parquet", [task])).to_pylist()[0] for _ in range(2)]
+    assert told[0]["name"] != told[1]["name"]
+    assert {file.name for file in tmp_path.iterdir()} == {each["name"] for each in told}
+    assert [each["rows"] for each in told] == [880, 880]
+
+
+def test_an_io_failure_of_a_task_is_one_of_the_export() -> None:
+    spark = "An exception was thrown\n  File ...\nFileNotFoundError: [Errno 2] No such file: '/out/x'\n"
+    assert isinstance(exporting._of_core(RuntimeError(spark)), OSError)
+    other = RuntimeError("ZeroDivisionError: division by zero")
+    assert exporting._of_core(other) is other
+
+
+def test_a_partition_without_a_record_since_some_time_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+    done = write(tmp_path / "out", "parquet", starting_timestamp=1 << 45)
+    assert (done["rows"], done["files"]) == (0, 0)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_target_that_exists_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:

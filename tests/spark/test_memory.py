@@ -66,7 +66,7 @@ def test_a_segment_larger_than_the_allowance_is_read(
 
 
 TASK = """
-import resource, sys
+import resource, sys, threading
 import pyarrow as pa
 from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
@@ -75,7 +75,9 @@ from kafkalog.spark.rows import rows
 with open("/proc/self/statm") as statm:
     taken = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
-print(sum(batch.num_rows for batch in rows(split)))
+names = set()
+print(sum(batch.num_rows for batch in rows(split) if names.update(each.name for each in threading.enumerate()) is None))
+print("kafkalog-ahead" in names)
 """
 
 
@@ -85,4 +87,4 @@ def test_a_task_with_little_room_has_one_thread(tmp_path: Path, room: int) -> No
     records = corpus.write_long(tmp_path / "orders-0", 32 << 20, 1)
     command = [sys.executable, "-c", TASK, str(tmp_path), str(room)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (0, f"{records}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{records}\n{room > 256}\n"), done.stderr

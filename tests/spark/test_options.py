@@ -87,6 +87,12 @@ def test_defaults() -> None:
         # only the end that wins is looked at, as in Spark
         ({"startingTimestamp": "5", "startingOffsets": "latest"}, "starting", Bound("earliest", 5)),
         ({"startingTimestamp": "5", "startingOffsetsByTimestamp": "x"}, "starting", Bound("earliest", 5)),
+        # a time is not held against an offset
+        (
+            {"startingOffsetsByTimestamp": '{"a": {"0": 50}}', "endingOffsets": '{"a": {"0": 4}}'},
+            "ending",
+            Bound({"a": {0: 4}}),
+        ),
         # -1 and -2 are compared with nothing
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": -1}}'},
@@ -106,12 +112,23 @@ def test_values(given: dict[str, Any], field: str, value: object) -> None:
         ("file:/data", "/data"),
         ("file:///data", "/data"),
         (Path("/data"), "/data"),
-        ("logs/data", str(Path.cwd() / "logs/data")),
-        ("c:d", str(Path.cwd() / "c:d")),
+        ("logs/data", "{}/logs/data"),
+        ("c:d", "{}/c:d"),
     ],
 )
-def test_paths(path: object, read: str) -> None:
-    assert parse({"path": path}).paths == (read,)
+def test_paths(path: object, read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs" / "data").mkdir(parents=True)
+    (tmp_path / "c:d").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert parse({"path": path}).paths == (read.format(tmp_path),)
+
+
+@pytest.mark.parametrize("use", ["batch", "stream"])
+def test_a_relative_path_that_is_not_there(use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="path 'logs/data' is relative") as caught:
+        parse({"path": "logs/data"}, use)
+    assert caught.value.filename == str(tmp_path / "logs/data")
 
 
 def test_several_log_dirs_in_one_path(tmp_path: Path) -> None:
@@ -284,7 +301,7 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
 )
 def test_what_is_passed_over_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
     parse({"path": "/data", **given})
-    assert says in caplog.text
+    assert f"kafkalog: {says}" in caplog.text
 
 
 def test_every_option_of_sparks_kafka_source_is_known_by_name() -> None:

@@ -141,6 +141,7 @@ def test_conditions_of_a_read_and_a_count(spark: SparkSession, answers: dict[str
         ([("key", "=", b"k")], "no condition on 'key' is possible before decoding; there are topic, partition"),
         ([("offset", "!=", 5)], "condition offset '!=': there are =, <"),
         ([("offset", "=", "5")], "condition offset: '5' is of the wrong type"),
+        ([("offset", "=", True)], "condition offset: True is of the wrong type"),
         ([("topic", "=", 5)], "condition topic: 5 is of the wrong type"),
         ([("partition", "in", 5)], "condition partition 'in': expected a list, found 5"),
         ([("timestamp", "<", datetime(2023, 1, 1))], "has no time zone"),  # noqa: DTZ001 - that is the point

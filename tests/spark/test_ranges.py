@@ -40,6 +40,18 @@ def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pyte
     assert says in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"subscribe": "nowhere,txn-open,gone"}, "not there: nowhere, gone"),
+        ({"subscribe": None, "assign": {"txn-open": [0, 9]}}, "not there: txn-open-9"),
+    ],
+)
+def test_what_is_not_there_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert len(plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))) == 1
+    assert f"kafkalog: data loss: {says}" in caplog.text
+
+
 @pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])
 def test_up_to_what_is_committed(given: dict[str, str]) -> None:
     ((_, _, _, start, end, *_),) = plan_ranges(parse({**OPEN, **given}))

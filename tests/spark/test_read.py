@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
 import kafkalog.spark
-from spark.ways import both_ways, by_data_source, needs_data_sources, table_of
+from spark.queries import Stream
+from spark.ways import both_ways, by_data_source, has_data_sources, needs_data_sources, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -309,6 +310,25 @@ def test_a_missing_path(spark: SparkSession, way: Way, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"FileNotFoundError|No such file") as caught:
         way(spark, tmp_path / "nowhere").collect()
     assert str(tmp_path / "nowhere") in str(caught.value)
+
+
+def test_a_relative_path_is_of_the_users_own_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM, and with it what plans a data source, stays in the folder that it was started in."""
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    source.copy(tmp_path / "logs")
+    started = Path.cwd()
+    monkeypatch.chdir(tmp_path)
+    assert kafkalog.spark.read(spark, "logs/data-1").count() == len(expected("orders", 0))
+    assert kafkalog.spark.count(spark, ["logs/data-1"]) == len(expected("orders", 0))
+    if has_data_sources():
+        ways: list[Any] = [spark.read.format("kafkalog").load("logs/data-1").count]
+        ways.append(Stream(spark, "logs/data-1", tmp_path / "c").run)
+        for way in ways:
+            with pytest.raises(Exception, match=r"path 'logs/data-1' is relative: .* whole\)") as caught:
+                way()
+            assert f"'{started / 'logs' / 'data-1'}'" in str(caught.value)
 
 
 @both_ways

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import shutil
+import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -226,11 +228,59 @@ def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
     [
         ({"value": [b"v"], "topic": [None]}, {"topic": None}, "a row has no topic"),
         ({"value": [b"v"], "partition": [3]}, {}, "a row asks for partition 3 of t, which has 3"),
+        ({"value": [b"v"], "partition": [-1]}, {}, "a row asks for partition -1 of t, which has 3"),
     ],
 )
 def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         sink(tmp_path / "data", **given).write(iter([pa.RecordBatch.from_pydict(batch)]))
+
+
+@needs_data_sources
+def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
+    target = sink(tmp_path / "data")
+    target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"] * 60})]))])
+    ends = {log.partition: log.log_end_offset for log in kafkalog.LogDir(tmp_path / "data")}
+    assert ends == {0: 20, 1: 20, 2: 20}
+
+
+@needs_data_sources
+@pytest.mark.parametrize("column", [["a", None], [1, 2]])
+def test_the_option_topic_wins_over_the_column(tmp_path: Path, column: list[Any]) -> None:
+    target = sink(tmp_path / "data", partitions=1)
+    target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": column})]))])
+    assert kafkalog.LogDir(tmp_path / "data").topics == ["t"]
+    assert values(tmp_path / "data") == [1, 2]
+
+
+@needs_data_sources
+def test_a_partition_that_is_being_deleted_is_none_of_the_topics(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    target = sink(data, partitions=1)
+    target.commit([target.write(iter([rows(0, 5)]))])
+    (data / f"t-7.{'0' * 32}-delete").mkdir()
+    with pytest.raises(ValueError, match="a row asks for partition 1 of t, which has 1"):
+        target.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"], "partition": [1]})]))
+
+
+@needs_data_sources
+def test_whoever_aborts_knows_the_files_by_the_messages(tmp_path: Path) -> None:
+    """Spark makes the writer of a stream anew for each process."""
+    message = sink(tmp_path / "data", stream="/c").write(iter([rows(0, 5)]))
+    assert len(left(tmp_path / "data")) == 1
+    sink(tmp_path / "data", stream="/c").abort([message, None])
+    assert left(tmp_path / "data") == []
+
+
+@needs_data_sources
+def test_files_that_nobody_waits_for_any_more_are_removed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    old, young = (pathlib.Path(sink(data).write(iter([rows(0, 5)])).file) for _ in range(2))
+    last_week = time.time() - 8 * 86_400
+    os.utime(old, (last_week, last_week))
+    target = sink(data)
+    target.commit([target.write(iter([rows(0, 5)]))])
+    assert left(data) == [young.name]
 
 
 @needs_data_sources
@@ -286,6 +336,7 @@ def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: 
     made = make_writer(given, StructType([StructField("value", BinaryType())]), overwrite=False).sink
     assert (made.topic, made.partitions) == ("t", 1)
     assert [record.args for record in caplog.records] == [("kafka.acks",), ("kafka.partitions",)]
+    assert caplog.text.count("kafkalog: option kafka.") == 2
 
 
 @needs_data_sources

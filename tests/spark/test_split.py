@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import _core
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.split import (
     LARGEST_SPLIT,
     LEAST_SPLIT,
@@ -161,6 +163,24 @@ def test_parts_by_offset_hold_every_record_once(number: int) -> None:
     assert bounds[1:3] == planned[1:3]
     assert bounds[3] <= bounds[4]
     assert not wanted or bounds[4] > last
+
+
+def planned(path: Any, **given: Any) -> list[int]:
+    """How many bytes each split of a read has."""
+    return [split.bytes for split in plan_splits(parse({"path": path, **given}), 2)]
+
+
+def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither() -> None:
+    orders = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+    small = planned(orders, splitBytes="20k")
+    assert len(small) > 3
+    assert planned(orders, splitBytes="20k", minPartitions=2) == small
+    assert len(planned(orders, minPartitions=4)) >= 4
+    assert len(planned(orders, maxRecordsPerPartition=500)) == 2
+    both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
+    assert len(both) >= len(small)
+    assert max(both) < min(planned(orders, maxRecordsPerPartition=500))
+    assert planned(orders.parents[1] / "data-0" / "events-2", minPartitions=3) == [0]
 
 
 def test_no_more_splits_than_the_driver_can_hold() -> None:

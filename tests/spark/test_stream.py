@@ -226,6 +226,39 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
 
 
 @pytest.mark.usefixtures("limits")
+def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trigger.Once hands none, whatever the options say; what was waited for begins with each batch."""
+    from pyspark.sql.streaming import datasource as limits
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark import streaming
+
+    orders.grow(200)
+    now = [1000.0]
+    monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "40"}
+    reader: Any = streaming.make_stream_reader(
+        {"path": str(orders.folder.parent), "maxTriggerDelay": "10s", **options},
+        StructType([StructField("offset", LongType())]),
+    )
+    limit = reader.getDefaultReadLimit()
+    start, end = reader.initialOffset(), {"orders": {"0": orders.end}}
+    assert reader.latestOffset(start, limits.ReadAllAvailable()) == end
+    assert reader.latestOffset(start, limit) == {"orders": {"0": 50}}
+    assert reader.reportLatestOffset() == end
+    # less than wanted, until the time is over, which begins anew with each batch that was large enough
+    near = {"orders": {"0": orders.end - 20}}
+    assert reader.latestOffset(near, limit) == near
+    now[0] += 9
+    assert reader.latestOffset(start, limit) == {"orders": {"0": 50}}
+    now[0] += 9
+    assert reader.latestOffset(near, limit) == near
+    now[0] += 1
+    assert reader.latestOffset(near, limit) == end
+    assert reader.latestOffset(near, limit) == near
+
+
+@pytest.mark.usefixtures("limits")
 def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(100)
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest", minOffsetsPerTrigger="200")
@@ -258,7 +291,8 @@ def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Gr
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: str) -> None:
+@pytest.mark.parametrize("what", ["gone", "shorter"])
+def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: str, what: str) -> None:
     """An end that was promised and cannot be reached is an error whatever the option, as it is to Spark's own."""
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -275,7 +309,11 @@ def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: st
     assert reader.partitions(start, start) == []
     end = reader.latestOffset(start, None)
     assert reader.partitions(start, end) != []
-    shutil.rmtree(events.folder)
+    if what == "gone":
+        shutil.rmtree(events.folder)
+    else:
+        shutil.rmtree(events.folder)
+        Growing(DATA / "events-1", events.folder).grow(50)
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match=r"partitions were lost while .* was there: events-1;"):
         reader.partitions(start, end)
 

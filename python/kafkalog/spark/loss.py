@@ -32,4 +32,5 @@ def report(text: str, *, fail: bool, path: str | None = None, offset: int | None
     """
     if fail:
         raise OffsetOutOfRangeError(f"{text}; failOnDataLoss=false reads what there is", path=path, offset=offset)
-    _log.warning("data loss: %s", text)
+    # A driver's log has lines of many, and no logger's name where nobody set logging up.
+    _log.warning("kafkalog: data loss: %s", text)

@@ -65,7 +65,7 @@ IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-_CLIENT = "option %s is ignored: it is for a client of a broker, and here log dirs are read without one"
+_CLIENT = "kafkalog: option %s is ignored: it is for a client of a broker, and here log dirs are read without one"
 
 # Errors: Spark refuses the first five as well.
 REFUSED = {
@@ -129,7 +129,7 @@ def _check_use(options: Mapping[str, Any], use: Use) -> None:
             continue
         if use == "stream":
             raise ValueError(f"option {name} is not possible in a stream")
-        _log.warning("option %s is ignored in a batch read", name)
+        _log.warning("kafkalog: option %s is ignored in a batch read", name)
 
 
 def _plain(name: str) -> str:

@@ -8,6 +8,7 @@ Source of names, defaults, precedence and refusals: ``KafkaSourceProvider`` and 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass
@@ -109,6 +110,8 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     ValueError
         For an unknown name (the nearest known one is named), an option of Spark's Kafka source that is refused, a value
         that cannot be read, or a combination that makes no sense.
+    FileNotFoundError
+        For a relative path that is not there; whether others are is seen when the read is planned.
     """
     options = by_known_name(given, use)
     selected = [name for name in _STRATEGIES if name in options]
@@ -123,7 +126,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
     least, most = _per_trigger(options, use)
     is_java = needs_java(str(options.get("subscribePattern", "")))
     return ReadOptions(
-        paths=paths_of(options),
+        paths=paths_of(options, must_exist=True),
         topics=_read(options, "subscribe", _topics),
         topic_pattern=None if is_java else _read(options, "subscribePattern", _pattern),
         java_pattern=_read(options, "subscribePattern", java) if is_java else None,
@@ -196,8 +199,8 @@ def _isolation(options: Mapping[str, Any]) -> Isolation:
     return chosen
 
 
-def paths_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Read which log dirs are meant."""
+def paths_of(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
+    """Read which log dirs are meant; of a relative one that must exist and does not, say where it was looked for."""
 
     def several(value: Any) -> list[Any]:
         import json
@@ -217,17 +220,24 @@ def paths_of(options: Mapping[str, Any]) -> tuple[str, ...]:
         given = [*(path if isinstance(path, (list, tuple)) else _comma_list(path)), *given]
     if not given:
         raise ValueError("no path is given: name a log dir, as in load('/var/lib/kafka/data')")
-    paths = []
-    for each in given:
-        text = os.fsdecode(each)
-        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text)
-        if scheme and scheme[1].lower() != "file":
-            raise ValueError(f"path {text!r}: only local files can be read, not {scheme[1]}:")
-        if scheme:
-            text = "/" + text[scheme.end() :].lstrip("/")
-        # Executors have another working directory than the driver.
-        paths.append(str(Path(text).absolute()))
-    return tuple(paths)
+    return tuple(_whole(os.fsdecode(each), must_exist=must_exist) for each in given)
+
+
+def _whole(text: str, *, must_exist: bool) -> str:
+    """Give a path from the root on: executors have another working directory than the driver."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text)
+    if scheme and scheme[1].lower() != "file":
+        raise ValueError(f"path {text!r}: only local files can be read, not {scheme[1]}:")
+    path = Path("/" + text[scheme.end() :].lstrip("/") if scheme else text)
+    whole = path.absolute()
+    if must_exist and not path.is_absolute() and not os.path.lexists(whole):
+        # What plans a data source is a process of the JVM's, and is told nothing of the user's.
+        says = (
+            f"{os.strerror(errno.ENOENT)} (the path {text!r} is relative: format('kafkalog') looks for it in the "
+            "folder that Spark was started in, whatever os.chdir did since; better give it whole)"
+        )
+        raise FileNotFoundError(errno.ENOENT, says, str(whole))
+    return str(whole)
 
 
 def _comma_list(path: Any) -> list[Any]:

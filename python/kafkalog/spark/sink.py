@@ -294,7 +294,9 @@ def _given(options: Mapping[str, str]) -> dict[str, str]:
         if plain == "kafka.compression.type":
             plain = "compression.type"
         elif plain.startswith("kafka."):
-            _log.warning("option %s is ignored: it is for a producer, and here a log is written without one", name)
+            _log.warning(
+                "kafkalog: option %s is ignored: it is for a producer, and here a log is written without one", name
+            )
             continue
         if plain not in known:
             nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)

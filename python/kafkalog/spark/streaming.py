@@ -139,7 +139,7 @@ if _limits is not None:
 class _Refusal(DataSourceStreamReader):
     """Says in its first call what is wrong: where a reader cannot be made, PySpark 4.3 fails over that it has none."""
 
-    def __init__(self, error: ValueError) -> None:
+    def __init__(self, error: ValueError | OSError) -> None:
         self.error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -159,7 +159,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
     """Make the reader of a stream for a schema, or one whose first call says what is wrong with the options."""
     try:
         return make_stream_reader(options, schema)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return _Refusal(error)
 
 
