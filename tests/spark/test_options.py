@@ -11,7 +11,7 @@ import pytest
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.names import IGNORED, KNOWN, REFUSED
-from kafkalog.spark.options import Bound, ReadOptions, parse
+from kafkalog.spark.options import Bound, ReadOptions, parse, parse_columns
 
 
 def test_defaults() -> None:
@@ -302,6 +302,12 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
 def test_what_is_passed_over_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
     parse({"path": "/data", **given})
     assert f"kafkalog: {says}" in caplog.text
+
+
+def test_what_is_passed_over_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A data source is asked for its columns before it is known what for."""
+    assert parse_columns({"path": "/data", "kafka.bootstrap.servers": "h:9092", "columns": "key"}) == ("key",)
+    assert caplog.text == ""
 
 
 def test_every_option_of_sparks_kafka_source_is_known_by_name() -> None:

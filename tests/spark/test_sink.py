@@ -245,7 +245,14 @@ def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-@pytest.mark.parametrize("column", [["a", None], [1, 2]])
+def test_a_new_topic_has_all_its_partitions_whatever_is_in_them(tmp_path: Path) -> None:
+    target = sink(tmp_path / "data")
+    target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"]})]))])
+    assert [log.partition for log in kafkalog.LogDir(tmp_path / "data").partitions("t")] == [0, 1, 2]
+
+
+@needs_data_sources
+@pytest.mark.parametrize("column", [["a", None], [[1], [2]]])
 def test_the_option_topic_wins_over_the_column(tmp_path: Path, column: list[Any]) -> None:
     target = sink(tmp_path / "data", partitions=1)
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": column})]))])

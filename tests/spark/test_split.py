@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import _core
+from kafkalog.spark import split as module
 from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.split import (
@@ -105,7 +106,9 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
 
 @pytest.mark.parametrize("aborted", [None, [], [7, 1, 2]])
 @pytest.mark.parametrize("name", [f"{100:020}.log", f"{100:020}.log.deleted"])
-@pytest.mark.parametrize("piece", [(False, 0, 100, None), (True, 0, 100, None), (False, 9, 101, 20)])
+@pytest.mark.parametrize(
+    "piece", [(False, 0, 100, None), (False, 0, 101, None), (True, 0, 100, None), (False, 9, 101, 20)]
+)
 def test_every_segment_survives_json(aborted: list[int] | None, name: str, piece: Any) -> None:
     is_active, start, first, end = piece
     segment: _Segment = (100, name, 30, is_active, start, 200, aborted, first, end, end)
@@ -163,6 +166,14 @@ def test_parts_by_offset_hold_every_record_once(number: int) -> None:
     assert bounds[1:3] == planned[1:3]
     assert bounds[3] <= bounds[4]
     assert not wanted or bounds[4] > last
+
+
+def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MANY_SEGMENTS", 2)
+    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
+    sizes = [bytes_of(segment) for each in ranges for segment in each[5]]
+    assert shares(ranges, max(sizes)) == cut(ranges, max(sizes))
+    assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
 
 
 def planned(path: Any, **given: Any) -> list[int]:
