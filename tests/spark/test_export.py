@@ -6,6 +6,7 @@ import base64
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -216,7 +217,7 @@ def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatc
         with pytest.raises(FileNotFoundError):
             (staging / "late").touch()
 
-    monkeypatch.setattr(exporting.shutil, "rmtree", remove)
+    monkeypatch.setattr(shutil, "rmtree", remove)
     with exporting._staged(tmp_path / "out") as staging:
         assert staging.exists()
     assert len(removed) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,7 +106,7 @@ def test_an_end_below_the_start_is_looked_at_again(
         if len(looks) == back:
             away.rename(last)
 
-    monkeypatch.setattr(progress.time, "sleep", wait)
+    monkeypatch.setattr(time, "sleep", wait)
     latest = progress.available(stream(orders.folder.parent), {("orders", 0): end})
     assert len(looks) == min(back, 3)
     assert (latest["orders", 0] == end) == (back <= 3)

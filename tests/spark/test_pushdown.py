@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +13,7 @@ import kafkalog.spark
 from kafkalog.spark.options import parse
 from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.rows import rows as decoded
-from kafkalog.spark.where import checked
+from kafkalog.spark.where import checked, times
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -93,6 +93,37 @@ def test_a_filter_that_is_taken_is_not_applied_again(spark: SparkSession, pushin
     assert "(timestamp" not in text
 
 
+def test_what_is_taken_and_what_is_given_back() -> None:
+    """Also what Spark writes in another way before it pushes it, and when it pushes more than once."""
+    pytest.importorskip("pyspark", minversion="4.1")
+    from pyspark.sql import datasource as spark
+
+    from kafkalog.spark.batch import Rows
+    from kafkalog.spark.pushdown import FilteringReader
+
+    offset, topic = ("offset",), ("topic",)
+    reader = FilteringReader(parse({"path": PATHS}), Rows(("offset",), ("offset",), frozenset()))
+    exact = [
+        spark.EqualNullSafe(offset, 5),
+        spark.IsNotNull(offset),
+        spark.Not(spark.EqualTo(topic, "a")),
+        spark.Not(spark.In(("PARTITION",), (1, 2))),
+    ]
+    others = [
+        spark.EqualNullSafe(topic, None),
+        spark.IsNull(topic),
+        spark.Not(spark.IsNotNull(offset)),
+        spark.IsNotNull(("key",)),
+        spark.Not(spark.EqualTo(offset, 5)),
+        spark.Not(spark.GreaterThan(offset, 5)),
+        spark.GreaterThan(("headers", "offset"), 5),
+    ]
+    assert list(reader.pushFilters([*others, *exact])) == others
+    assert list(reader.pushFilters([spark.LessThan(offset, 9)])) == []
+    taken = (("offset", "=", 5), ("topic", "!=", "a"), ("partition", "not in", [1, 2]), ("offset", "<", 9))
+    assert reader.options.where == taken
+
+
 @needs_data_sources
 def test_reads_work_with_the_switch_off(spark: SparkSession, answers: dict[str, list[Any]]) -> None:
     assert spark.conf.get(CONF, "false") == "false"
@@ -151,6 +182,28 @@ def test_conditions_that_are_refused(where: Any, says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are what is tested
         checked(where)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "micros", "expected"),
+    [
+        ("=", 5000, (5, 5)),
+        ("<", 5000, (None, 4)),
+        ("<=", 5000, (None, 5)),
+        (">", 5000, (6, None)),
+        (">=", 5000, (5, None)),
+        # between two milliseconds
+        ("<", 5500, (None, 5)),
+        (">=", 5500, (6, None)),
+        ("=", 5500, (6, 5)),
+        (">", -5500, (-5, None)),
+        ("<", -5500, (None, -6)),
+    ],
+)
+def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tuple[int | None, int | None]) -> None:
+    when = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
+    assert times(checked([("timestamp", symbol, when)])) == expected
+    assert times(checked([("offset", symbol, 5)])) == (None, None)
 
 
 def test_what_is_excluded_is_not_read() -> None:

@@ -235,7 +235,7 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
 
     orders.grow(200)
     now = [1000.0]
-    monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "40"}
     reader: Any = streaming.make_stream_reader(
         {"path": str(orders.folder.parent), "maxTriggerDelay": "10s", **options},
