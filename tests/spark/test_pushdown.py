@@ -204,6 +204,13 @@ def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tup
     when = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
     assert times(checked([("timestamp", symbol, when)])) == expected
     assert times(checked([("offset", symbol, 5)])) == (None, None)
+    # what excludes more counts, wherever it stands
+    others = [("timestamp", ">=", -99), ("timestamp", "<", 99)]
+    both = [
+        times(checked(some))
+        for some in ([*others, ("timestamp", symbol, when)], [("timestamp", symbol, when), *others])
+    ]
+    assert both == [(-99 if expected[0] is None else expected[0], 98 if expected[1] is None else expected[1])] * 2
 
 
 def test_what_is_excluded_is_not_read() -> None:

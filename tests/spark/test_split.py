@@ -176,6 +176,12 @@ def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monke
     assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
 
 
+def test_each_slot_gets_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAST_SPLIT", 1)
+    options = parse({"path": corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"})
+    assert [len(plan_splits(options, slots)) for slots in (1, 2)] == [1, 2]
+
+
 def planned(path: Any, **given: Any) -> list[int]:
     """How many bytes each split of a read has."""
     return [split.bytes for split in plan_splits(parse({"path": path, **given}), 2)]
@@ -187,7 +193,9 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
     assert len(small) > 3
     assert planned(orders, splitBytes="20k", minPartitions=2) == small
     assert len(planned(orders, minPartitions=4)) >= 4
-    assert len(planned(orders, maxRecordsPerPartition=500)) == 2
+    # even parts, as Spark makes them
+    parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
+    assert [split.ranges[0][3] for split in parts] == [0, 440]
     both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
     assert len(both) >= len(small)
     assert max(both) < min(planned(orders, maxRecordsPerPartition=500))
