@@ -150,6 +150,11 @@ class LogDir:
     path : path
         The folder that holds ``meta.properties`` and the partitions' folders.
 
+    Raises
+    ------
+    ValueError
+        For a partition's own folder, which :class:`PartitionLog` takes.
+
     Examples
     --------
     >>> dirs = kafkalog.LogDir("/var/lib/kafka/data")  # doctest: +SKIP

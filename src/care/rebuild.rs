@@ -93,10 +93,7 @@ impl RebuildOptions {
 /// `CorruptRecord` for a log that recovery would cut, and whatever else keeps Kafka from loading it; nothing has been
 /// changed then. `InvalidArgument` for what is no partition folder, `Io`; `Interrupted` as recovering is.
 pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<PartitionReport> {
-    let PathKind::Partition(name) = PathKind::of(path)? else {
-        let text = format!("{}: not a partition folder", path.display());
-        return Err(Error::InvalidArgument(text));
-    };
+    let name = PathKind::partition(path)?;
     if let Some(out) = &options.out {
         check_out(path, out)?;
     }

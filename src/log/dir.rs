@@ -97,6 +97,27 @@ pub struct PartitionFolder {
     pub path: PathBuf,
 }
 
+impl PartitionFolder {
+    /// Refuses a log dir: these are often called like partitions, and then the folder around several looks like one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a log dir in which no file is a segment's; `Io`.
+    pub fn refuse_log_dir(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.path).map_err(Error::io(&self.path))? {
+            let entry = entry.map_err(Error::io(&self.path))?;
+            if entry
+                .file_name()
+                .to_str()
+                .and_then(FileName::parse)
+                .is_some()
+            {
+                return Ok(());
+            }
+        }
+        PathKind::partition(&self.path).map(drop)
+    }
+}
+
 /// A log dir as it was when it was opened.
 #[derive(Clone, Debug)]
 pub struct LogDir {
@@ -108,20 +129,29 @@ impl LogDir {
     /// Lists the partition folders; anything else in the directory is passed over.
     ///
     /// # Errors
-    /// `Io` where `path` is not a directory that can be listed.
+    /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
     pub fn open(path: &Path) -> Result<Self> {
         let mut folders = Vec::new();
+        let mut others = Others::default();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
             // No partition folder's name is anything but ASCII; `remote-log-index-cache` does not parse as one.
-            let Some(name) = file_name.to_str().and_then(FolderName::parse) else {
+            let Some(file_name) = file_name.to_str() else {
                 continue;
             };
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(PartitionFolder { name, path });
+            match FolderName::parse(file_name) {
+                Some(name) if entry.path().is_dir() => folders.push(PartitionFolder {
+                    name,
+                    path: entry.path(),
+                }),
+                _ => others.note(file_name),
             }
+        }
+        // Else it would look like one that holds nothing.
+        if folders.is_empty() && others.of_partition && !others.of_log_dir {
+            let text = format!("{}: a partition's folder, not a log dir", path.display());
+            return Err(Error::InvalidArgument(text));
         }
         folders.sort();
         Ok(Self {
@@ -171,6 +201,22 @@ impl LogDir {
     }
 }
 
+/// What the files in a directory tell of it.
+#[derive(Default)]
+struct Others {
+    of_log_dir: bool,
+    of_partition: bool,
+}
+
+impl Others {
+    fn note(&mut self, name: &str) {
+        self.of_log_dir |=
+            name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name);
+        self.of_partition |= FileName::parse(name).is_some()
+            || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA);
+    }
+}
+
 /// What a path that a user names may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathKind {
@@ -192,28 +238,36 @@ impl PathKind {
         if !meta.is_dir() {
             return Ok(Self::File);
         }
-        let mut is_partition = false;
+        let mut others = Others::default();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
             let Some(name) = file_name.to_str() else {
                 continue;
             };
-            let is_dirs_own =
-                name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name);
-            if is_dirs_own || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
+            others.note(name);
+            if others.of_log_dir || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
                 return Ok(Self::LogDir);
             }
-            is_partition = is_partition
-                || FileName::parse(name).is_some()
-                || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA);
         }
-        let is_partition = is_partition || FolderName::parse(&folder_name(path)).is_some();
+        let is_partition = others.of_partition || FolderName::parse(&folder_name(path)).is_some();
         Ok(if is_partition {
             Self::Partition(Self::name_of(path))
         } else {
             Self::LogDir
         })
+    }
+
+    /// Topic, partition and state of a partition folder.
+    ///
+    /// # Errors
+    /// `Io` where nothing is there; `InvalidArgument` for anything else.
+    pub fn partition(path: &Path) -> Result<FolderName> {
+        let Self::Partition(name) = Self::of(path)? else {
+            let text = format!("{}: not a partition folder", path.display());
+            return Err(Error::InvalidArgument(text));
+        };
+        Ok(name)
     }
 
     /// Topic and partition of a folder that holds a partition's files, also under a name of the user's own.
@@ -326,6 +380,27 @@ mod tests {
             PathKind::File
         );
         assert!(matches!(kind("gone"), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn a_partition_folder_is_no_log_dir() {
+        let root = folder(&[
+            "t-1/00000000000000000000.log",
+            "t-2/",
+            "mine/partition.metadata",
+            "data-0/00000000000000000000.log",
+            "data-0/t-0/",
+            "data-1/leader-epoch-checkpoint",
+            "data-1/meta.properties",
+        ]);
+        let open = |name: &str| LogDir::open(&root.path().join(name));
+        for name in ["t-1", "mine"] {
+            let error = open(name).unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+        }
+        for (name, folders) in [("t-2", 0), ("data-0", 1), ("data-1", 0)] {
+            assert_eq!(open(name).unwrap().folders().len(), folders, "{name}");
+        }
     }
 
     #[test]

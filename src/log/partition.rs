@@ -74,10 +74,7 @@ impl PartitionLog {
     /// # Errors
     /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken swap.
     pub fn open(path: &Path) -> Result<Self> {
-        let PathKind::Partition(name) = PathKind::of(path)? else {
-            let text = format!("{}: not a partition folder", path.display());
-            return Err(Error::InvalidArgument(text));
-        };
+        let name = PathKind::partition(path)?;
         Self::open_in(path, name, &DirState::read(&dir_above(path)))
     }
 

@@ -51,6 +51,22 @@ def test_what_is_not_there_lists_what_is() -> None:
         dirs["orders", 5]
 
 
+def test_a_partition_folder_is_no_empty_log_dir(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="orders-0: a partition's folder, not a log dir"):
+        kafkalog.LogDir(DATA / "orders-0")
+    # Log dirs are often called so.
+    (tmp_path / "data-0").mkdir()
+    assert kafkalog.LogDir(tmp_path / "data-0").topics == []
+
+
+def test_a_log_dir_is_no_empty_partition() -> None:
+    """The folder around log dirs ``data-0`` and ``data-1`` looks like a log dir with two partitions of a topic."""
+    for ask in (kafkalog.scan, kafkalog.scan_batches, lambda path: kafkalog.recover(path, dry_run=True)):
+        with pytest.raises(ValueError, match="data-0: not a partition folder"):
+            ask(CASE)
+    assert kafkalog.read_table([CASE / "data-0", CASE / "data-1"], columns="offset").num_rows > 880
+
+
 def test_inactive_folders_are_listed_and_read_only_when_asked_for(tmp_path: Path) -> None:
     shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
     tag = "0123456789abcdef0123456789abcdef"

@@ -282,6 +282,9 @@ fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
         folder.name.state != FolderState::Delete
             && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC
     });
+    loaded
+        .iter()
+        .try_for_each(PartitionFolder::refuse_log_dir)?;
     let skipped = skipped.into_iter().map(|folder| folder.path).collect();
     Ok((loaded, skipped))
 }

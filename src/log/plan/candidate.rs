@@ -26,11 +26,14 @@ pub(super) struct Candidate {
 impl Candidate {
     pub(super) fn open(&self) -> Result<PartitionLog> {
         let PartitionFolder { name, path } = &self.folder;
-        if self.files.is_empty() {
-            PartitionLog::open_in(path, name.clone(), &self.dir)
-        } else {
-            PartitionLog::of_files(path, name.clone(), &self.files, &self.dir)
+        if !self.files.is_empty() {
+            return PartitionLog::of_files(path, name.clone(), &self.files, &self.dir);
         }
+        let log = PartitionLog::open_in(path, name.clone(), &self.dir)?;
+        if log.segments().is_empty() {
+            self.folder.refuse_log_dir()?;
+        }
+        Ok(log)
     }
 
     /// Whether it is this whole folder.
