@@ -1,7 +1,7 @@
 //! Record headers as `list<struct<key, value>>`; the list is null where a record has none, as Spark's Kafka source has it.
 //!
 //! Keys may repeat and may be empty; values may be null. A key that is not UTF-8 shows with U+FFFD in place of what is
-//! not, as Java's decoder would have it (`Utils.utf8`).
+//! not, as Java's decoder has it (`Utils.utf8`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use super::pool::Block;
 use super::schema::{Layout, header_fields, header_item};
 use super::views::Views;
 use crate::error::{Error, Result};
+use crate::format::record::key_text;
 use crate::format::varint::get_varint;
 use crate::records::RecordSlot;
 
@@ -146,7 +147,7 @@ impl Headers {
             };
             let (key, key_bytes) = next(source, &mut at).ok_or_else(gone)?;
             let (value, _) = next(source, &mut at).ok_or_else(gone)?;
-            match String::from_utf8_lossy(key_bytes) {
+            match key_text(key_bytes) {
                 Cow::Borrowed(_) => self.keys.push(source, key, buffer)?,
                 Cow::Owned(text) => {
                     let own = sources.reserve();
@@ -212,4 +213,69 @@ fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(Place, &'a [u8])> {
     let bytes = source.get(start..end)?;
     *at = end;
     Some((u32::try_from(len).ok().map(|len| (start, len)), bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+
+    /// Key, value, and the key as text.
+    type Header = (&'static [u8], Option<&'static [u8]>, &'static str);
+
+    /// Java's `new String(bytes, UTF_8)` makes one U+FFFD of half a surrogate pair, where Rust makes three.
+    #[test]
+    fn keys_that_are_not_utf8_and_values_without_bytes() {
+        let headers: [Header; 4] = [
+            (b"\xed\xa0\x80z", Some(b"v"), "\u{fffd}z"),
+            (b"", Some(b""), ""),
+            (
+                b"a longer one than a view holds",
+                None,
+                "a longer one than a view holds",
+            ),
+            (b"cut off \xf0\x9f\x92", Some(b""), "cut off \u{fffd}"),
+        ];
+        let length =
+            |bytes: Option<&[u8]>| bytes.map_or(1, |bytes| 2 * u8::try_from(bytes.len()).unwrap());
+        let mut source = Vec::new();
+        for (key, value, _) in headers {
+            source.push(length(Some(key)));
+            source.extend(key);
+            source.push(length(value));
+            source.extend(value.unwrap_or_default());
+        }
+        let slot = |headers_count| RecordSlot {
+            headers_count,
+            ..RecordSlot::default()
+        };
+        for layout in [Layout::Binary, Layout::View] {
+            let (mut column, mut sources) = (Headers::new(layout, 1), Sources::default());
+            let buffer = sources.reserve();
+            column
+                .append(&[slot(0), slot(4)], &source, buffer, &mut sources)
+                .unwrap();
+            sources.set(buffer, Buffer::from(&*source));
+            let column = column.finish(&sources.take());
+            column.to_data().validate_full().unwrap();
+            assert!(column.is_null(0));
+            let items = column.as_list::<i32>().value(1);
+            let (keys, values) = (items.as_struct().column(0), items.as_struct().column(1));
+            let found: Vec<_> = (0..items.len())
+                .map(|n| match layout {
+                    Layout::Binary => (
+                        keys.as_string::<i32>().value(n),
+                        values.as_binary::<i32>().iter().nth(n).unwrap(),
+                    ),
+                    Layout::View => (
+                        keys.as_string_view().value(n),
+                        values.as_binary_view().iter().nth(n).unwrap(),
+                    ),
+                })
+                .collect();
+            let expected = headers.map(|(_, value, text)| (text, value));
+            assert_eq!(found, expected, "{layout:?}");
+        }
+    }
 }
