@@ -135,12 +135,26 @@ def test_committed(partition: Partition) -> None:
 
 @each_partition
 def test_deleted_and_left_over_files(partition: Partition) -> None:
-    """Files named ``.deleted``, ``.cleaned``, ``.swap`` and ``.checkpoint`` are read when they are named."""
+    """Files named ``.deleted``, ``.cleaned`` and ``.checkpoint`` are no part of the log; they are read when named."""
+    segments = {segment.name for segment in kafkalog.PartitionLog(partition.folder).segments}
     for answer in sorted(partition.answers.glob("records.*.jsonl.gz")):
         name = answer.name.removeprefix("records.").removesuffix(".jsonl.gz")
-        if not name.endswith(".checkpoint"):
-            # A left-over file is no part of the log, so it does not show up in its records.
-            assert name not in {s.name for s in kafkalog.PartitionLog(partition.folder).segments}
+        assert name not in segments
+        columns = ["offset", "timestamp", "key", "value", "headers", "isControl"]
+        table = kafkalog.read_table(partition.folder / name, columns=columns, include_control=True)
+        got = zip(*(rows_of(plain(table[column])) for column in columns), strict=True)
+        lines = [line for line in partition.lines(f"records.{name}") if "offset" in line]
+        assert list(got) == [
+            (
+                line["offset"],
+                line["timestamp"],
+                corpus.binary(line["key"]),
+                corpus.binary(line["value"]),
+                [{"key": key, "value": corpus.binary(value)} for key, value in line["headers"]] or None,
+                line["is_control"],
+            )
+            for line in lines
+        ]
 
 
 @each_partition
