@@ -293,7 +293,8 @@ def scan(
         Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
     starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
         First offset to read: the log start offset as the broker has it, the first record that is still in the files,
-        or an offset (-2 is earliest).
+        or an offset (-2 is earliest). From one below the log start offset reading begins there; behind the end there is
+        nothing to read.
     ending_offsets : {"latest", "high_watermark"}, int or {topic: {partition: int}}
         First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
     starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional

@@ -79,7 +79,7 @@ BATCH_COLUMNS = (
     Column("position", "int64", "BIGINT", "byte in the segment at which the batch begins"),
     Column("baseOffset", "int64", "BIGINT", "first offset"),
     Column("lastOffset", "int64", "BIGINT", "last offset the batch ever had"),
-    Column("count", "int32", "INT", "records, as the header says; null for a wrapper of v0 or v1"),
+    Column("count", "int32", "INT", "records, as the header says; null in v0 and v1"),
     Column("baseSequence", "int32", "INT", "-1 without idempotence"),
     Column("lastSequence", "int32", "INT", "-1 without idempotence"),
     Column("producerId", "int64", "BIGINT", "-1 without idempotence"),
