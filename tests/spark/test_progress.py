@@ -147,6 +147,23 @@ def test_a_start_that_makes_no_sense(logs: tuple[Growing, Growing], given: Any, 
         progress.initial(stream(logs[0].folder.parent, **given))
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"startingOffsets": "latest"}, 300),
+        ({"startingTimestamp": 5}, 300),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": 5}}'}, 300),
+        ({"startingOffsets": '{"t": {"0": -2}}'}, 300),
+        # a number that is beyond the end is told when the batch is planned
+        ({"startingOffsets": '{"t": {"0": 500}}'}, 500),
+    ],
+)
+def test_where_a_first_batch_that_is_done_again_began(given: Any, expected: int, tmp_path: Path) -> None:
+    """What came since the batch was chosen is none of its: a later end, another partition."""
+    found = progress.began(stream(tmp_path, **given), places({0: 500, 1: 0}), places({0: 300}))
+    assert found == places({0: expected})
+
+
 def offsets(ranges: Any) -> list[tuple[str, int]]:
     import pyarrow as pa
 
