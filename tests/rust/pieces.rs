@@ -15,7 +15,7 @@ use kafkalog::log::plan::{Ending, PlanOptions, Starting, plan};
 use kafkalog::log::range::PartitionRange;
 use kafkalog::segment::reader::ReadOptions;
 
-use crate::common::{Chance, Head, batch, put_varint, root};
+use crate::common::{Chance, Head, batch, put_varint};
 use crate::corpus::cases;
 
 /// Segment, batch position, offset, timestamp, key and value of each row; then what went wrong.
@@ -310,7 +310,6 @@ fn threads_keep_the_order() {
 
 #[test]
 fn small_segments_share_a_piece() {
-    let folder = root().join("tests/golden");
     let options = PlanOptions::default();
     let paths: Vec<PathBuf> = cases()
         .iter()
@@ -318,7 +317,6 @@ fn small_segments_share_a_piece() {
         .take(3)
         .collect();
     for path in paths {
-        assert!(path.starts_with(&folder));
         let ranges = plan(&[path], &options).unwrap();
         assert!(cut(&ranges, u64::MAX, Uncharted::Keep).len() <= 1);
     }
