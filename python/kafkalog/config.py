@@ -196,7 +196,11 @@ def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
     elif not isinstance(config, LogConfig):
         raise TypeError(f"config is a LogConfig, not {config!r}")
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
-    if _LEAST_EVER <= config.segment_bytes < _LEAST_SEGMENT:
+    if config.segment_bytes < _LEAST_EVER:
+        # The bound of the compiled module is Kafka's for new topics, and none of ours.
+        text = f"Invalid value {config.segment_bytes} for configuration segment_bytes: Value must be at least"
+        raise ValueError(f"{text} {_LEAST_EVER}")
+    if config.segment_bytes < _LEAST_SEGMENT:
         given["internal_segment_bytes"] = given.pop("segment_bytes")
     return list(given.items())
 

@@ -24,7 +24,7 @@ def test_is_a_value() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
-        ("segment_bytes", 13, "segment_bytes: Value must be at least 1048576"),
+        ("segment_bytes", 13, "Invalid value 13 for configuration segment_bytes: Value must be at least 14"),
         ("segment_bytes", 1 << 31, "Not a number of type INT"),
         ("segment_ms", 0, "at least 1"),
         ("segment_index_bytes", 3, "at least 4"),
