@@ -247,11 +247,14 @@ def recover(
     Raises
     ------
     CorruptRecordError
-        Where Kafka would not load the log, or would throw healthy batches away; also its kin. Nothing is changed.
+        Where Kafka would not load the log, or would throw healthy batches away; also its kin. Nothing is changed. Of a
+        log dir, all partitions that are refused are named.
     LogLockedError
         When a broker or a writer has the log dir open.
+    FileExistsError
+        When there is something at ``out``.
     ValueError
-        When ``out`` is not new, or lies inside the source.
+        When ``out`` lies inside the source.
 
     Examples
     --------
@@ -340,8 +343,10 @@ def rebuild_indexes(
         When the log is damaged. Nothing is changed.
     LogLockedError
         When a broker or a writer has the log dir open.
+    FileExistsError
+        When there is something at ``out``.
     ValueError
-        For a level that is no Kafka version, or an ``out`` that is not new.
+        For a level that is no Kafka version, or an ``out`` inside the source.
     """
     if not isinstance(level, str):
         raise TypeError(f"level is a Kafka version as text, for instance '4.3', not {level!r}")

@@ -88,14 +88,14 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     })
 }
 
-/// The system's number; of a file that is gone by what we saw of its folder, the system gave none.
+/// The system's number; of what we saw ourselves, a file that is gone or one in the way, the system gave none.
 fn errno(py: Python<'_>, error: &io::Error) -> PyResult<Option<i32>> {
-    match error.raw_os_error() {
-        None if error.kind() == io::ErrorKind::NotFound => {
-            py.import("errno")?.getattr("ENOENT")?.extract().map(Some)
-        }
-        known => Ok(known),
-    }
+    let name = match (error.raw_os_error(), error.kind()) {
+        (None, io::ErrorKind::NotFound) => "ENOENT",
+        (None, io::ErrorKind::AlreadyExists) => "EEXIST",
+        (known, _) => return Ok(known),
+    };
+    py.import("errno")?.getattr(name)?.extract().map(Some)
 }
 
 fn of_fault(py: Python<'_>, class: &str, text: &str, fault: &Fault) -> PyResult<PyErr> {

@@ -2,13 +2,14 @@
 //! its end. What is half there would look like a log.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::io::interrupt;
 
-/// An output is a new directory outside of its source.
+/// An output is a new or empty directory outside of its source.
 pub(in crate::care) fn check_out(path: &Path, out: &Path) -> Result<()> {
     ensure_empty(out)?;
     let whole = |path: &Path| std::path::absolute(path).map_err(Error::io(path));
@@ -32,11 +33,7 @@ fn ensure_empty(out: &Path) -> Result<()> {
     if is_empty {
         return Ok(());
     }
-    let text = format!(
-        "{}: the output must be a new or empty directory",
-        out.display()
-    );
-    Err(Error::InvalidArgument(text))
+    Err(Error::io(out)(io::ErrorKind::AlreadyExists.into()))
 }
 
 /// Takes away what was written, unless all of it was.
@@ -65,7 +62,7 @@ impl Drop for Unfinished<'_> {
 /// Does what fills `out`: whole, or not at all.
 ///
 /// # Errors
-/// Those of the work; `InvalidArgument` where somebody else has put something there since [`check_out`]; `Interrupted`.
+/// Those of the work; `Io` where somebody else has put something there since [`check_out`]; `Interrupted`.
 pub(in crate::care) fn fill(out: &Path, work: impl FnOnce() -> Result<()>) -> Result<()> {
     ensure_empty(out)?;
     let unfinished = Unfinished {
