@@ -84,6 +84,44 @@ def test_a_refusal_changes_nothing_and_salvage_keeps_all(tmp_path: Path, name: s
     assert whole_batches(tmp_path / "saved" / "orders-0") == kept
 
 
+def test_all_that_are_refused_are_named(tmp_path: Path) -> None:
+    """One line, one exit code; the sound partition among them is not touched either."""
+    logs = tmp_path / "logs"
+    words = laid_out_words("offset-backwards", logs)
+    (logs / "orders-0").rename(logs / "zoo-0")
+    alone = fails(1, "recover", logs / "zoo-0", *words).removeprefix("kafkalog: ")
+    laid_out(CASES / "name-not-a-number", tmp_path / "other")
+    (tmp_path / "other" / "orders-0").rename(logs / "orders-0")
+    for name in ("a-0", "orders-1"):
+        shutil.copytree(logs / "orders-0", logs / name)
+    for path in (logs / "orders-1" / "foo.log", *(logs / "orders-1").glob("*.index")):
+        path.unlink()
+    before = digests(logs)
+    for dry in ([], ["--dry-run"]):
+        said = fails(1, "recover", logs, *words, *dry)
+        first, _, more = said.partition("; 2 more: ")
+        assert f"{logs / 'a-0'}" in first
+        assert f"{logs / 'orders-0'}" in more
+        assert alone.partition(" (nothing was changed")[0] in more
+        assert f"{logs / 'orders-1'}" not in said
+        assert said.count("salvage keeps") == 1
+    assert digests(logs) == before
+    assert call("recover", logs, *words, "--salvage").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["recover", "rebuild", "truncate"])
+def test_an_output_that_holds_something_is_left_alone(tmp_path: Path, command: str) -> None:
+    """With the same words and the same exit code everywhere."""
+    folder = closed(tmp_path / "logs") / "orders-0"
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine").write_text("mine")
+    words = {"truncate": [out, "--offset", "1"]}.get(command, ["--out", out])
+    for dry in ([], ["--dry-run"]):
+        assert fails(3, command, folder, *words, *dry) == f"kafkalog: {out}: File exists\n"
+    assert digests(out).keys() == {"mine"}
+
+
 def closed(logs: Path) -> Path:
     """Write a log dir and close it."""
     with LogWriter(logs, "orders") as log:

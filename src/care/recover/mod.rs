@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `output` | a new directory for the result: whole, or not there |
+//! | `refused` | what is wrong with the partitions that are left alone |
 //! | [`report`] | what was found and done |
 //!
 //! Every partition is planned before the first byte is written ([`crate::log::load`]); the plan is then only reported (dry
@@ -17,12 +18,14 @@
 //! the caller said that it lies, or where bytes of a log were cut.
 
 pub(super) mod output;
+mod refused;
 pub mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::output::{check_out, copy, fill};
+use self::refused::{Refusals, Refused};
 use self::report::{PartitionReport, RecoveryReport, not_loaded};
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
@@ -36,7 +39,7 @@ use crate::log::dir::{
     CLEAN_SHUTDOWN, DirState, LogDir, META_PROPERTIES, Offsets, PartitionFolder, PathKind,
     UNKNOWN_PARTITION, dir_above,
 };
-use crate::log::load::{LoadRequest, Note, Plan, plan, plan_salvage};
+use crate::log::load::{LoadRequest, Plan, plan, plan_salvage};
 use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::log::storage::write_checkpoints;
 use crate::segment::files::free_segment_room;
@@ -148,9 +151,9 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
 /// Recovers a log dir, or one partition folder of it.
 ///
 /// # Errors
-/// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; nothing has been changed then.
-/// `InvalidArgument` for an `out` that is not empty or lies inside of the source, `Io`. `Interrupted` before the first
-/// change in place, or with `out` empty.
+/// Where a partition is refused ([`OnLoss`]): the error that Kafka stops at, or the loss; it names all that are refused,
+/// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
+/// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
     let Source {
         is_log_dir,
@@ -208,6 +211,11 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
     })
 }
 
+/// Kafka's refusal, with the way out.
+pub(super) fn refusal(error: Error) -> Error {
+    Refused::not_loaded(error).into()
+}
+
 /// Rebuilt indexes of all plans that are kept.
 const MAX_KEPT: u64 = 256 << 20;
 
@@ -217,10 +225,14 @@ fn plan_all(
     options: &RecoverOptions,
 ) -> Result<Vec<Planned>> {
     let mut planned = Vec::new();
+    let mut refusals = Refusals::default();
     let mut kept = 0u64;
     for partition in partitions {
         let request = request(&partition, state, options);
-        let plan = plan_partition(&partition, request, options)?;
+        let plan = plan_partition(&partition, request, options);
+        let Some(plan) = refusals.sort_out(plan)? else {
+            continue;
+        };
         let report = PartitionReport::of(&partition, request, &plan)?;
         let ends = ends_of(&partition, &plan)?;
         kept = kept.saturating_add(plan.kept_bytes());
@@ -232,6 +244,7 @@ fn plan_all(
             ends,
         });
     }
+    refusals.into_result()?;
     Ok(planned)
 }
 
@@ -323,7 +336,7 @@ fn plan_partition(
     partition: &PartitionFolder,
     request: LoadRequest,
     options: &RecoverOptions,
-) -> Result<Plan> {
+) -> Result<Plan, Refused> {
     let mut plan = match options.on_loss {
         OnLoss::Salvage => plan_salvage(&partition.path, &options.config, request)?,
         OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, &options.config, request)?,
@@ -331,42 +344,19 @@ fn plan_partition(
     // To the plan, an interruption may have been a batch that is none.
     interrupt::check()?;
     if let Err(error) = plan.outcome {
-        return Err(refusal(error));
+        return Err(match options.on_loss {
+            OnLoss::Salvage => Refused::not_salvaged(error),
+            OnLoss::Refuse | OnLoss::AsKafka => Refused::not_loaded(error),
+        });
     }
     if options.on_loss == OnLoss::Refuse
         && let Some(note) = plan.notes.iter().find(|note| note.is_loss())
     {
-        return Err(loss(&partition.path, note));
+        return Err(Refused::loss(&partition.path, note));
     }
     plan.close()?;
     plan.unlink_deleted();
     Ok(plan)
-}
-
-const HINT: &str =
-    "Kafka does not load this log; salvage keeps every batch that is whole and in order";
-
-/// Kafka's refusal, with the way out.
-pub(super) fn refusal(mut error: Error) -> Error {
-    let said = match &mut error {
-        Error::CorruptRecord(fault)
-        | Error::CorruptIndex(fault)
-        | Error::InvalidRecord(fault)
-        | Error::UnsupportedFormat(fault) => &mut fault.found,
-        Error::InvalidArgument(text) => text,
-        _ => return error,
-    };
-    *said = format!("{said} ({HINT})");
-    error
-}
-
-/// What Kafka would throw away, with the way out.
-fn loss(folder: &Path, note: &Note) -> Error {
-    let expected = "a log from which Kafka takes no sound batches";
-    let found = format!(
-        "{note} (nothing was changed; salvage keeps every batch that is whole and in order)"
-    );
-    Error::corrupt("recovery", 0, expected, found).at(folder)
 }
 
 /// The bytes of the log dir's marker, where they will still be true.
