@@ -117,6 +117,7 @@ impl Loader<'_> {
                 was_clean: self.request.clean,
             },
         )?;
+        self.look_up_first_unstable(&producers, log_start_offset)?;
         let topic_id = self.topic_id()?;
         if flush_epochs {
             self.note_epochs();
@@ -179,6 +180,28 @@ impl Loader<'_> {
             segments: &mut self.segments,
         };
         producers.rebuild(&mut log, to)
+    }
+
+    /// Kafka looks up where the oldest open transaction begins (`maybeIncrementFirstUnstableOffset`). That opens an index,
+    /// which closing the log then cuts to whole entries.
+    fn look_up_first_unstable(
+        &mut self,
+        producers: &ProducerStateManager,
+        log_start_offset: Offset,
+    ) -> Result<()> {
+        let Some(first) = producers.first_unstable_offset() else {
+            return Ok(());
+        };
+        let offset = first.max(log_start_offset);
+        for base in self.segments.values(offset, Offset::MAX) {
+            let folder = &mut self.folder.lock();
+            if let Some(segment) = self.segments.get_mut(base)
+                && segment.translate_offset(folder, offset)?.is_some()
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn is_delete_folder(&self) -> bool {
