@@ -116,7 +116,7 @@ def test_an_output_that_holds_something_is_left_alone(tmp_path: Path, command: s
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("mine")
-    words = {"truncate": [out, "--offset", "1"]}.get(command, ["--out", out])
+    words: list[str | Path] = [out, "--offset", "1"] if command == "truncate" else ["--out", out]
     for dry in ([], ["--dry-run"]):
         assert fails(3, command, folder, *words, *dry) == f"kafkalog: {out}: File exists\n"
     assert digests(out).keys() == {"mine"}

@@ -10,6 +10,8 @@ const NOT_LOADED: &str =
 const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage does not mend it";
 const WOULD_LOSE: &str =
     "nothing was changed; salvage keeps every batch that is whole and in order";
+/// A line is to stay one that can be read.
+const MOST_NAMED: usize = 20;
 
 /// Why a partition is not recovered, and the way out.
 #[derive(Debug)]
@@ -97,17 +99,54 @@ impl Refusals {
         }
     }
 
-    /// The first one's error, which names the others, too.
+    /// The first one's error, which names the others, too, the first of them where there are many.
     pub(super) fn into_result(self) -> Result<()> {
         let mut refused = self.0.into_iter();
         let Some(first) = refused.next() else {
             return Ok(());
         };
-        let others: Vec<String> = refused.map(|other| other.error.to_string()).collect();
-        let more = match others.len() {
+        let mut more = match refused.len() {
             0 => String::new(),
-            n => format!("; {n} more: {}", others.join("; ")),
+            n => format!("; {n} more: "),
         };
+        let named: Vec<String> = refused
+            .by_ref()
+            .take(MOST_NAMED)
+            .map(|other| other.error.to_string())
+            .collect();
+        more.push_str(&named.join("; "));
+        if refused.next().is_some() {
+            more.push_str("; ...");
+        }
         Err(first.with(&more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(count: usize) -> String {
+        let mut refusals = Refusals::default();
+        for n in 0..count {
+            let refused = Refused::not_loaded(Error::InvalidArgument(format!("partition {n}")));
+            assert!(
+                refusals
+                    .sort_out::<()>(Err(refused))
+                    .is_ok_and(|made| made.is_none())
+            );
+        }
+        refusals.into_result().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_are_named_but_of_very_many_the_first() {
+        assert!(said(1).ends_with("in order)"), "{}", said(1));
+        assert!(said(3).ends_with("; 2 more: partition 1; partition 2"));
+        let text = said(30);
+        assert!(
+            text.contains("; 29 more: partition 1; ") && text.ends_with("; partition 20; ..."),
+            "{text}"
+        );
     }
 }
