@@ -153,7 +153,8 @@ class LogDir:
     Raises
     ------
     ValueError
-        For a partition's own folder, which :class:`PartitionLog` takes.
+        For a partition's own folder, which :class:`PartitionLog` takes, and for one in which nothing is Kafka's but
+        something is.
 
     Examples
     --------

@@ -342,7 +342,8 @@ def scan(
     FileNotFoundError
         When there is no such path.
     ValueError
-        For arguments that make no sense or name a topic that is not there.
+        For arguments that make no sense or name a topic that is not there, and for a folder in which nothing is Kafka's
+        but something is.
     """
     _arguments.supported("on_corrupt", on_corrupt, ("raise",), ("skip",))
     wanted = _arguments.column_names(columns, _RECORD_COLUMN_NAMES)

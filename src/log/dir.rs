@@ -123,6 +123,8 @@ impl PartitionFolder {
 pub struct LogDir {
     path: PathBuf,
     folders: Vec<PartitionFolder>,
+    /// There are only files and folders of others in it.
+    is_of_others: bool,
 }
 
 impl LogDir {
@@ -138,6 +140,7 @@ impl LogDir {
             let file_name = entry.file_name();
             // No partition folder's name is anything but ASCII; `remote-log-index-cache` does not parse as one.
             let Some(file_name) = file_name.to_str() else {
+                others.foreign = true;
                 continue;
             };
             match FolderName::parse(file_name) {
@@ -149,15 +152,32 @@ impl LogDir {
             }
         }
         // Else it would look like one that holds nothing.
-        if folders.is_empty() && others.of_partition && !others.of_log_dir {
+        if folders.is_empty() && others.partitions && !others.log_dirs {
             let text = format!("{}: a partition's folder, not a log dir", path.display());
             return Err(Error::InvalidArgument(text));
         }
         folders.sort();
         Ok(Self {
             path: path.to_path_buf(),
+            is_of_others: folders.is_empty() && others.foreign && !others.log_dirs,
             folders,
         })
+    }
+
+    /// Refuses a directory in which nothing is Kafka's, but something is: to read, a path that was mistyped or is one
+    /// folder too high, where one that is empty may yet become a log dir.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn refuse_of_others(self) -> Result<Self> {
+        if self.is_of_others {
+            let text = format!(
+                "{}: no log dir: it holds no partition's folder and no file of a broker",
+                self.path.display()
+            );
+            return Err(Error::InvalidArgument(text));
+        }
+        Ok(self)
     }
 
     /// The directory.
@@ -204,16 +224,23 @@ impl LogDir {
 /// What the files in a directory tell of it.
 #[derive(Default)]
 struct Others {
-    of_log_dir: bool,
-    of_partition: bool,
+    log_dirs: bool,
+    partitions: bool,
+    /// Neither Kafka's nor a file system's own.
+    foreign: bool,
 }
 
 impl Others {
     fn note(&mut self, name: &str) {
-        self.of_log_dir |=
-            name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name);
-        self.of_partition |= FileName::parse(name).is_some()
-            || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA);
+        if name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name) {
+            self.log_dirs = true;
+        } else if FileName::parse(name).is_some()
+            || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
+        {
+            self.partitions = true;
+        } else if !name.starts_with('.') && name != "lost+found" {
+            self.foreign = true;
+        }
     }
 }
 
@@ -246,11 +273,11 @@ impl PathKind {
                 continue;
             };
             others.note(name);
-            if others.of_log_dir || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
+            if others.log_dirs || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
                 return Ok(Self::LogDir);
             }
         }
-        let is_partition = others.of_partition || FolderName::parse(&folder_name(path)).is_some();
+        let is_partition = others.partitions || FolderName::parse(&folder_name(path)).is_some();
         Ok(if is_partition {
             Self::Partition(Self::name_of(path))
         } else {
@@ -400,6 +427,29 @@ mod tests {
         }
         for (name, folders) in [("t-2", 0), ("data-0", 1), ("data-1", 0)] {
             assert_eq!(open(name).unwrap().folders().len(), folders, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_others_is_no_log_dir() {
+        let root = folder(&[
+            "home/notes.txt",
+            "above/data/t-0/",
+            "empty/",
+            "disk/lost+found/",
+            "new/.lock",
+            "kept/notes.txt",
+            "kept/meta.properties",
+            "logs/notes.txt",
+            "logs/t-0/",
+        ]);
+        let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
+        for name in ["home", "above"] {
+            let error = open(name).refuse_of_others().unwrap_err();
+            assert!(error.to_string().contains("no log dir"), "{error}");
+        }
+        for name in ["empty", "disk", "new", "kept", "logs"] {
+            open(name).refuse_of_others().unwrap();
         }
     }
 

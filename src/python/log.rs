@@ -261,8 +261,16 @@ pub(super) struct LogDir {
 #[pymethods]
 impl LogDir {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let dir = interrupt::detach(py, || dir::LogDir::open(&path))?;
+    #[pyo3(signature = (path, *, allow_others=false))]
+    fn new(py: Python<'_>, path: PathBuf, allow_others: bool) -> PyResult<Self> {
+        let dir = interrupt::detach(py, || {
+            let dir = dir::LogDir::open(&path)?;
+            if allow_others {
+                Ok(dir)
+            } else {
+                dir.refuse_of_others()
+            }
+        })?;
         Ok(Self { dir })
     }
 

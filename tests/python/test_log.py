@@ -67,6 +67,27 @@ def test_a_log_dir_is_no_empty_partition() -> None:
     assert kafkalog.read_table([CASE / "data-0", CASE / "data-1"], columns="offset").num_rows > 880
 
 
+def test_a_folder_of_others_is_no_empty_log_dir(tmp_path: Path) -> None:
+    """A path one folder too high, or mistyped; a folder that is empty may yet become a log dir."""
+    asks = (
+        kafkalog.LogDir,
+        kafkalog.scan,
+        kafkalog.scan_batches,
+        lambda path: kafkalog.scan([DATA, path]),
+        lambda path: kafkalog.recover(path, dry_run=True),
+    )
+    (tmp_path / "lost+found").mkdir()
+    for ask in asks:
+        ask(tmp_path)
+    (tmp_path / "backup").mkdir()
+    for ask in asks:
+        with pytest.raises(ValueError, match=f"{tmp_path}: no log dir"):
+            ask(tmp_path)
+    (tmp_path / "mine-0").mkdir()
+    for ask in asks:
+        ask(tmp_path)
+
+
 def test_inactive_folders_are_listed_and_read_only_when_asked_for(tmp_path: Path) -> None:
     shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
     tag = "0123456789abcdef0123456789abcdef"

@@ -43,7 +43,7 @@ def partitions_of(paths: Iterable[str], topic: str) -> int:
         partition
         for path in paths
         if Path(path).is_dir()
-        for _, name, partition, state in _core.LogDir(path).folders()
+        for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
         if name == topic and state == "live"
     ]
     return max(found, default=-1) + 1
