@@ -134,13 +134,13 @@ impl LogDir {
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
     pub fn open(path: &Path) -> Result<Self> {
         let mut folders = Vec::new();
-        let mut others = Others::default();
+        let mut seen = Seen::default();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
             // No partition folder's name is anything but ASCII; `remote-log-index-cache` does not parse as one.
             let Some(file_name) = file_name.to_str() else {
-                others.foreign = true;
+                seen.foreign = true;
                 continue;
             };
             match FolderName::parse(file_name) {
@@ -148,18 +148,18 @@ impl LogDir {
                     name,
                     path: entry.path(),
                 }),
-                _ => others.note(file_name),
+                _ => seen.note(file_name),
             }
         }
         // Else it would look like one that holds nothing.
-        if folders.is_empty() && others.partitions && !others.log_dirs {
+        if folders.is_empty() && seen.partitions_own && !seen.dirs_own {
             let text = format!("{}: a partition's folder, not a log dir", path.display());
             return Err(Error::InvalidArgument(text));
         }
         folders.sort();
         Ok(Self {
             path: path.to_path_buf(),
-            is_of_others: folders.is_empty() && others.foreign && !others.log_dirs,
+            is_of_others: folders.is_empty() && seen.foreign && !seen.dirs_own,
             folders,
         })
     }
@@ -223,21 +223,23 @@ impl LogDir {
 
 /// What the files in a directory tell of it.
 #[derive(Default)]
-struct Others {
-    log_dirs: bool,
-    partitions: bool,
+struct Seen {
+    /// A file that only log dirs have.
+    dirs_own: bool,
+    /// A file that only partition folders have.
+    partitions_own: bool,
     /// Neither Kafka's nor a file system's own.
     foreign: bool,
 }
 
-impl Others {
+impl Seen {
     fn note(&mut self, name: &str) {
         if name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name) {
-            self.log_dirs = true;
+            self.dirs_own = true;
         } else if FileName::parse(name).is_some()
             || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
         {
-            self.partitions = true;
+            self.partitions_own = true;
         } else if !name.starts_with('.') && name != "lost+found" {
             self.foreign = true;
         }
@@ -265,19 +267,19 @@ impl PathKind {
         if !meta.is_dir() {
             return Ok(Self::File);
         }
-        let mut others = Others::default();
+        let mut seen = Seen::default();
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
             let Some(name) = file_name.to_str() else {
                 continue;
             };
-            others.note(name);
-            if others.log_dirs || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
+            seen.note(name);
+            if seen.dirs_own || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
                 return Ok(Self::LogDir);
             }
         }
-        let is_partition = others.partitions || FolderName::parse(&folder_name(path)).is_some();
+        let is_partition = seen.partitions_own || FolderName::parse(&folder_name(path)).is_some();
         Ok(if is_partition {
             Self::Partition(Self::name_of(path))
         } else {

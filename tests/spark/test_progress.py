@@ -98,7 +98,7 @@ def test_an_end_below_the_start_is_looked_at_again(
     """A broker exchanges files: two renames, and between them one is not there."""
     orders, _ = logs
     end, last = orders.end, max(orders.folder.glob("*.log"))
-    away = last.rename(tmp := orders.folder.parent / last.name)
+    away = last.rename(orders.folder.parent / last.name)
     looks = [1]
 
     def wait(_: float) -> None:
@@ -110,7 +110,7 @@ def test_an_end_below_the_start_is_looked_at_again(
     latest = progress.available(stream(orders.folder.parent), {("orders", 0): end})
     assert len(looks) == min(back, 3)
     assert (latest["orders", 0] == end) == (back <= 3)
-    assert tmp.exists() == (back > 3)
+    assert away.exists() == (back > 3)
 
 
 @pytest.mark.parametrize(
