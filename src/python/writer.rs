@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
 use crate::log::config::LogConfig;
-use crate::log::storage::Identity;
+use crate::log::storage::{Identity, check_names};
 use crate::log::verbatim::WholeBatches;
 use crate::log::write::WriteOptions;
 use crate::log::writer::PartitionWriter;
@@ -43,6 +43,12 @@ pub(super) fn config_of(settings: &[(String, String)]) -> Result<LogConfig> {
 #[pyfunction]
 pub(super) fn check_config(settings: Settings) -> PyResult<()> {
     config_of(&settings).map(drop).map_err(into_py)
+}
+
+/// Whether Kafka takes this name for a topic.
+#[pyfunction]
+pub(super) fn check_topic(name: &str) -> PyResult<()> {
+    check_names(&TopicPartition::new(name, 0), None).map_err(into_py)
 }
 
 /// Whether a writer takes columns like these.

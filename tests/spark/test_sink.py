@@ -19,12 +19,15 @@ from kafkalog.spark.partitioner import murmur2, partition_for_key
 from spark.ways import has_data_sources, needs_data_sources
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from kafkalog.spark.sink import Sink
 
+# Topic.validate
+ILLEGAL = ["", ".", "..", "bad/name", "zwei worte", "caf\u00e9", "n" * 250]
 WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
 
 
@@ -237,6 +240,23 @@ def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says
 
 
 @needs_data_sources
+@pytest.mark.parametrize("name", ILLEGAL, ids=lambda name: name[:8])
+@pytest.mark.parametrize("stream", [None, "/checkpoints/a"])
+def test_a_topic_that_kafka_refuses_is_refused_by_the_task(tmp_path: Path, name: str, stream: str | None) -> None:
+    """At the first row that names it, before more is written."""
+    target = sink(tmp_path / "data", topic=None, stream=stream)
+    given = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": ["n" * 249, name]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield given
+        pytest.fail("more was asked for")
+
+    with pytest.raises(ValueError, match=f'^topic "{re.escape(name)}": expected 1 to 249 ASCII letters[^\n]*$'):
+        target.write(batches())
+    assert not (tmp_path / "data").exists()
+
+
+@needs_data_sources
 def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"] * 60})]))])
@@ -320,6 +340,9 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
         ({"kafka.topic": "t"}, "the option topic is required"),
         ({"partition": "2"}, "unknown option 'partition'; did you mean 'partitions'?"),
         ({"topic": "t", "partitions": "0"}, "expected a number of partitions above zero"),
+        ({"topic": "t", "compression.type": "brotli"}, "brotli"),
+        *[({"topic": name}, f'topic "{name}": expected 1 to 249 ASCII letters') for name in ILLEGAL if name],
+        ({"topic": " "}, 'topic "": expected'),
     ],
 )
 def test_options_that_are_refused(tmp_path: Path, options: dict[str, str], says: str) -> None:
@@ -354,11 +377,30 @@ def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: 
         ("select 'k' key", {"topic": "t"}, "required column 'value' not found"),
         ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
         ("select 'v' value", {"topics": "t"}, "unknown option 'topics'; did you mean 'topic'?"),
+        ("select 'v' value", {"topic": "a b"}, 'topic "a b": expected 1 to 249 ASCII letters'),
+        ("select 'v' value, 'a' || id topic from range(9)", {"topic": "a/b"}, 'topic "a/b": expected 1 to 249'),
+        ("select 'v' value, 'a/' || id topic from range(1)", {}, 'ValueError: topic "a/0": expected 1 to 249'),
     ],
 )
 def test_frames_that_cannot_be_written(spark: SparkSession, tmp_path: Path, sql: str, options: Any, says: str) -> None:
     with pytest.raises(Exception, match=re.escape(says)):
         spark.sql(sql).write.format("kafkalog").options(**options).mode("append").save(str(tmp_path / "data"))
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("options", "topic"), [({"topic": "a b"}, "'t'"), ({}, "'a b'")])
+def test_a_stream_into_a_topic_that_kafka_refuses(
+    spark: SparkSession, tmp_path: Path, options: Any, topic: str
+) -> None:
+    pytest.importorskip("pyspark", minversion="4.1")
+    first = sink(tmp_path / "first")
+    first.commit([first.write(iter([rows(0, 9)]))])
+    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(tmp_path / "first"))
+    writer = stream.selectExpr("value", f"{topic} topic").writeStream.format("kafkalog").options(**options)
+    writer = writer.option("checkpointLocation", str(tmp_path / "c")).option("path", str(tmp_path / "second"))
+    with pytest.raises(Exception, match=re.escape('topic "a b": expected 1 to 249 ASCII letters')):
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+    assert not (tmp_path / "second").exists()
 
 
 def test_from_a_stream_into_another_log(spark: SparkSession, tmp_path: Path) -> None:

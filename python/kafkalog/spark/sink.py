@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from kafkalog import _core
 from kafkalog.spark import values
 from kafkalog.spark.options import paths_of
 from kafkalog.spark.partitioner import partition_for_key
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from kafkalog.config import LogConfig
 
 __all__ = ["Sink", "Written", "make_stream_writer", "make_writer"]
 
@@ -100,6 +103,12 @@ class Sink:
                     count += part.num_rows
         return Written(str(file), count, query)
 
+    def config(self) -> LogConfig | None:
+        """Give the settings of the topics, checked."""
+        from kafkalog.config import LogConfig
+
+        return LogConfig(compression_type=self.compression) if self.compression else None
+
     def commit(self, messages: list[Written | None], batch: int | None = None) -> None:
         """Append what the tasks wrote.
 
@@ -108,16 +117,15 @@ class Sink:
         ValueError
             When a batch of a stream does not say whose it is: it could not be told from one that is there already.
         """
-        from kafkalog.config import LogConfig
-
-        config = LogConfig(compression_type=self.compression) if self.compression else None
         files = [message.file for message in messages if message is not None and message.rows]
         # A checkpoint that was thrown away begins again with batch 0, under its old path but with a new id.
         queries = [message.query for message in messages if message is not None and message.query]
         stream = queries[0] if queries else self.stream
         if files and stream == "":
             raise ValueError("Spark names no query: the option checkpointLocation is required")
-        publish(self.paths, files, self.partitions, config, stream=stream, batch=batch, owners=self._owners(messages))
+        publish(
+            self.paths, files, self.partitions, self.config(), stream=stream, batch=batch, owners=self._owners(messages)
+        )
 
     def abort(self, messages: list[Written | None]) -> None:
         """Remove what the tasks wrote, and what attempts that count for nothing left."""
@@ -186,6 +194,7 @@ class _Chooser:
 
     def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
         if topic not in self._numbers:
+            _core.check_topic(topic)
             self._numbers[topic] = partitions_of(self._sink.paths, topic) or self._sink.partitions
         number = self._numbers[topic]
         if asked is not None:
@@ -272,13 +281,18 @@ _REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
 def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) -> Sink:
     given = _given(options)
     _check_schema(schema, has_topic="topic" in given)
-    return Sink(
+    made = Sink(
         paths=paths_of(given),
         topic=given["topic"].strip() if "topic" in given else None,
         partitions=values.integer(given.get("partitions", 1), "a number of partitions above zero", least=1),
         compression=given.get("compression.type"),
         stream=stream,
     )
+    # What the commit would refuse is better known before anything is written.
+    made.config()
+    if made.topic is not None:
+        _core.check_topic(made.topic)
+    return made
 
 
 def _given(options: Mapping[str, str]) -> dict[str, str]:
