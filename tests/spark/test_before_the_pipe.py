@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,8 +29,11 @@ def sums() -> Any:
     import pyarrow.compute as pc
 
     def sizes(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Sum payload by topic; nothing for batches of `state`."""
-        if batch.column("topic")[0].as_py() == "state":
+        """Sum payload by topic, but of `ledger`; nothing for batches of that alone."""
+        topics: Any = batch.column("topic")
+        wanted: Any = pc.invert(pc.equal(topics, pa.scalar("ledger")))
+        batch = batch.filter(wanted)
+        if not batch.num_rows:
             return None
         value: Any = batch.column("value")
         lengths: Any = pc.binary_length(value)
@@ -43,13 +47,13 @@ def sums() -> Any:
 
 def test_a_function_sees_batches_before_spark_does(spark: SparkSession, expected: pa.Table) -> None:
     frame = kafkalog.spark.read(
-        spark, DATA, columns="value,topic", split_bytes="50k", transform=sums(), schema="topic string, bytes bigint"
+        spark, DATA, columns="value,topic", batch_rows=20, transform=sums(), schema="topic string, bytes bigint"
     )
     assert frame.columns == ["topic", "bytes"]
     found = {row[0]: row[1] for row in frame.groupBy("topic").sum("bytes").collect()}
     wanted: dict[str, int] = {}
     for row in expected.select(["topic", "value"]).to_pylist():
-        if row["topic"] != "state":
+        if row["topic"] != "ledger":
             wanted[row["topic"]] = wanted.get(row["topic"], 0) + len(row["value"] or b"")
     assert found == wanted
 
@@ -61,6 +65,99 @@ def test_a_function_that_fails_is_heard(spark: SparkSession) -> None:
     frame = kafkalog.spark.read(spark, DATA, columns="offset", transform=fail, schema="offset bigint")
     with pytest.raises(Exception, match="ArithmeticError: no sense in"):
         frame.collect()
+
+
+def gives(columns: dict[str, Any]) -> Any:
+    """Make a function that gives one row, whatever it gets."""
+
+    def give(_: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_pydict({name: pa.array([value], kind) for name, (value, kind) in columns.items()})
+
+    return give
+
+
+@pytest.mark.parametrize(
+    ("function", "schema", "says"),
+    [
+        (
+            lambda batch: batch.to_pydict(),
+            "n bigint",
+            "TypeError: {place}: expected a pyarrow.RecordBatch, found a builtins.dict",
+        ),
+        (
+            lambda batch: __import__("pyarrow").Table.from_batches([batch]),
+            "offset bigint",
+            "TypeError: {place}: expected a pyarrow.RecordBatch, found a pyarrow.lib.Table",
+        ),
+        (gives({"m": (1, "int64")}), "n bigint", "ValueError: {place}: expected the columns n, found m"),
+        # Spark would take one for the other
+        (
+            gives({"b": (1, "int64"), "a": (2, "int64")}),
+            "a bigint, b bigint",
+            "ValueError: {place}: expected the columns a, b, found b, a",
+        ),
+        (gives({"n": (1, "int32")}), "n bigint", "ValueError: {place}: expected column n as int64, found int32"),
+        (
+            gives({"t": (1, "timestamp[ms]")}),
+            "t timestamp",
+            "ValueError: {place}: expected column t as timestamp[us, tz=UTC], found timestamp[ms]",
+        ),
+        (
+            gives({"n": (None, "int64")}),
+            "n bigint not null",
+            "ValueError: {place}: expected no null in column n, found 1",
+        ),
+        (lambda batch: batch.select([]), "n bigint", "ValueError: {place}: expected the columns n, found (none)"),
+    ],
+)
+def test_a_function_that_gives_something_else(spark: SparkSession, function: Any, schema: str, says: str) -> None:
+    frame = kafkalog.spark.read(
+        spark, DATA, columns="offset", subscribe="orders", transform=function, schema=schema, splitBytes="1g"
+    )
+    wanted = says.format(place=f"transform of a batch of {DATA / 'orders-0'}")
+    with pytest.raises(Exception, match=rf"(?m)^{re.escape(wanted)}$"):
+        frame.collect()
+
+
+def test_a_function_that_gives_something_else_of_several_partitions(spark: SparkSession) -> None:
+    wrong = gives({"n": (1, "int32")})
+    frame = kafkalog.spark.read(spark, DATA, columns="offset", transform=wrong, schema="n bigint", splitBytes="1g")
+    folders = sorted(DATA.glob("[a-z]*-[0-9]"))
+    wanted = f"transform of a batch of {folders[0]} and {len(folders) - 1} more: expected column n as int64"
+    with pytest.raises(Exception, match=re.escape(wanted)):
+        frame.collect()
+
+
+def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) -> None:
+    """What Arrow's makers infer; from one batch to the next it may be another, which Spark takes from nobody."""
+    from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+
+    def give(batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        offset = batch.column("offset")[0].as_py()
+        kinds = [("large_string", "large_binary"), ("string_view", "binary_view"), ("null", "null")]
+        text, data = kinds[offset % 3]
+        some = {"s": pa.array([None if text == "null" else "s"], text)}
+        some["b"] = pa.array([None if text == "null" else b"b"], data)
+        some["l"] = pa.array([["x"]], pa.large_list(pa.field("item", pa.large_string(), nullable=False)))
+        some["t"] = pa.array([offset], pa.timestamp("us", "Europe/Vienna"))
+        return pa.RecordBatch.from_pydict({**some, "n": pa.array([offset])})
+
+    ddl = "s string, b binary, l array<string>, t timestamp"
+    schema: StructType = spark.sql("select 1").mapInArrow(lambda batches: batches, ddl).schema
+    schema = StructType([*schema.fields, StructField("n", LongType(), nullable=False)])
+    assert schema["l"].dataType == ArrayType(StringType())
+    frame = kafkalog.spark.read(
+        spark, DATA, columns="offset", subscribe="orders", transform=give, schema=schema, batch_rows=7
+    )
+    found = frame.selectExpr("s", "b", "l", "unix_micros(t)", "n").collect()
+    assert len({row[4] % 3 for row in found}) == 3
+    for s, b, parts, micros, n in found:
+        is_null = n % 3 == 2
+        assert (s, b, parts, micros) == (None if is_null else "s", None if is_null else b"b", ["x"], n)
 
 
 def test_a_function_needs_a_schema(spark: SparkSession) -> None:

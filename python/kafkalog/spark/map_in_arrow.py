@@ -75,7 +75,8 @@ def read(
     transform : callable, optional
         Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None.
     schema : StructType or str, optional
-        What ``transform`` gives; its Arrow types have to be the ones that Spark uses for it.
+        What ``transform`` gives: columns of these names in this order, of the Arrow types that Spark uses for them.
+        Large types and views are brought into them, and so is a column of nulls; anything else is an error.
     metrics : Accumulator, optional
         One of ``totals``, which sums up what the tasks read.
     **options
@@ -128,7 +129,11 @@ def read(
     if transform is None or schema is None:
         function = read_splits if metrics is None else partial(_read_into, metrics)
         return frame.mapInArrow(function, ddl(asked.columns))
-    return frame.mapInArrow(partial(_transformed, transform, metrics), schema)
+    from kafkalog.spark.transforming import arrow_of
+
+    # Spark reads what a text says.
+    arrow = arrow_of(spark.range(0).mapInArrow(read_splits, schema).schema)
+    return frame.mapInArrow(partial(_transformed, transform, arrow, metrics), schema)
 
 
 def count(
@@ -198,13 +203,15 @@ def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Sp
 
 def _transformed(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+    schema: pa.Schema,
     metrics: Accumulator[dict[str, int]] | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for batch in _read_into(metrics, batches):
-        made = transform(batch)
-        if made is not None and made.num_rows:
-            yield made
+    from kafkalog.spark.rows import rows
+    from kafkalog.spark.transforming import transformed
+
+    for _, split in numbered_splits(batches):
+        yield from transformed(transform, schema, split, rows(split, told=None if metrics is None else metrics.add))
 
 
 def _counted(
