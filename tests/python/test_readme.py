@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import kafkalog
 from kafkalog.cli.main import COMMANDS
 from kafkalog.schema import RECORD_COLUMNS
 
@@ -49,20 +52,50 @@ def test_examples_run(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("code", examples(spark=True), ids=["spark"])
-def test_spark_examples_run(code: str) -> None:
+def test_spark_examples_run(code: str, tmp_path: Path) -> None:
     """In a process of its own: a session is made, and it ends with the process."""
-    check = "print(fast.count(), same.count(), fast.columns, number, stream.isStreaming)\nspark.stop()\n"
+    check = "print(spark.read.format('kafkalog').load(log_dir).count())\n"
+    check += "print(fast.count(), same.count(), fast.columns, number, stream.isStreaming)\nspark.stop()\n"
     done = subprocess.run(
         [sys.executable, "-c", code + check],
         cwd=ROOT,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[0] == "880 880 ['value', 'offset'] 2373 True"
+    assert done.stdout.splitlines()[:2] == ["880", "880 880 ['value', 'offset'] 2373 True"]
+
+
+def test_shell_examples_are_these() -> None:
+    """The first two are what CI runs, the third is run by tests/spark/test_cluster.py, the last here below."""
+    assert ["spark-submit" in block for block in blocks()] == [False, False, True, False]
+
+
+def test_import_examples_run(tmp_path: Path) -> None:
+    """As pasted, one after the other; only the names that stand for the user's own are filled in."""
+    (tmp_path / "events.jsonl").write_text('{"key": "k", "value": "v"}\n{"value": "w"}\n')
+    pq.write_table(pa.table({"key": ["a"], "value": [b"1"]}), tmp_path / "orders.parquet")
+    golden = ROOT / "tests" / "golden" / "clean-restarts" / "data-1"
+    code = blocks()[3].replace("/data/", f"{tmp_path}/").replace("/backup/kafka-logs", str(golden))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", code],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    found = kafkalog.LogDir(tmp_path / "kafka-logs")
+    ledger = kafkalog.PartitionLog(golden / "ledger-0")
+    wanted = {"orders": 1, "events": 2, "ledger": ledger.log_end_offset}
+    assert {log.topic: log.log_end_offset for log in found} == wanted
+    assert {batch.column("compression")[0].as_py() for batch in found["orders", 0].batches()} == {"zstd"}
 
 
 def test_columns_are_those_of_the_table() -> None:
