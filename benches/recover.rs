@@ -2,15 +2,15 @@
 //!
 //! | leg | one pass over a 256 MB segment (100 B values, 16 KB batches) that has its indexes, all in the page cache |
 //! |---|---|
-//! | limit | the file read through a 256 KB window, CRC-32C of every batch |
-//! | recover | a plan of loading after an unclean stop with nothing flushed: checksums, indexes, producers, epochs |
+//! | limit | the file read through a 256 KB window, CRC-32C of every batch, by one thread |
+//! | recover | a plan of loading after an unclean stop with nothing flushed: checksums by all threads it has, indexes, producers, epochs |
 //! | kafka | `LogSegment.recover` of Kafka 4.3.1, warmed up, its own process: `benches/java/RecoverSegment.java` |
 //!
 //! Twice: with the page cache as appending leaves it, in single pages, and as reading in leaves it, in larger pieces, as
 //! after a machine's restart. `dd` has the file dropped from the cache in between.
 //!
 //! Kafka's leg runs where `KAFKA_CLASSPATH` names its jars (`.../kafka-jars/*`) and a JDK is on the path. The first
-//! figure is wall time, the second time on the processor; medians of the rounds.
+//! figure is wall time, the second time on the processors; medians of the rounds.
 
 #![expect(
     clippy::expect_used,
@@ -124,11 +124,10 @@ fn recover(folder: &Path) -> u64 {
     log.log_end_offset.unsigned_abs()
 }
 
-/// Nanoseconds this process has been on a processor.
+/// Nanoseconds that threads of this process have been on a processor.
 fn processor_time() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split(' ').next().and_then(|n| n.parse().ok());
-    first.unwrap_or_default()
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// A name, and one pass over the folder.
@@ -180,10 +179,11 @@ fn compare(folder: &Path) {
     let mut first = None;
     for ((name, _), (wall, cpu)) in legs.iter().zip(times) {
         let (wall, cpu) = (median(wall), median(cpu));
-        let limit = *first.get_or_insert(cpu);
+        let limit = *first.get_or_insert((wall, cpu));
         println!(
-            "{name:8} {wall:8.1} ms {cpu:8.1} ms  {:5.2} of the limit",
-            cpu / limit
+            "{name:8} {wall:8.1} ms {cpu:8.1} ms  {:5.2} {:5.2} of the limit",
+            wall / limit.0,
+            cpu / limit.1
         );
     }
     let Ok(jars) = std::env::var("KAFKA_CLASSPATH") else {

@@ -213,6 +213,7 @@ def recover(
     at the last batch that is whole, producer snapshots and leader epochs are brought in line, and so are the log dir's
     checkpoints (of one partition, its own lines). The clean-shutdown marker of a log dir stays where nothing was cut.
     Where Kafka would refuse to load the log, or would throw healthy batches away, this says so and changes nothing.
+    Checksums of large segments are made by as many threads as there are processors, four at most.
 
     Parameters
     ----------

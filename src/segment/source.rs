@@ -128,6 +128,13 @@ impl SegmentSource {
         });
     }
 
+    /// What will be asked for from here on; a map is told nothing.
+    pub const fn expect(&mut self, what: Access) {
+        if let Origin::Copied { access, .. } = &mut self.origin {
+            *access = what;
+        }
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -447,7 +447,8 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
     );
 }
 
-/// Many windows of it: batches that lie across their ends, and ones that are larger than a window.
+/// Many windows of it, read by several threads: batches that lie across their ends, ones that are larger than a window,
+/// and ones that no thread takes into memory.
 #[test]
 fn a_large_log_ends_at_its_first_fault() {
     let work = log_cases::work_folder();
@@ -467,6 +468,7 @@ fn a_large_log_ends_at_its_first_fault() {
         while log.len() < 6 << 20 {
             let offset = i64::try_from(starts.len()).unwrap();
             let size = match chance.below(100) {
+                0 if round % 5 == 4 => 5_000_000,
                 0 => 1_500_000,
                 1..10 => chance.below(300_000),
                 _ => chance.below(4_000),
@@ -486,17 +488,15 @@ fn a_large_log_ends_at_its_first_fault() {
         let spoilt = chance.below(starts.len());
         let behind = starts.get(spoilt + 1).copied().unwrap_or(log.len());
         let at = chance.below(behind - starts[spoilt] - 21) + 21 + starts[spoilt];
-        let expected = match round % 3 {
-            0 => starts.len(),
-            1 => {
-                log.truncate(at);
-                spoilt
-            }
-            _ => {
-                log[at] ^= 1 << chance.below(8);
-                spoilt
-            }
-        };
+        let bit = 1 << chance.below(8);
+        match round % 4 {
+            0 => {}
+            1 => log.truncate(at),
+            2 => log[at] ^= bit,
+            // The length, so that nobody knows where the next batch begins.
+            _ => log[starts[spoilt] + 8 + chance.below(4)] ^= bit,
+        }
+        let expected = if round % 4 == 0 { starts.len() } else { spoilt };
         fs::write(&path, &log).unwrap();
         let loaded = plan(&folder, &LogConfig::default(), request).unwrap();
         let end = loaded.outcome.unwrap().log_end_offset;

@@ -17,6 +17,7 @@
 //! what a broker would have loaded, [`LoadedLog`]; or the reason why it would not start, with the actions it would have
 //! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that are to be written.
 
+mod ahead;
 mod apply;
 pub mod content;
 pub mod folder;

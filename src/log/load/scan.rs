@@ -12,6 +12,7 @@ use crate::segment::search::{BatchSpan, search_for_offset};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
 
+use super::ahead::Ahead;
 use super::content::{Content, Places, Source};
 use super::settings::EntryOffset;
 
@@ -62,6 +63,10 @@ pub struct LogScan {
     /// Bytes of the `.log` that are looked at.
     end: Position,
     position: Position,
+    /// Threads that sum what is ahead.
+    ahead: Option<Ahead>,
+    /// Where the batch begins whose checksum they found right.
+    sound: Option<Position>,
 }
 
 impl LogScan {
@@ -100,7 +105,21 @@ impl LogScan {
             origin,
             end: end.min(content.kept()),
             position,
+            ahead: None,
+            sound: None,
         })
+    }
+
+    /// Every checksum from here on will be asked for: has several threads make them, where there is much to do.
+    pub(super) fn sum_ahead(&mut self) {
+        if let (Some(source), Origin::From(from)) = (&mut self.source, &self.origin) {
+            let begin = from.saturating_add(self.position);
+            let end = from.saturating_add(self.end);
+            self.ahead = Ahead::start(source.path(), begin, end);
+            if self.ahead.is_some() {
+                source.expect(Access::Headers);
+            }
+        }
     }
 
     /// Where the next batch begins.
@@ -110,8 +129,9 @@ impl LogScan {
     }
 
     /// Goes on at `position`.
-    pub const fn seek(&mut self, position: Position) {
+    pub fn seek(&mut self, position: Position) {
         self.position = position;
+        self.ahead = None;
     }
 
     /// Up to `wanted` bytes of the `.log` from `position`; of one in parts, what lies behind that byte in its file.
@@ -142,6 +162,11 @@ impl LogScan {
     /// `CorruptRecord` for a length below the smallest; `Io`.
     pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let position = self.position;
+        if let Some(header) = self.next_sound()? {
+            self.position = position.saturating_add(header.size as u64);
+            self.sound = Some(position);
+            return Ok(Some((position, header)));
+        }
         let left = self.end.saturating_sub(position);
         if left == 0 {
             return Ok(None);
@@ -155,12 +180,28 @@ impl LogScan {
         Ok(Some((position, header)))
     }
 
+    /// The next batch's header, where its checksum was made ahead and is right.
+    #[inline]
+    fn next_sound(&mut self) -> Result<Option<BatchHeader>> {
+        let Some(ahead) = &mut self.ahead else {
+            return Ok(None);
+        };
+        let header = ahead.take(self.origin.place(self.position))?;
+        if header.is_none() {
+            self.ahead = None;
+        }
+        Ok(header)
+    }
+
     /// Holds the checksum of the batch at `position` against its bytes; a large one's in pieces.
     ///
     /// # Errors
     /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
     pub fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        if !header.is_legacy() && header.size < RECORD_BATCH_OVERHEAD {
+        if self.sound == Some(position) {
+            return Ok(());
+        }
+        if is_too_short(header) {
             let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
             let found = header.size.saturating_sub(LOG_OVERHEAD);
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
@@ -240,4 +281,9 @@ impl LogScan {
             }))
         })
     }
+}
+
+/// Whether a batch's length leaves no room for the header of its format.
+pub(super) const fn is_too_short(header: &BatchHeader) -> bool {
+    !header.is_legacy() && header.size < RECORD_BATCH_OVERHEAD
 }

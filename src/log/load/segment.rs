@@ -267,12 +267,16 @@ impl Segment {
         txns: &mut TxnLog,
         pass: &mut Pass,
     ) -> Result<(), Trouble> {
-        let access = if self.checked < self.size {
-            Access::Records
-        } else {
+        let is_summed = self.checked >= self.size;
+        let access = if is_summed {
             Access::Headers
+        } else {
+            Access::Records
         };
         let mut scan = self.scan(folder, 0, access)?;
+        if !is_summed {
+            scan.sum_ahead();
+        }
         while let Some((position, header)) = scan.next_batch()? {
             if scan.position() > self.checked {
                 scan.ensure_valid(position, &header)?;

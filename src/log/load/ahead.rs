@@ -1,0 +1,385 @@
+//! Checksums of a `.log`, made by several threads before the pass over it comes by.
+//!
+//! The threads take windows of the file in turn. Only where its first batch begins does a thread have to be told, by the
+//! one that has the window before; what takes time is done at once:
+//!
+//! | | thread 1 | thread 2 |
+//! |---|---|---|
+//! | reads | window 0 | window 1 |
+//! | is told | 0 | where the last batch of window 0 ends |
+//! | walks, header to header | and tells thread 2 | and tells thread 1 |
+//! | sums | the batches that begin in it | the same |
+//!
+//! The consumer gets whole batches with right checksums, in order. The first that is anything else ends it: that one is
+//! looked at as if there were no threads, so what a fault does, and what it says, is one matter with and without them.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::vec;
+
+use super::scan::is_too_short;
+use crate::error::Result;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::io::file::{open, read_at, read_into};
+use crate::io::interrupt;
+use crate::types::Position;
+
+/// What a thread reads at a time: fits the second-level cache, and is many batches.
+const WINDOW: usize = 512 << 10;
+/// With the header of a batch that begins in it and ends behind.
+const WINDOW_AND_HEADER: usize = WINDOW + RECORD_BATCH_OVERHEAD;
+/// Less is done before the threads have started.
+const LEAST: u64 = 8 * WINDOW as u64;
+/// A longer window, for a batch that ends far behind it, is not worth the memory.
+const MAX_BUFFER: usize = 4 << 20;
+/// More would wait for the memory.
+const MAX_THREADS: usize = 4;
+
+/// What was found in a window.
+#[derive(Debug, Default)]
+struct Run {
+    batches: Vec<(Position, BatchHeader)>,
+    /// The next window's batches follow without a fault between.
+    goes_on: bool,
+}
+
+/// The batches of a file up to the first fault.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    /// Our part; `None` at the end.
+    own: Option<Windows>,
+    /// What each of the others finds.
+    others: Vec<Receiver<Run>>,
+    /// Whose window is next: ours, and then theirs.
+    turn: usize,
+    run: vec::IntoIter<(Position, BatchHeader)>,
+    goes_on: bool,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Ahead {
+    /// Starts threads on `path`'s bytes from `begin`, where a batch begins, to `end`; `None` where they would not help, or
+    /// there are none to be had.
+    pub(super) fn start(path: &Path, begin: Position, end: Position) -> Option<Self> {
+        let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+        if threads < 2 || end.saturating_sub(begin) < LEAST {
+            return None;
+        }
+        Self::with_threads(path, begin, end, threads).ok()
+    }
+
+    /// The caller's thread is one of them.
+    fn with_threads(
+        path: &Path,
+        begin: Position,
+        end: Position,
+        threads: usize,
+    ) -> io::Result<Self> {
+        let mut ahead = Self {
+            own: None,
+            others: Vec::new(),
+            turn: 0,
+            run: Vec::new().into_iter(),
+            goes_on: true,
+            threads: Vec::new(),
+        };
+        let (mut tells, begins): (VecDeque<Sender<Position>>, Vec<Receiver<Position>>) =
+            (0..threads).map(|_| channel()).unzip();
+        if let Some(first) = tells.front() {
+            let _ = first.send(begin);
+        }
+        // From then on the first is told by the last.
+        tells.rotate_left(1);
+        let mut from = begin;
+        for (tells, begins) in tells.into_iter().zip(begins) {
+            let windows = Windows {
+                file: open(path)?,
+                buffer: Vec::new(),
+                is_read: false,
+                from,
+                end,
+                stride: WINDOW.saturating_mul(threads) as u64,
+                begins,
+                tells,
+            };
+            from = from.saturating_add(WINDOW as u64);
+            if ahead.own.is_none() {
+                ahead.own = Some(windows);
+                continue;
+            }
+            let (sends, runs) = sync_channel(1);
+            let thread = thread::Builder::new().name("kafkalog-checksums".to_owned());
+            ahead
+                .threads
+                .push(thread.spawn(move || windows.send_all(&sends))?);
+            ahead.others.push(runs);
+        }
+        Ok(ahead)
+    }
+
+    /// The header of the batch at `place`, which is whole and has the right checksum; `None` at the first that has not,
+    /// and from there on.
+    ///
+    /// # Errors
+    /// `Interrupted`.
+    pub(super) fn take(&mut self, place: Position) -> Result<Option<BatchHeader>> {
+        loop {
+            if let Some((found, header)) = self.run.next() {
+                self.goes_on &= found == place;
+                return Ok((found == place).then_some(header));
+            }
+            if !self.goes_on {
+                return Ok(None);
+            }
+            interrupt::check()?;
+            let run = self.next_run().unwrap_or_default();
+            self.goes_on = run.goes_on;
+            self.run = run.batches.into_iter();
+        }
+    }
+
+    /// What is in the next window, if there is one.
+    fn next_run(&mut self) -> Option<Run> {
+        let own = self.own.as_mut()?;
+        let turn = self.turn;
+        self.turn = if turn < self.others.len() {
+            turn.saturating_add(1)
+        } else {
+            0
+        };
+        let Some(other) = turn.checked_sub(1) else {
+            return own.next_run();
+        };
+        let other = self.others.get(other)?;
+        other.try_recv().ok().or_else(|| {
+            // There is something to do until it comes.
+            own.read().ok()?;
+            other.recv().ok()
+        })
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        // Nobody tells the threads where to begin, nor takes what they send, so they end.
+        self.own = None;
+        self.others.clear();
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// One thread's windows.
+#[derive(Debug)]
+struct Windows {
+    file: File,
+    /// A window, and what of its last batch lies behind it.
+    buffer: Vec<u8>,
+    /// The buffer holds the window.
+    is_read: bool,
+    /// Where it begins.
+    from: Position,
+    end: Position,
+    /// From one to the next.
+    stride: u64,
+    /// Where the first batch of the window begins.
+    begins: Receiver<Position>,
+    /// To whom the window behind belongs.
+    tells: Sender<Position>,
+}
+
+impl Windows {
+    /// Ends with the file, at a fault, or when nobody wants more. Whoever takes what comes before a fault comes upon it
+    /// too.
+    fn send_all(mut self, sends: &SyncSender<Run>) {
+        while let Some(run) = self.next_run() {
+            let goes_on = run.goes_on;
+            if sends.send(run).is_err() || !goes_on {
+                break;
+            }
+        }
+    }
+
+    /// Reads the window, unless that is done.
+    fn read(&mut self) -> io::Result<()> {
+        if !self.is_read {
+            let left = self.end.saturating_sub(self.from);
+            let wanted = left.min(WINDOW_AND_HEADER as u64);
+            let wanted = usize::try_from(wanted).unwrap_or(WINDOW_AND_HEADER);
+            read_into(&self.file, &mut self.buffer, self.from, wanted)?;
+            self.is_read = true;
+        }
+        Ok(())
+    }
+
+    /// What is in the window; the next one's turn comes. `None` at the end of the file, or where it cannot be known.
+    fn next_run(&mut self) -> Option<Run> {
+        if self.from >= self.end {
+            return None;
+        }
+        self.read().ok()?;
+        let begin = self.begins.recv().ok()?;
+        let run = self.run(begin).ok()?;
+        self.from = self.from.saturating_add(self.stride);
+        self.is_read = false;
+        Some(run)
+    }
+
+    /// The batches that begin in the window, the first at `begin`.
+    fn run(&mut self, begin: Position) -> io::Result<Run> {
+        let to = self.from.saturating_add(WINDOW as u64).min(self.end);
+        let mut position = begin;
+        let mut batches = Vec::new();
+        while position < to {
+            let head = self.bytes(position, RECORD_BATCH_OVERHEAD);
+            let left = self.end.saturating_sub(position);
+            let Ok(Some(header)) = BatchHeader::in_file(head, left) else {
+                break;
+            };
+            let behind = position.saturating_add(header.size as u64);
+            batches.push((position, header));
+            position = behind;
+        }
+        let is_walked = position >= to;
+        if is_walked {
+            // Nobody is there to hear it behind the last window.
+            let _ = self.tells.send(position);
+        }
+        self.read_to(position)?;
+        let is_sound = |(position, header): &&(Position, BatchHeader)| {
+            let batch = self.bytes(*position, header.size);
+            batch.len() == header.size
+                && !is_too_short(header)
+                && header.computed_crc(batch) == header.crc
+        };
+        let sound = batches.iter().take_while(is_sound).count();
+        let goes_on = is_walked && sound == batches.len();
+        batches.truncate(sound);
+        Ok(Run { batches, goes_on })
+    }
+
+    /// Has the bytes up to `end` too, unless those are very many.
+    fn read_to(&mut self, end: Position) -> io::Result<()> {
+        let there = self.buffer.len();
+        let wanted = usize::try_from(end.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        if wanted > MAX_BUFFER {
+            return Ok(());
+        }
+        self.buffer.resize(wanted.max(there), 0);
+        let rest = self.buffer.get_mut(there..).unwrap_or_default();
+        let read = read_at(&self.file, rest, self.from.saturating_add(there as u64))?;
+        self.buffer.truncate(there.saturating_add(read));
+        Ok(())
+    }
+
+    /// Up to `wanted` bytes at `position`.
+    fn bytes(&self, position: Position, wanted: usize) -> &[u8] {
+        let at = usize::try_from(position.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        let behind = self.buffer.get(at..).unwrap_or_default();
+        behind.get(..wanted).unwrap_or(behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::arithmetic_side_effects, reason = "sizes of its own making")]
+
+    use super::*;
+
+    /// A batch of magic 2 with a right checksum.
+    fn batch(base_offset: u8, size: usize) -> Vec<u8> {
+        let mut data = vec![base_offset; size];
+        data[..8].copy_from_slice(&i64::from(base_offset).to_be_bytes());
+        data[8..12].copy_from_slice(&i32::try_from(size - 12).unwrap().to_be_bytes());
+        data[16] = 2;
+        let crc = crc32c::crc32c(&data[21..]).to_be_bytes();
+        data[17..21].copy_from_slice(&crc);
+        data
+    }
+
+    /// Where the batches begin, up to the first fault, by one loop over all bytes.
+    fn naive(log: &[u8]) -> Vec<u64> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Ok(Some(header)) = BatchHeader::in_file(&log[at..], (log.len() - at) as u64)
+            && crc32c::crc32c(&log[at + 21..at + header.size]) == header.crc
+        {
+            found.push(at as u64);
+            at += header.size;
+        }
+        found
+    }
+
+    fn found(path: &Path, length: usize, threads: usize) -> Vec<u64> {
+        let mut ahead = Ahead::with_threads(path, 0, length as u64, threads).unwrap();
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(header) = ahead.take(at).unwrap() {
+            found.push(at);
+            at += header.size as u64;
+        }
+        assert!(ahead.take(at).unwrap().is_none());
+        found
+    }
+
+    #[test]
+    fn several_threads_find_what_one_loop_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let window = WINDOW;
+        // Across a window's end, at it, over several of them; the header alone before the end.
+        let sizes = [
+            100,
+            window - 100,
+            61,
+            window - 61 - 30,
+            2 * window + 5,
+            window / 3,
+            window - window / 3 + 25,
+            70_000,
+            window,
+            window,
+            300,
+        ];
+        let batches: Vec<_> = (0..).zip(sizes).map(|(n, size)| batch(n, size)).collect();
+        let log = batches.concat();
+        let starts = naive(&log);
+        assert_eq!(starts.len(), sizes.len());
+        for spoilt in 0..=sizes.len() {
+            let mut log = log.clone();
+            if let Some(&start) = starts.get(spoilt) {
+                let last = usize::try_from(start).unwrap() + sizes[spoilt] - 1;
+                log[last] ^= 1;
+            }
+            std::fs::write(&path, &log).unwrap();
+            assert_eq!(naive(&log), starts[..spoilt]);
+            for threads in 2..=MAX_THREADS {
+                assert_eq!(found(&path, log.len(), threads), starts[..spoilt]);
+                let cut = log.len() - 1 - spoilt * window / 2;
+                let whole = naive(&log[..cut]);
+                assert_eq!(found(&path, cut, threads), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_end_with_whoever_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, batch(0, 1000).repeat(4000)).unwrap();
+        for taken in [0, 1, 2000] {
+            let mut ahead = Ahead::with_threads(&path, 0, 4_000_000, 4).unwrap();
+            for n in 0..taken {
+                assert_eq!(ahead.take(n * 1000).unwrap().unwrap().size, 1000);
+            }
+            // Somewhere else than where the batches go on.
+            assert!(ahead.take(7).unwrap().is_none());
+            assert!(ahead.take(taken * 1000).unwrap().is_none());
+        }
+    }
+}
