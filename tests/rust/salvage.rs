@@ -5,11 +5,12 @@ use std::path::Path;
 
 use kafkalog::care::recover::report::PartitionReport;
 use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::error::{Error, ProducerRule};
 use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::{LoadRequest, Note, plan, plan_salvage};
 
-use crate::common::{Chance, is_slow, seal};
+use crate::common::{Chance, Head, batch, is_slow, seal};
 use crate::log_cases::{self, Tree};
 
 const NOW_MS: i64 = 1_700_000_010_000;
@@ -256,6 +257,63 @@ fn a_magic_beyond_ours_behind_damage() {
     assert_eq!(left[0].first, 18);
     salvage(&folder, "magic 0x57");
     assert_eq!(all_whole(&std::fs::read(&path).unwrap()), left);
+}
+
+/// A batch of one record by producer 7 in its epoch 0.
+fn produced(offset: i64, sequence: i32, is_transactional: bool) -> Vec<u8> {
+    let head = Head {
+        base_offset: offset,
+        attributes: if is_transactional { 0x10 } else { 0 },
+        last_offset_delta: 0,
+        base_timestamp: NOW_MS,
+        max_timestamp: NOW_MS,
+        count: 1,
+    };
+    let mut data = batch(head, &[12, 0, 0, 0, 1, 1, 0]);
+    data[43..51].copy_from_slice(&7i64.to_be_bytes());
+    data[51..53].copy_from_slice(&0i16.to_be_bytes());
+    data[53..57].copy_from_slice(&sequence.to_be_bytes());
+    seal(&mut data);
+    data
+}
+
+/// Every batch is whole and in order, yet Kafka throws `InvalidTxnStateException` and loads no such log. Which of the two
+/// to leave out nobody can say: salvage must not promise itself as the way out.
+#[test]
+fn a_plain_batch_in_its_producers_transaction_is_beyond_salvage() {
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut data = produced(0, 0, true);
+    let path = folder.join("00000000000000000000.log");
+    for (second, is_loaded) in [(produced(1, 1, true), true), (produced(1, 1, false), false)] {
+        data.truncate(second.len());
+        data.extend(second);
+        std::fs::write(&path, &data).unwrap();
+        let before = log_cases::tree(work.path());
+        for (on_loss, hint) in [
+            (OnLoss::Refuse, "; salvage keeps every batch"),
+            (OnLoss::AsKafka, "; salvage keeps every batch"),
+            (OnLoss::Salvage, ", and salvage does not mend it)"),
+        ] {
+            let options = RecoverOptions {
+                on_loss,
+                dry_run: is_loaded,
+                ..RecoverOptions::at(NOW_MS)
+            };
+            let recovered = recover(work.path(), &options);
+            assert_eq!(recovered.is_ok(), is_loaded, "{on_loss:?}: {recovered:?}");
+            if let Err(error) = recovered {
+                assert!(
+                    matches!(&error, Error::ProducerRefused(fault) if fault.rule == ProducerRule::InvalidTxnState),
+                    "{on_loss:?}: {error}"
+                );
+                assert!(error.to_string().contains(hint), "{on_loss:?}: {error}");
+            }
+            let after = log_cases::tree(work.path());
+            assert_eq!(log_cases::compare(&before, &after), [""; 0], "{on_loss:?}");
+        }
+    }
 }
 
 #[test]
