@@ -132,6 +132,23 @@ fn a_full_disk_is_an_error_before_it_is_a_signal() {
     assert_eq!(fs::read(&s.path).unwrap(), bytes(to));
 }
 
+/// What was cut off the file and given back is a hole again.
+#[test]
+fn a_file_that_grows_again_has_no_room_yet() {
+    let mut s = scene(10 << 20);
+    fill(&mut s.index, 1_000);
+    s.index.trim_to_valid_size().unwrap();
+    s.index.resize(10 << 20).unwrap();
+    s.watch.refuse(is_write);
+    let error = s.index.push(entry(1_000)).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    assert_eq!(all(s.index.snapshot().unwrap()), entries(1_000));
+    s.watch.relent();
+    fill(&mut s.index, 2_000);
+    s.index.close().unwrap();
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(2_000));
+}
+
 #[test]
 fn what_is_taken_back_stays_in_the_file() {
     let mut s = scene(80);

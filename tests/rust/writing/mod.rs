@@ -7,6 +7,7 @@
 //! | [`failures`] | a script, failed once at every single step |
 //! | [`model`] | random operations, reopenings and failures |
 //! | [`runs`] | Arrow rows, many batches in one write |
+//! | [`syncs`] | what is brought to the disk, in which order, and when |
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ mod failures;
 mod faults;
 mod model;
 mod runs;
+mod syncs;
 
 const NOW_MS: i64 = 1_700_000_000_000;
 
