@@ -6,9 +6,11 @@ use std::path::Path;
 use kafkalog::care::recover::report::PartitionReport;
 use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::error::{Error, ProducerRule};
+use kafkalog::format::entry::ProducerState;
 use kafkalog::io::disk::Disk;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::{LoadRequest, Note, plan, plan_salvage};
+use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use crate::common::{Chance, Head, batch, is_slow, seal};
 use crate::log_cases::{self, Tree};
@@ -257,6 +259,151 @@ fn a_magic_beyond_ours_behind_damage() {
     assert_eq!(left[0].first, 18);
     salvage(&folder, "magic 0x57");
     assert_eq!(all_whole(&std::fs::read(&path).unwrap()), left);
+}
+
+/// One segment of the log, to be damaged and salvaged.
+fn alone(work: &Path) -> (std::path::PathBuf, std::path::PathBuf, Vec<Whole>) {
+    log_cases::copy(&base(), work);
+    let folder = work.join("orders-0");
+    let path = folder.join("00000000000000000017.log");
+    let batches = all_whole(&std::fs::read(&path).unwrap());
+    assert!(batches.len() > 3);
+    (folder, path, batches)
+}
+
+fn bytes_of(batches: &[Whole]) -> Vec<u8> {
+    batches.iter().flat_map(|b| b.bytes.clone()).collect()
+}
+
+/// What is searched for a batch is looked at in windows: none is missed where two of them meet.
+#[test]
+fn a_batch_behind_long_damage() {
+    for length in (65_400..65_700).step_by(3) {
+        let work = log_cases::work_folder();
+        let (folder, path, batches) = alone(work.path());
+        let mut data = vec![0xee; length];
+        data.extend(bytes_of(&batches));
+        std::fs::write(&path, data).unwrap();
+        salvage(&folder, "long damage");
+        assert_eq!(
+            all_whole(&std::fs::read(&path).unwrap()),
+            batches,
+            "{length}"
+        );
+    }
+}
+
+/// Batches whose checksum is right, and which Kafka loads no log with, or cannot copy: a marker that cannot be read, a
+/// leader epoch that none can be.
+#[test]
+fn whole_batches_that_make_no_sense() {
+    for what in ["marker", "epoch"] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let bad = &mut batches[1].bytes;
+        if what == "marker" {
+            bad[22] |= 0x20;
+            bad[43..51].copy_from_slice(&7i64.to_be_bytes());
+            bad[51..57].fill(0);
+            seal(bad);
+        } else {
+            bad[12] = 0x80;
+        }
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        salvage(&folder, what);
+        batches.remove(1);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches), "{what}");
+        assert_loads(&folder, what);
+    }
+}
+
+/// A swap that is damaged goes only where what it was made from is still there.
+#[test]
+fn a_damaged_swap_is_all_there_is() {
+    let work = log_cases::work_folder();
+    let (folder, path, mut batches) = alone(work.path());
+    let mut data = bytes_of(&batches);
+    let end = data.len() - 1;
+    data[end] ^= 1;
+    std::fs::write(path.with_extension("log.swap"), data).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    salvage(&folder, "swap");
+    batches.pop();
+    assert_eq!(all_whole(&std::fs::read(&path).unwrap()), batches);
+}
+
+/// Of two files that claim the same offsets the one counts that Kafka reads, the other where that one has no more: all of
+/// its batches, some of them, none.
+#[test]
+fn a_second_file_of_another_spelling() {
+    for left in [usize::MAX, 2, 0] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let left = left.min(batches.len());
+        let mut other = batches.clone();
+        for batch in &mut other {
+            let end = batch.bytes.len() - 2;
+            batch.bytes[end] ^= 1;
+            seal(&mut batch.bytes);
+        }
+        std::fs::write(folder.join("17.log"), bytes_of(&other)).unwrap();
+        batches.truncate(left);
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        salvage(&folder, "two names");
+        batches.extend_from_slice(&other[left..]);
+        let after: Vec<u8> = logs(&folder).into_values().flatten().collect();
+        let kept: Vec<_> = all_whole(&after);
+        let kept: Vec<_> = kept
+            .into_iter()
+            .filter(|b| (17..24).contains(&b.first))
+            .collect();
+        assert_eq!(kept, batches, "{left}");
+        assert_loads(&folder, "two names");
+        assert!(!folder.join("17.log").exists());
+    }
+}
+
+/// A snapshot behind a batch that is lost tells of it: a transaction whose beginning is gone would be open for good.
+#[test]
+fn snapshots_tell_of_no_batch_that_is_lost() {
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    let options = WriteOptions::new(config());
+    let mut log = WritableLog::open(&folder, options, request()).unwrap();
+    let how = LeaderAppend::default();
+    let mut begin = produced(0, 0, true);
+    log.append_as_leader(&mut begin, &how, NOW_MS).unwrap();
+    log.roll(None, NOW_MS).unwrap();
+    let head = Head {
+        base_offset: 0,
+        attributes: 0,
+        last_offset_delta: 0,
+        base_timestamp: NOW_MS,
+        max_timestamp: NOW_MS,
+        count: 1,
+    };
+    let mut plain = batch(head, &[12, 0, 0, 0, 1, 1, 0]);
+    log.append_as_leader(&mut plain, &how, NOW_MS).unwrap();
+    log.close(NOW_MS).unwrap();
+    let known = || {
+        let files = crate::common::files(&folder, ".snapshot").into_iter();
+        let each = files.map(|path| {
+            let states = ProducerState::parse_snapshot(&std::fs::read(path).unwrap()).unwrap();
+            states.len()
+        });
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(known(), [1, 1]);
+    let path = folder.join("00000000000000000000.log");
+    let mut data = std::fs::read(&path).unwrap();
+    data[60] ^= 1;
+    std::fs::write(&path, data).unwrap();
+    salvage(&folder, "snapshots");
+    let known = known();
+    assert!(
+        !known.is_empty() && known.iter().all(|&n| n == 0),
+        "{known:?}"
+    );
 }
 
 /// A batch of one record by producer 7 in its epoch 0.

@@ -43,7 +43,10 @@ impl Loader<'_> {
         let mut made = Vec::new();
         let mut first_lost = None;
         for (at, log) in logs.iter().enumerate() {
-            let ceiling = ceiling(logs.get(at.saturating_add(1)..).unwrap_or_default());
+            let behind = logs.get(at.saturating_add(1)..).unwrap_or_default();
+            // What claims the same place only adds to this one.
+            let beside = behind.partition_point(|next| next.base_offset <= log.base_offset);
+            let ceiling = ceiling(behind.get(beside..).unwrap_or_default());
             let batches = Batches {
                 places: &self.folder.lock().places().clone(),
                 content: &log.content,
@@ -215,10 +218,10 @@ impl Loader<'_> {
                 name,
             });
         }
-        // Of two that claim the same place, the one that Kafka reads comes first.
+        // Of two that claim the same place, the one that Kafka reads comes first, unless nothing of it is left.
         logs.sort_by_key(|log| {
             let is_padded = FileName::parse(&log.name).is_some();
-            (log.base_offset, !is_padded)
+            (log.base_offset, log.first_offset.is_none(), !is_padded)
         });
         Ok(logs)
     }
