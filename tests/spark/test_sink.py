@@ -230,7 +230,11 @@ def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
     ("batch", "given", "says"),
     [
         ({"value": [b"v"], "topic": [None]}, {"topic": None}, "a row has no topic"),
-        ({"value": [b"v"], "partition": [3]}, {}, "a row asks for partition 3 of t, which has 3"),
+        (
+            {"value": [b"v"], "partition": [3]},
+            {},
+            "a row asks for partition 3 of t, which has 3; the option partitions",
+        ),
         ({"value": [b"v"], "partition": [-1]}, {}, "a row asks for partition -1 of t, which has 3"),
     ],
 )

@@ -233,8 +233,8 @@ def _whole(text: str, *, must_exist: bool) -> str:
     if must_exist and not path.is_absolute() and not os.path.lexists(whole):
         # What plans a data source is a process of the JVM's, and is told nothing of the user's.
         says = (
-            f"{os.strerror(errno.ENOENT)} (the path {text!r} is relative: format('kafkalog') looks for it in the "
-            "folder that Spark was started in, whatever os.chdir did since; better give it whole)"
+            f"{os.strerror(errno.ENOENT)} (the path {text!r} is relative: kafkalog.spark.read looks for it in Python's "
+            "working directory, format('kafkalog') in the folder that Spark was started in; better give it whole)"
         )
         raise FileNotFoundError(errno.ENOENT, says, str(whole))
     return str(whole)

@@ -199,7 +199,10 @@ class _Chooser:
         number = self._numbers[topic]
         if asked is not None:
             if not 0 <= asked < number:
-                raise ValueError(f"a row asks for partition {asked} of {topic}, which has {number}")
+                raise ValueError(
+                    f"a row asks for partition {asked} of {topic}, which has {number}; the option partitions gives a "
+                    "new topic more, and without the column partition keys decide"
+                )
             return asked
         if key is not None:
             return partition_for_key(key, number)
