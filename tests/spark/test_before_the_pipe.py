@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import corpus
 import kafkalog
 import kafkalog.spark
+from kafkalog.spark.split import ScanOptions, Split
+from kafkalog.spark.transforming import transformed
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
@@ -158,6 +160,58 @@ def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) ->
     for s, b, parts, micros, n in found:
         is_null = n % 3 == 2
         assert (s, b, parts, micros) == (None if is_null else "s", None if is_null else b"b", ["x"], n)
+
+
+def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
+    """Give what comes of batches that a function makes, without Spark."""
+    split = Split((("/logs/t-0", "t", 0, 0, None, [], None, None),), ScanOptions(("offset",)))
+    return list(transformed(lambda batch: batch, schema, split, made))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "value"),
+    [
+        (pa.struct([("a", pa.string())]), pa.struct([("a", pa.large_string())]), {"a": "x"}),
+        (pa.map_(pa.string(), pa.binary()), pa.map_(pa.large_string(), pa.large_binary()), [("k", b"v")]),
+        (pa.list_(pa.struct([("a", pa.binary())])), pa.list_(pa.struct([("a", pa.large_binary())])), [{"a": b"x"}]),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo"), None),
+        (pa.list_(pa.int64()), pa.null(), None),
+    ],
+)
+def test_what_differs_in_storage_alone_is_given_the_type(wanted: Any, kind: Any, value: Any) -> None:
+    (found,) = through(pa.schema([("c", wanted)]), pa.RecordBatch.from_arrays([pa.array([value], kind)], ["c"]))
+    assert found.schema.equals(pa.schema([("c", wanted)]))
+    assert found.column("c").to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.string(), pa.dictionary(pa.int32(), pa.string())),
+        (pa.struct([("a", pa.int64())]), pa.struct([("b", pa.int64())])),
+        (pa.list_(pa.int64()), pa.list_(pa.int32())),
+    ],
+)
+def test_what_differs_in_more_is_refused(wanted: Any, kind: Any) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([None], kind)], ["c"])
+    says = f"transform of a batch of /logs/t-0: expected column c as {wanted}, found {kind}"
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
+        through(pa.schema([("c", wanted)]), batch)
+
+
+def test_batches_without_rows_are_left_out() -> None:
+    batch = pa.RecordBatch.from_pydict({"n": [1, 2]})
+    assert through(batch.schema, batch.slice(0, 0), None, batch, batch.slice(2)) == [batch]
+
+
+def test_nulls_are_refused_where_there_are_to_be_none() -> None:
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    assert through(schema, pa.RecordBatch.from_pydict({"n": [1]}))[0].schema == schema
+    with pytest.raises(ValueError, match="expected no null in column n, found 2"):
+        through(schema, pa.RecordBatch.from_pydict({"n": [None, 1, None]}))
 
 
 def test_a_function_needs_a_schema(spark: SparkSession) -> None:

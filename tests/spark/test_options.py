@@ -93,6 +93,12 @@ def test_defaults() -> None:
             "ending",
             Bound({"a": {0: 4}}),
         ),
+        # nothing is between them, and that is no mistake
+        (
+            {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": 5}}'},
+            "ending",
+            Bound({"a": {0: 5}}),
+        ),
         # -1 and -2 are compared with nothing
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": -1}}'},
@@ -111,6 +117,7 @@ def test_values(given: dict[str, Any], field: str, value: object) -> None:
         ("/data/", "/data"),
         ("file:/data", "/data"),
         ("file:///data", "/data"),
+        ("FILE:/data", "/data"),
         (Path("/data"), "/data"),
         ("logs/data", "{}/logs/data"),
         ("c:d", "{}/c:d"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,17 @@ def test_a_new_partition_that_begins_later_is_limited_from_there(logs: tuple[Gro
 def test_what_a_batch_waits_for(least: int, expected: bool) -> None:  # noqa: FBT001
     """KafkaMicroBatchStream.delayBatch: a new partition counts from offset 0 on."""
     assert progress.delayed(least, places({0: 5}), places({0: 10, 1: 7})) == expected
+
+
+def test_a_topic_that_went_away_is_told_when_a_batch_is_planned(logs: tuple[Growing, Growing]) -> None:
+    orders, events = logs
+    options = stream(orders.folder.parent, subscribe="orders,events")
+    start = progress.available(options, {})
+    shutil.rmtree(events.folder)
+    end = progress.available(options, start)
+    assert end == {("orders", 0): orders.end}
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: events-1;"):
+        progress.plan_batch(options, start, end)
 
 
 @pytest.mark.parametrize("back", [2, 3, 4])
@@ -196,6 +208,7 @@ def test_a_batch_is_what_lies_between(logs: tuple[Growing, Growing]) -> None:
             1,
         ),
         (({("orders", 0): 490}, {("orders", 0): 900}), "to be read up to offset 900, but its log ends at", 1),
+        (({("orders", 0): 490}, {("orders", 0): "end + 1"}), "to be read up to offset 5.., but its log ends at 5", 1),
         (({("orders", 0): 490}, {("orders", 0): 480}), "orders-0 was read up to offset 490, but now ends at 480", 0),
         (({("orders", 0): 490}, {("events", 1): 0}), "partitions are gone: orders-0", 0),
         (({("gone", 0): 490}, {("gone", 0): 495}), "partitions are gone: gone-0", 0),
@@ -204,6 +217,7 @@ def test_a_batch_is_what_lies_between(logs: tuple[Growing, Growing]) -> None:
 def test_data_loss(logs: tuple[Growing, Growing], batch: Any, says: str, left: int, caplog: Any) -> None:
     assert logs[0].retain(300) > 0
     path = logs[0].folder.parent
+    batch = (batch[0], {place: logs[0].end + 1 if end == "end + 1" else end for place, end in batch[1].items()})
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
         progress.plan_batch(stream(path), *batch)
     with caplog.at_level(logging.WARNING):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,12 @@ import corpus
 import kafkalog
 from kafkalog.spark import progress
 from kafkalog.spark.options import parse
+from kafkalog.spark.planning import splits_of
 from kafkalog.spark.ranges import plan_ranges
+from spark.growing import Growing
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # A transaction that is open from 708 on; the log ends at 948.
 OPEN = {"path": corpus.GOLDEN / "txn" / "data-1", "subscribe": "txn-open", "isolation.level": "read_committed"}
@@ -50,6 +55,19 @@ def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pyte
 def test_what_is_not_there_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
     assert len(plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))) == 1
     assert f"kafkalog: data loss: {says}" in caplog.text
+
+
+@pytest.mark.parametrize(("last", "says"), [(5, None), (6, "orders-0 is asked for from offset 5 on, but its log")])
+def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str | None) -> None:
+    orders = Growing(corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0", tmp_path / "orders-0")
+    orders.grow(500)
+    assert orders.retain(300) > last
+    options = parse({"path": tmp_path, "startingOffsets": {"orders": {0: 5}}, "endingOffsets": {"orders": {0: last}}})
+    if says is None:
+        assert splits_of(plan_ranges(options), options, 2) == []
+        return
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
+        plan_ranges(options)
 
 
 @pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])

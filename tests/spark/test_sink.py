@@ -269,6 +269,16 @@ def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
 
 
 @needs_data_sources
+def test_tasks_do_not_all_begin_with_the_same_partition(tmp_path: Path) -> None:
+    target = sink(tmp_path / "data")
+    row = pa.RecordBatch.from_pydict({"value": [b"v"]})
+    target.commit([target.write(iter([row])) for _ in range(40)])
+    ends = [log.log_end_offset for log in kafkalog.LogDir(tmp_path / "data")]
+    assert sum(ends) == 40
+    assert all(ends)
+
+
+@needs_data_sources
 def test_a_new_topic_has_all_its_partitions_whatever_is_in_them(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"]})]))])

@@ -107,7 +107,8 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
 @pytest.mark.parametrize("aborted", [None, [], [7, 1, 2]])
 @pytest.mark.parametrize("name", [f"{100:020}.log", f"{100:020}.log.deleted"])
 @pytest.mark.parametrize(
-    "piece", [(False, 0, 100, None), (False, 0, 101, None), (True, 0, 100, None), (False, 9, 101, 20)]
+    "piece",
+    [(False, 0, 100, None), (False, 0, 101, None), (True, 0, 100, None), (False, 9, 101, 20), (False, 0, 100, 20)],
 )
 def test_every_segment_survives_json(aborted: list[int] | None, name: str, piece: Any) -> None:
     is_active, start, first, end = piece
@@ -192,10 +193,18 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
     small = planned(orders, splitBytes="20k")
     assert len(small) > 3
     assert planned(orders, splitBytes="20k", minPartitions=2) == small
-    assert len(planned(orders, minPartitions=4)) >= 4
+    assert len(planned(orders, minPartitions=4)) == 4
+    # fewer where there are no more batches, but never more
+    for least in range(2, 200):
+        assert len(planned(orders, minPartitions=least)) <= least
     # even parts, as Spark makes them
     parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
     assert [split.ranges[0][3] for split in parts] == [0, 440]
+    assert len(planned(orders, maxRecordsPerPartition=440)) == 2
+    bounded = {"subscribe": "orders,ledger", "endingOffsets": {"orders": {0: 100}, "ledger": {0: -1}}}
+    some = plan_splits(parse({"path": orders.parent, "maxRecordsPerPartition": 50, **bounded}), 2)
+    found = [(topic, start) for split in some for _, topic, _, start, *_ in split.ranges]
+    assert [start for topic, start in found if topic == "orders"] == [0, 50]
     both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
     assert len(both) >= len(small)
     assert max(both) < min(planned(orders, maxRecordsPerPartition=500))

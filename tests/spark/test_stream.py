@@ -259,6 +259,26 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("limits")
+def test_with_an_end_to_reach_nothing_is_waited_for(orders: Growing) -> None:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    orders.grow(100)
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "50"}
+    schema = StructType([StructField("offset", LongType())])
+    reader: Any = make_stream_reader({"path": str(orders.folder.parent), **options}, schema)
+    reader.prepareForTriggerAvailableNow()
+    reached, limit = reader.initialOffset(), reader.getDefaultReadLimit()
+    found = []
+    while (end := reader.latestOffset(reached, limit)) != reached:
+        found.append(end["orders"]["0"])
+        reached = end
+    assert orders.end % 50
+    assert found == [*range(50, orders.end, 50), orders.end]
+
+
+@pytest.mark.usefixtures("limits")
 def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(100)
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest", minOffsetsPerTrigger="200")

@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader):
         """Plan a batch."""
         reached = progress.from_json(end)
         # A batch that is done again was chosen by another run.
-        if self._last is not None and self._latest is not None:
+        if self._last is not None:
             progress.verify_there(self.options, reached)
         begin = progress.from_json(start)
         if start == self._initial and end != self._chosen:
