@@ -118,3 +118,27 @@ def test_a_log_start_that_was_raised_stays(tmp_path: Path) -> None:
     assert kafkalog.PartitionLog(tmp_path / "t-0").log_start_offset == 4
     with LogWriter(tmp_path, "t") as log:
         assert log.log_start_offset == 4
+
+
+def test_checkpoints_of_a_writer_that_writes_nothing(tmp_path: Path) -> None:
+    """Its log counts as replicated up to the end; one that begins with its first segment has no line of its start."""
+    for count in (3, 0):
+        with LogWriter(tmp_path, "t") as log:
+            log.append([Record(b"v")] * count)
+        assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 3\n"
+        assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n0\n"
+
+
+def test_what_was_compacted_is_cut_with_the_log(tmp_path: Path) -> None:
+    """As ``LogManager.truncateTo``: down to the active segment, where the cut reaches below it."""
+    cleaner = tmp_path / "cleaner-offset-checkpoint"
+    with LogWriter(tmp_path, "t", config=kafkalog.LogConfig(cleanup_policy="compact")) as log:
+        for n in range(9):
+            log.append([Record(b"v", b"%d" % n)])
+            if n % 3 == 2:
+                log.roll()
+        cleaner.write_text("0\n1\nt 0 6\n")
+        log.truncate(7)
+        assert cleaner.read_text() == "0\n1\nt 0 6\n"
+        log.truncate(4)
+        assert cleaner.read_text() == "0\n1\nt 0 3\n"

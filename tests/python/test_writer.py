@@ -279,6 +279,17 @@ def test_append_batches(tmp_path: Path, case: str) -> None:
     assert seen > 0
 
 
+def test_a_copy_begins_where_its_source_does(tmp_path: Path) -> None:
+    """Inside of a batch, which is copied whole, as by a follower: what lies below the log start is not to be read."""
+    with writer(tmp_path / "a") as log:
+        log.append([Record(b"%d" % n) for n in range(9)])
+        assert log.delete_records(4)
+    with writer(tmp_path / "b") as copy:
+        copy.append_batches(tmp_path / "a" / "orders-0")
+        assert (copy.log_start_offset, copy.log_end_offset) == (4, 9)
+    assert kafkalog.read_table(tmp_path / "b")["offset"].to_pylist() == list(range(4, 9))
+
+
 def test_append_batches_in_parts(tmp_path: Path) -> None:
     source = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
     nothing = tmp_path / "nothing"
