@@ -297,6 +297,24 @@ def test_rebuild_indexes(tmp_path: Path, level: str, place: str) -> None:
     assert [log_of.lookup(n).offset for n in range(100)] == list(range(100))  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("level", "kinds"),
+    [
+        ("0.10.0", {"index"}),
+        ("0.10.1", {"index", "timeindex"}),
+        ("0.10.2", {"index", "timeindex"}),
+        ("0.11.0", {"index", "timeindex", "snapshot"}),
+    ],
+)
+def test_rebuilt_is_what_a_version_has(tmp_path: Path, level: str, kinds: set[str]) -> None:
+    """Time indexes came with 0.10.1 (KIP-33), snapshots with 0.11.0 (KIP-98)."""
+    with LogWriter(tmp_path, "orders") as log:
+        log.append([Record(b"v")])
+    kafkalog.rebuild_indexes(log.path, level=level)
+    suffixes = {file.suffix[1:] for file in (tmp_path / "orders-0").iterdir() if file.name.startswith("0")}
+    assert suffixes - {"log"} == kinds
+
+
 def test_rebuild_refuses(tmp_path: Path) -> None:
     folder = crashed(tmp_path / "logs")
     before = digests(folder)

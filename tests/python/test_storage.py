@@ -142,3 +142,13 @@ def test_what_was_compacted_is_cut_with_the_log(tmp_path: Path) -> None:
         assert cleaner.read_text() == "0\n1\nt 0 6\n"
         log.truncate(4)
         assert cleaner.read_text() == "0\n1\nt 0 3\n"
+
+
+@pytest.mark.parametrize(("sync", "recovery_point"), [("append", 3), ("config", 0), ("never", 0)])
+def test_what_is_on_the_disk_by_the_time_an_append_returns(tmp_path: Path, sync: str, recovery_point: int) -> None:
+    with LogWriter(tmp_path / "a", "t", sync=sync) as log:  # type: ignore[arg-type]
+        log.append([Record(b"v")] * 3)
+        assert log.recovery_point == recovery_point
+    with LogWriter(tmp_path / "b", "t", sync=sync) as copy:  # type: ignore[arg-type]
+        copy.append_batches(tmp_path / "a" / "t-0")
+        assert copy.recovery_point == recovery_point
