@@ -129,8 +129,12 @@ impl Ahead {
     pub(super) fn take(&mut self, place: Position) -> Result<Option<BatchHeader>> {
         loop {
             if let Some((found, header)) = self.run.next() {
-                self.goes_on &= found == place;
-                return Ok((found == place).then_some(header));
+                if found == place {
+                    return Ok(Some(header));
+                }
+                self.run = Vec::new().into_iter();
+                self.goes_on = false;
+                return Ok(None);
             }
             if !self.goes_on {
                 return Ok(None);
@@ -315,7 +319,8 @@ mod tests {
         found
     }
 
-    fn found(path: &Path, length: usize, threads: usize) -> Vec<u64> {
+    /// What the threads find; behind that nothing, not even the batches that begin at `others`.
+    fn found(path: &Path, length: usize, threads: usize, others: &[u64]) -> Vec<u64> {
         let mut ahead = Ahead::with_threads(path, 0, length as u64, threads).unwrap();
         let mut found = Vec::new();
         let mut at = 0;
@@ -323,7 +328,9 @@ mod tests {
             found.push(at);
             at += header.size as u64;
         }
-        assert!(ahead.take(at).unwrap().is_none());
+        for place in others.iter().chain([&at]) {
+            assert!(ahead.take(*place).unwrap().is_none());
+        }
         found
     }
 
@@ -359,12 +366,23 @@ mod tests {
             std::fs::write(&path, &log).unwrap();
             assert_eq!(naive(&log), starts[..spoilt]);
             for threads in 2..=MAX_THREADS {
-                assert_eq!(found(&path, log.len(), threads), starts[..spoilt]);
+                assert_eq!(found(&path, log.len(), threads, &starts), starts[..spoilt]);
                 let cut = log.len() - 1 - spoilt * window / 2;
                 let whole = naive(&log[..cut]);
-                assert_eq!(found(&path, cut, threads), whole);
+                assert_eq!(found(&path, cut, threads, &starts), whole);
             }
         }
+    }
+
+    /// Its checksum says nothing for it (`DefaultRecordBatch.ensureValid`).
+    #[test]
+    fn a_batch_shorter_than_its_header_is_not_sound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        let log = [batch(0, 100), batch(1, 40), batch(2, 100)].concat();
+        std::fs::write(&path, &log).unwrap();
+        assert_eq!(naive(&log), [0, 100, 140]);
+        assert_eq!(found(&path, log.len(), 2, &[140]), [0]);
     }
 
     #[test]
@@ -379,7 +397,9 @@ mod tests {
             }
             // Somewhere else than where the batches go on.
             assert!(ahead.take(7).unwrap().is_none());
-            assert!(ahead.take(taken * 1000).unwrap().is_none());
+            for place in [taken * 1000 + 1000, taken * 1000] {
+                assert!(ahead.take(place).unwrap().is_none());
+            }
         }
     }
 }
