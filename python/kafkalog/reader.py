@@ -458,6 +458,8 @@ def scan_batches(
 ) -> RecordReader:
     """Read Kafka's batches, one row each; nothing is decompressed.
 
+    Except for compressed batches of v0 and v1, whose headers name only the last offset: ``baseOffset`` is in them.
+
     Parameters
     ----------
     path, topics, topic_pattern, partitions
@@ -467,7 +469,8 @@ def scan_batches(
     include_inactive : bool
         As for :func:`scan`.
     check_crcs : bool
-        Tell in ``isValid`` whether the checksum holds; without it only headers are read and ``isValid`` is null.
+        Tell in ``isValid`` whether the checksum holds; without it only headers are read (and those batches of v0 and
+        v1) and ``isValid`` is null.
 
     Returns
     -------
