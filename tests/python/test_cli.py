@@ -11,6 +11,7 @@ import os
 import pty
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,11 @@ def test_stats() -> None:
     assert len(part["segments"]) == 14
 
 
+def test_stats_does_not_know_how_many_records_old_batches_hold() -> None:
+    folder = corpus.GOLDEN / "v0-0.9.0.1" / "data-0" / "compact-gzip-0"
+    assert out("stats", folder).splitlines()[1].split()[4:6] == ["20", "0+"]
+
+
 def test_stats_goes_on_behind_a_damaged_partition() -> None:
     done = kafkalog_("stats", CORRUPT / "huge-length")
     assert done.returncode == 1
@@ -215,6 +221,15 @@ def test_offsets_under_read_committed_end_at_the_last_stable_offset() -> None:
     for when in ("max-timestamp", str(found.timestamp)):
         assert out("offsets", OPEN.folder, "--time", when) == f"txn-open:0:{found.offset}\n"
         assert out("offsets", OPEN.folder, *COMMITTED, "--time", when) == ""
+
+
+def test_a_time_whose_record_is_the_first_unstable_one_has_no_answer_under_read_committed() -> None:
+    folder = corpus.GOLDEN / "internal-compacted" / "data-0" / "__consumer_offsets-1"
+    stable = kafkalog.PartitionLog(folder).last_stable_offset
+    first = kafkalog.read_table(folder, columns=["timestamp"], starting_offsets=stable)["timestamp"]
+    words = ("offsets", folder, "--time", str(first.cast("int64")[0]))
+    assert out(*words) == f"__consumer_offsets:1:{stable}\n"
+    assert out(*words, *COMMITTED) == ""
 
 
 def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
@@ -312,6 +327,14 @@ def test_cat_of_one_segment() -> None:
     file = DATA / "orders-0" / "00000000000000000818.log"
     assert out("cat", file, "-f", r"%o\n").split() == [str(n) for n in range(818, 880)]
     assert out("cat", file, "-f", r"%o\n", "-o", "-1") == "879\n"
+
+
+def test_cat_of_one_segment_ends_at_the_last_stable_offset() -> None:
+    stable, offsets = committed()
+    base = max(int(path.stem) for path in OPEN.folder.glob("*.log") if int(path.stem) < stable)
+    words = ("cat", OPEN.folder / f"{base:020}.log", *COMMITTED, "-f", r"%o\n")
+    assert [int(word) for word in out(*words).split()] == [offset for offset in offsets if offset >= base]
+    assert [int(word) for word in out(*words, "-o", "-3").split()] == [o for o in offsets if o >= stable - 3]
 
 
 @pytest.mark.parametrize("case", sorted(entry.name for entry in CORRUPT.iterdir() if entry.is_dir()))
@@ -475,6 +498,18 @@ def test_export_csv(tmp_path: Path) -> None:
     assert [int(row["offset"]) for row in rows] == want["offset"]
     first = next(n for n, headers in enumerate(want["headers"]) if headers)
     assert [h["key"] for h in json.loads(rows[first]["headers"])] == [h["key"] for h in want["headers"][first]]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_export_of_records_without_timestamps(tmp_path: Path, suffix: str) -> None:
+    """They are at -1 ms in every form, as in a table."""
+    source, target = corpus.GOLDEN / "v0-0.8.2.2" / "data-0" / "nulls-0", tmp_path / f"out.{suffix}"
+    assert kafkalog_("export", source, target, "--columns", "timestamp").returncode == 0
+    lines = target.read_text().splitlines()
+    texts = [json.loads(line)["timestamp"] for line in lines] if suffix == "jsonl" else lines[1:]
+    times = [datetime.fromisoformat(text.replace("Z", "+00:00")) for text in texts]
+    assert times == kafkalog.read_table(source, columns=["timestamp"])["timestamp"].to_pylist()
+    assert {time.timestamp() for time in times} == {-0.001}
 
 
 def test_export_one_file_and_a_selection(tmp_path: Path) -> None:
