@@ -13,7 +13,8 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ from kafkalog.cli._common import moment
 from kafkalog.cli._format import Format
 from kafkalog.cli._text import text_of
 from kafkalog.cli._write import Files
+from kafkalog.cli.export import Progress
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import record_schema
 
@@ -351,6 +353,7 @@ def test_damage_ends_every_command_with_an_exit_code(case: str, capfd: pytest.Ca
 
 def test_format_escapes() -> None:
     assert Format(r"a\tb\\c\x41\101\q").line(()) == b"a\tb\\cAAq"
+    assert Format(r"\x9\7\xg").line(()) == b"\x09\x07xg"
     assert Format("%h").line(([{"key": "a", "value": b"1"}, {"key": "a", "value": None}],)) == b"a=1,a=NULL"
     assert Format("%h").line((None,)) == b""
     assert Format("%s%o%s").columns == ("value", "offset")
@@ -540,6 +543,20 @@ def test_export_of_damage_leaves_no_half_file(tmp_path: Path) -> None:
 def test_export_keeps_out_of_what_it_reads(tmp_path: Path) -> None:
     assert "only read" in fails(2, "export", DATA, DATA / "out")
     assert not (DATA / "out").exists()
+
+
+def test_the_bar_does_not_fall_back_at_the_next_file() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    progress = Progress(100_000_000, shown)
+    for read in (40_000_000, 30_000_000):
+        progress._last = 0.0
+        progress.show_read(read)
+        progress.finished(cast("kafkalog.RecordReader", SimpleNamespace(metrics={"bytes": read})))
+    assert [part[:4].strip() for part in shown.getvalue().split("] ")[1:]] == ["40%", "70%"]
 
 
 def test_export_shows_a_bar_on_a_terminal_only(tmp_path: Path) -> None:
