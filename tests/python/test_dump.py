@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
 import kafkalog
+import naive
 from kafkalog import _core
 from kafkalog.cli.main import main
 
@@ -78,6 +82,93 @@ def test_offsets_that_step_back_are_damage(tmp_path: Path, capfd: pytest.Capture
     twice.write_bytes(data + data)
     assert main(["dump", "--files", str(twice), "--deep-iteration"]) == 1
     assert "is followed by" in capfd.readouterr().err
+
+
+GOOD = (corpus.GOLDEN / "corrupt" / "index-good" / "t-0" / "00000000000000000000.log").read_bytes()
+TIME = 1_700_000_000_001  # the largest of each of its three batches of 93 bytes
+# One that wrote a record, and one of which only a marker is known.
+PRODUCERS = struct.pack(">i", 2) + b"".join(
+    struct.pack(">qhiqiqiq", *each) for each in ((7, 0, 0, 0, 0, TIME, -1, -1), (8, 0, -1, -1, 0, TIME, 3, -1))
+)
+
+
+def message(magic: int, offset: int, attributes: int, key: bytes | None, value: bytes) -> bytes:
+    """Give one of v0 or v1."""
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TIME) if magic else b"")
+    body += struct.pack(">i", -1) if key is None else struct.pack(">i", len(key)) + key
+    body += struct.pack(">i", len(value)) + value
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def entries(form: str, *some: tuple[int, int]) -> bytes:
+    return b"".join(struct.pack(form, *each) for each in some)
+
+
+V0 = gzip.compress(b"".join(message(0, n, 0, b"k", b"v") for n in range(3)), mtime=0)
+MADE: dict[str, tuple[str, dict[str, bytes], list[str], list[str]]] = {
+    # What kafka-dump-log 4.3.1 says of each, cut to what is at stake.
+    "an entry at the base offset": (
+        "index",
+        {"log": GOOD, "index": entries(">ii", (0, 0), (3, 93), (5, 186))},
+        ["offset: 0 position: 0", "offset: 3 position: 93", "offset: 5 position: 186"],
+        ["  Index offset: 0, log offset: 1"],
+    ),
+    "a time twice": (
+        "timeindex",
+        {"log": GOOD, "index": entries(">ii", (3, 93)), "timeindex": entries(">qi", (TIME, 3), (TIME, 5))},
+        [f"timestamp: {TIME} offset: 3", f"timestamp: {TIME} offset: 5"],
+        [f"  Index timestamp: {TIME}, Previously indexed timestamp: {TIME}"],
+    ),
+    "a time index looks through to the end of the log": (
+        "timeindex",
+        {"log": GOOD[:194] + b"\0\0\0\5" + GOOD[198:], "index": b"", "timeindex": entries(">qi", (TIME, 1))},
+        [],
+        ["byte 194: batch length: expected at least 14, found 5"],
+    ),
+    "offsets in a wrapper of v0 stand as they are": (
+        "log",
+        {"log": message(0, 10, 1, None, V0)},
+        [f"| offset: {n} NoTimestampType: -1 keySize: 1 valueSize: 1" for n in range(3)],
+        [],
+    ),
+    "no time in a message of v0 in a wrapper with the broker's": (
+        "log",
+        {"log": message(1, 2, 9, None, V0)},
+        [f"| offset: {n} LogAppendTime: -1 keySize: 1 valueSize: 1" for n in range(3)],
+        [],
+    ),
+    "an offset twice": (
+        "log",
+        {"log": message(1, 4, 0, b"k", b"v") * 2},
+        [f"| offset: 4 CreateTime: {TIME} keySize: 1 valueSize: 1"] * 2,
+        ["  -1 is followed by 4", "  4 is followed by 4"],
+    ),
+    "a producer of the first offset alone": (
+        "snapshot",
+        {"snapshot": struct.pack(">hI", 1, naive.crc32c(PRODUCERS)) + PRODUCERS},
+        ["firstSequence: 0 lastSequence: 0 lastOffset: 0 offsetDelta: 0", f"lastTimestamp: {TIME}"],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_files_made_by_hand(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kind, files, said, told = MADE[name]
+    for suffix, data in files.items():
+        (tmp_path / f"{0:020}.{suffix}").write_bytes(data)
+    code = main(
+        ["dump", "--files", str(tmp_path / f"{0:020}.{kind}"), *(["--deep-iteration"] if kind == "log" else [])]
+    )
+    out, err = capfd.readouterr()
+    lines = [line for line in out.splitlines()[1:] if kind != "log" or line.startswith("|")]
+    assert len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True)), lines
+    # But for the line that names the file.
+    found = [line for line in err.splitlines() if not line.endswith(f".{kind}")]
+    assert len(found) == len(told)
+    assert all(line.endswith(part) for part, line in zip(told, found, strict=True)), found
+    assert code == (1 if told else 0)
 
 
 @pytest.mark.parametrize(
