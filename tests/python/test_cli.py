@@ -229,7 +229,7 @@ def test_a_time_whose_record_is_the_first_unstable_one_has_no_answer_under_read_
     folder = corpus.GOLDEN / "internal-compacted" / "data-0" / "__consumer_offsets-1"
     stable = kafkalog.PartitionLog(folder).last_stable_offset
     first = kafkalog.read_table(folder, columns=["timestamp"], starting_offsets=stable)["timestamp"]
-    words = ("offsets", folder, "--time", str(first.cast("int64")[0]))
+    words = ("offsets", folder, "--time", str(first.cast(pa.int64())[0]))
     assert out(*words) == f"__consumer_offsets:1:{stable}\n"
     assert out(*words, *COMMITTED) == ""
 
