@@ -348,6 +348,12 @@ impl BatchHeader {
         self.magic < 2
     }
 
+    /// Whether its length leaves no room for the header of its format.
+    #[must_use]
+    pub const fn is_too_short(&self) -> bool {
+        !self.is_legacy() && self.size < RECORD_BATCH_OVERHEAD
+    }
+
     /// A message of magic 0 or 1 that holds others, compressed: of offsets it names only the last.
     #[inline]
     #[must_use]

@@ -21,7 +21,6 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::vec;
 
-use super::scan::is_too_short;
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::file::{open, read_at, read_into};
@@ -258,7 +257,7 @@ impl Windows {
         let is_sound = |(position, header): &&(Position, BatchHeader)| {
             let batch = self.bytes(*position, header.size);
             batch.len() == header.size
-                && !is_too_short(header)
+                && !header.is_too_short()
                 && header.computed_crc(batch) == header.crc
         };
         let sound = batches.iter().take_while(is_sound).count();

@@ -201,7 +201,7 @@ impl LogScan {
         if self.sound == Some(position) {
             return Ok(());
         }
-        if is_too_short(header) {
+        if header.is_too_short() {
             let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
             let found = header.size.saturating_sub(LOG_OVERHEAD);
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
@@ -281,9 +281,4 @@ impl LogScan {
             }))
         })
     }
-}
-
-/// Whether a batch's length leaves no room for the header of its format.
-pub(super) const fn is_too_short(header: &BatchHeader) -> bool {
-    !header.is_legacy() && header.size < RECORD_BATCH_OVERHEAD
 }
