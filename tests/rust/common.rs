@@ -92,6 +92,27 @@ pub fn batch(head: Head, records: &[u8]) -> Vec<u8> {
     data
 }
 
+/// A batch of one record, without key and value.
+pub fn one_record(base_offset: i64, attributes: u8, timestamp_ms: i64) -> Vec<u8> {
+    let head = Head {
+        base_offset,
+        attributes,
+        last_offset_delta: 0,
+        base_timestamp: timestamp_ms,
+        max_timestamp: timestamp_ms,
+        count: 1,
+    };
+    batch(head, &[12, 0, 0, 0, 1, 1, 0])
+}
+
+/// Makes a batch producer 7's, in its epoch 0.
+pub fn give_to_producer(batch: &mut [u8], sequence: i32) {
+    batch[43..51].copy_from_slice(&7i64.to_be_bytes());
+    batch[51..53].fill(0);
+    batch[53..57].copy_from_slice(&sequence.to_be_bytes());
+    seal(batch);
+}
+
 /// Writes the checksum that a batch's bytes have.
 pub fn seal(batch: &mut [u8]) {
     match batch.get(16) {

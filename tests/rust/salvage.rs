@@ -12,7 +12,7 @@ use kafkalog::log::config::LogConfig;
 use kafkalog::log::load::{LoadRequest, Note, plan, plan_salvage};
 use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 
-use crate::common::{Chance, Head, batch, is_slow, seal};
+use crate::common::{Chance, give_to_producer, is_slow, one_record, seal};
 use crate::log_cases::{self, Tree};
 
 const NOW_MS: i64 = 1_700_000_010_000;
@@ -303,9 +303,7 @@ fn whole_batches_that_make_no_sense() {
         let bad = &mut batches[1].bytes;
         if what == "marker" {
             bad[22] |= 0x20;
-            bad[43..51].copy_from_slice(&7i64.to_be_bytes());
-            bad[51..57].fill(0);
-            seal(bad);
+            give_to_producer(bad, 0);
         } else {
             bad[12] = 0x80;
         }
@@ -374,15 +372,7 @@ fn snapshots_tell_of_no_batch_that_is_lost() {
     let mut begin = produced(0, 0, true);
     log.append_as_leader(&mut begin, &how, NOW_MS).unwrap();
     log.roll(None, NOW_MS).unwrap();
-    let head = Head {
-        base_offset: 0,
-        attributes: 0,
-        last_offset_delta: 0,
-        base_timestamp: NOW_MS,
-        max_timestamp: NOW_MS,
-        count: 1,
-    };
-    let mut plain = batch(head, &[12, 0, 0, 0, 1, 1, 0]);
+    let mut plain = one_record(0, 0, NOW_MS);
     log.append_as_leader(&mut plain, &how, NOW_MS).unwrap();
     log.close(NOW_MS).unwrap();
     let known = || {
@@ -408,19 +398,9 @@ fn snapshots_tell_of_no_batch_that_is_lost() {
 
 /// A batch of one record by producer 7 in its epoch 0.
 fn produced(offset: i64, sequence: i32, is_transactional: bool) -> Vec<u8> {
-    let head = Head {
-        base_offset: offset,
-        attributes: if is_transactional { 0x10 } else { 0 },
-        last_offset_delta: 0,
-        base_timestamp: NOW_MS,
-        max_timestamp: NOW_MS,
-        count: 1,
-    };
-    let mut data = batch(head, &[12, 0, 0, 0, 1, 1, 0]);
-    data[43..51].copy_from_slice(&7i64.to_be_bytes());
-    data[51..53].copy_from_slice(&0i16.to_be_bytes());
-    data[53..57].copy_from_slice(&sequence.to_be_bytes());
-    seal(&mut data);
+    let attributes = if is_transactional { 0x10 } else { 0 };
+    let mut data = one_record(offset, attributes, NOW_MS);
+    give_to_producer(&mut data, sequence);
     data
 }
 

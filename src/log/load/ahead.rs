@@ -27,7 +27,7 @@ use crate::io::file::{open, read_at, read_into};
 use crate::io::interrupt;
 use crate::types::Position;
 
-/// What a thread reads at a time: fits the second-level cache, and is many batches.
+/// What a thread reads at a time: fits the second-level cache, and takes longer than waking who waits for it.
 const WINDOW: usize = 512 << 10;
 /// With the header of a batch that begins in it and ends behind.
 const WINDOW_AND_HEADER: usize = WINDOW + RECORD_BATCH_OVERHEAD;
@@ -49,7 +49,7 @@ struct Run {
 /// The batches of a file up to the first fault.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// Our part; `None` at the end.
+    /// Our part; `None` once the threads are to end, as the first waits for what it tells.
     own: Option<Windows>,
     /// What each of the others finds.
     others: Vec<Receiver<Run>>,

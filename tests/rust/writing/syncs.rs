@@ -13,7 +13,7 @@ use kafkalog::records::builder::{BatchOptions, end_transaction};
 use kafkalog::types::AppendOrigin;
 
 use super::{NOW_MS, folder};
-use crate::common::{Head, batch, seal};
+use crate::common::{give_to_producer, one_record};
 
 /// Files and folders that were synced, in order.
 #[derive(Debug, Default)]
@@ -59,19 +59,9 @@ fn open(folder: &Path, sync: SyncPolicy, settings: &[(&str, &str)]) -> (Writable
 
 /// One record, plain or of producer 7's transaction.
 fn append(log: &mut WritableLog, in_transaction: bool, now_ms: i64) {
-    let head = Head {
-        base_offset: 0,
-        attributes: if in_transaction { 0x10 } else { 0 },
-        last_offset_delta: 0,
-        base_timestamp: NOW_MS,
-        max_timestamp: NOW_MS,
-        count: 1,
-    };
-    let mut data = batch(head, &[12, 0, 0, 0, 1, 1, 0]);
+    let mut data = one_record(0, if in_transaction { 0x10 } else { 0 }, NOW_MS);
     if in_transaction {
-        data[43..51].copy_from_slice(&7i64.to_be_bytes());
-        data[51..57].fill(0);
-        seal(&mut data);
+        give_to_producer(&mut data, 0);
     }
     let how = LeaderAppend::default();
     log.append_as_leader(&mut data, &how, now_ms).unwrap();
