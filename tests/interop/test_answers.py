@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -27,10 +28,10 @@ pytestmark = pytest.mark.interop
 WALKER = Path(corpus.__file__).parent / "python" / "test_corpus.py"
 
 
-def walk(case: Path) -> None:
+def walk(case: Path, *options: str) -> None:
     """Run the corpus walker over one case, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", str(WALKER)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *options, str(WALKER)],
         env={**os.environ, "KAFKALOG_CORPUS": str(case)},
         cwd=WALKER.parents[2],
         capture_output=True,
@@ -179,3 +180,69 @@ def test_the_witness_agrees_with_golden(witness: Witness, tmp_path: Path) -> Non
                         assert {k: kept_line.get(k) for k in own_line} == own_line, answer
                 compared += 1
         assert compared > 20
+
+
+# Records of every format, in one segment and in several; times that only an index still knows; the metadata log.
+LOADED = (
+    "clean-restarts/data-1/orders-0",
+    "v0-0.9.0.1/data-0/indexfull-0",
+    "v1-0.10.0.1/data-0/rolled-by-time-0",
+    "mixed-switch/data-0/switched-compact-0",
+    "mixed-switch/data-0/switched-one-segment-0",
+    "metadata/data-0/__cluster_metadata-0",
+)
+TOLD = 1_500_000_000_000
+
+
+def checkpoint(log_dir: Path, name: str, offsets: dict[str, int]) -> None:
+    """Write a checkpoint with a line for each folder, and one for a partition that is not there."""
+    entries = [(folder.rsplit("-", 1), offset) for folder, offset in {"gone-0": 7, **offsets}.items()]
+    text = "".join(f"{topic} {partition} {offset}\n" for (topic, partition), offset in entries)
+    (log_dir / name).write_text(f"0\n{len(entries)}\n{text}", encoding="ascii")
+
+
+def lose(logs: list[Path], lack: str) -> None:
+    """Have indexes lack what they should hold."""
+    for number, log in enumerate(logs):
+        if lack == "empty":
+            log.with_suffix(".timeindex").write_bytes(b"")
+        elif lack == "timeless":
+            log.with_suffix(".timeindex").unlink(missing_ok=True)
+        elif lack == "unindexed" and number % 2 == 0:
+            log.with_suffix(".index").unlink(missing_ok=True)
+        elif lack == "shorn" and number == 0 and len(logs) > 1:
+            # Then the checkpointed log start lies below what is left.
+            for path in log.parent.glob(f"{log.stem}.*"):
+                path.unlink()
+        elif lack == "told" and log.parent.name.startswith("indexfull"):
+            # Brokers of 0.10.2 and 1.1 wrote such entries for records that they then stored in format 0, without times.
+            last = kafkalog.scan_batches(log, check_crcs=False).read_all()["lastOffset"][-1].as_py()
+            entry = struct.pack(">qi", TOLD + last, last - int(log.stem))
+            log.with_suffix(".timeindex").write_bytes(entry)
+
+
+def test_what_stands_beside_a_log_counts_as_for_a_starting_broker(witness: Witness, tmp_path: Path) -> None:
+    """Clean or not, a recovery point at and around a segment's base, no line in a checkpoint, indexes that are gone."""
+    # Where the recovery point lies from a segment's base; None for no line in any checkpoint.
+    points = {"below": -1, "at": 0, "above": 1, "behind": 1 << 40, "unnamed": None}
+    for lack in ("whole", "empty", "timeless", "unindexed", "shorn", "told"):
+        for point, distance in {"clean": 0, **points}.items():
+            log_dir = tmp_path / f"{lack}.{point}-0"
+            recovery, start, mark = {}, {}, {}
+            for source in LOADED:
+                folder = Path(shutil.copytree(corpus.GOLDEN / source, log_dir / Path(source).name))
+                logs = sorted(folder.glob("*.log"))
+                lose(logs, lack)
+                bases = [int(log.stem) for log in logs]
+                if distance is not None:
+                    recovery[folder.name] = max(0, bases[len(bases) // 2] + distance)
+                    start[folder.name], mark[folder.name] = 3, 5
+            checkpoint(log_dir, "recovery-point-offset-checkpoint", recovery)
+            checkpoint(log_dir, "log-start-offset-checkpoint", start)
+            checkpoint(log_dir, "replication-offset-checkpoint", mark)
+            if point == "clean":
+                (log_dir / ".kafka_cleanshutdown").touch()
+    (tmp_path / "expected").mkdir()
+    (tmp_path / "expected" / "case.json").write_text('{"topics": {}}', encoding="utf-8")
+    witness.run("expect", str(tmp_path))
+    walk(tmp_path, "-k", "lookup_offset or lookup_time or partition_files", "-n", "2")

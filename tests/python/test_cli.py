@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -197,6 +198,11 @@ def test_offsets() -> None:
     assert out("offsets", DATA / "orders-0") == "orders:0:880\n"
     assert "no topic-partition" in fails(1, "offsets", DATA, "--topic", "nope")
     assert "no topic-partition" in fails(1, "offsets", DATA, "--partitions", "9")
+
+
+def test_offsets_of_a_topic_that_only_looks_internal(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "orders-0", tmp_path / "_schemas-0")
+    assert out("offsets", tmp_path, "--exclude-internal-topics") == "_schemas:0:880\n"
 
 
 OPEN = next(p for p in corpus.partitions() if p.folder.name == "txn-open-0")

@@ -116,3 +116,11 @@ def test_a_partition_without_a_high_watermark_has_reached_none(tmp_path: Path) -
     checkpoint.write_text("0\n1\nledger 0 954\n", encoding="ascii")
     table = kafkalog.read_table(data, columns=["topic", "offset"], ending_offsets="high_watermark")
     assert set(table["topic"].to_pylist()) == {"ledger"}
+
+
+def test_the_metadata_log_has_no_high_watermark(tmp_path: Path) -> None:
+    """Raft keeps it to itself (`KafkaRaftLog`): a log dir's checkpoint, which tells of others, does not make it 0."""
+    data = shutil.copytree(corpus.GOLDEN / "metadata" / "data-0", tmp_path / "data")
+    (data / "replication-offset-checkpoint").write_text("0\n1\ntopic-0-1 1 5\n", encoding="ascii")
+    with pytest.raises(ValueError, match="no high watermark"):
+        kafkalog.scan(data / "__cluster_metadata-0", ending_offsets="high_watermark")

@@ -75,6 +75,13 @@ def test_internal_topics_are_read_when_named_matched_or_given_by_path() -> None:
     assert named == matched == by_path == 95
 
 
+def test_one_underscore_makes_no_topic_internal(tmp_path: Path) -> None:
+    """Such as `_schemas`, a schema registry's, which to Kafka (`Topic.isInternal`) is as any other."""
+    shutil.copytree(DATA / "orders-0", tmp_path / "_schemas-0")
+    assert kafkalog.read_table(tmp_path, columns="topic")["topic"].unique().to_pylist() == ["_schemas"]
+    assert kafkalog.scan_batches(tmp_path).read_all()["topic"].unique().to_pylist() == ["_schemas"]
+
+
 def test_a_pattern_matches_whole_names() -> None:
     def topics(pattern: str) -> set[str | None]:
         return set(kafkalog.read_table(DATA, topic_pattern=pattern, columns="topic")["topic"].to_pylist())
