@@ -7,8 +7,9 @@ Needs a log dir (``generate.py`` makes one, or any broker), a release build, and
 that has the same topic, with the jars of spark-sql-kafka-0-10. Each session (a number of slots, a kind of socket) is a
 process that stays up. A pass is one Spark job; each round makes one pass of every leg in turn, the order reversed every
 other round. Jobs are long: our legs read a topic whose partitions are linked ``--times`` times under further numbers in
-``--scratch``, the Kafka source reads its own as often in one job. Processor time is that of the session's whole process
-tree, and the broker's.
+``--scratch``, the Kafka source reads its own as often in one job. What sends little to the JVM (``before``) wants
+``--times 16`` or more: its jobs are so short otherwise that Spark's own start of one is half of them. Processor time is
+that of the session's whole process tree, and the broker's.
 
 Groups of legs for ``--legs``: read peers before exports skew splits batches ahead micro. A leg of one's own is
 ``NAME[:OPTION=VALUE...][@CORES-SOCKET]``, as ``map:splitBytes=64m:columns=value@2-unix``; names: see ``spark_legs.py``.
