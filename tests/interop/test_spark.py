@@ -365,7 +365,9 @@ def test_a_query_goes_from_sparks_own_source_to_ours_and_back(
     assert sorted(rows) == sorted(consumed(filled, "handed", 2, "read_uncommitted", tmp_path / "consumed"))
 
 
-def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+def test_a_broker_serves_what_the_sink_wrote(
+    broker: Broker, witness: Witness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Keys go where Kafka's producer puts them, and the broker goes on behind."""
     import pyarrow as pa
 
@@ -385,13 +387,30 @@ def test_a_broker_serves_what_the_sink_wrote(broker: Broker, witness: Witness, t
     def write() -> None:
         sink.commit([sink.write(iter(table.slice(start, 500).to_batches())) for start in range(0, 2000, 500)])
 
-    broker.folder("sunk", 2)
+    for partition in range(3):
+        broker.folder("sunk", partition)
     with pytest.raises(kafkalog.LogLockedError, match=r"\.lock: another writer holds this lock"):
         write()
     assert consumed_rows(broker, "sunk", 0) == []
     broker.stop()
+    # One log dir has not all partitions: what is made there beside would be set aside.
+    folders = [sorted(path.name for path in log_dir.iterdir()) for log_dir in broker.log_dirs]
+    parts = [{name for name in names if name.startswith("sunk-")} for names in folders]
+    assert len(parts[0] | parts[1]) == 3
+    for path, there in zip(paths, parts, strict=True):
+        if there and there != {f"sunk-{partition}" for partition in range(len(there))}:
+            one = Sink(paths=(path,), topic="sunk", partitions=3, compression="zstd", stream=None)
+            with pytest.raises(ValueError, match="there is no place for a row of sunk: of its partitions these log"):
+                one.write(iter(table.to_batches()))
+    assert [sorted(path.name for path in log_dir.iterdir()) for log_dir in broker.log_dirs] == folders
     write()
+    unknown = Sink(paths=paths, topic="unknown", partitions=2, compression=None, stream=None)
+    unknown.commit([unknown.write(iter(table.to_batches()))])
+    assert "topic unknown is new to a broker's log dir" in caplog.text
+    assert "topic sunk" not in caplog.text
     broker.start()
+    names = sorted(path.name for log_dir in broker.log_dirs for path in log_dir.iterdir())
+    assert [name.partition(".")[0] for name in names if name.endswith("-stray")] == ["unknown-0", "unknown-1"]
     for partition in range(3):
         wanted = [n for n in range(2000) if partition_for_key(keys[n], 3) == partition]
         found = consumed_rows(broker, "sunk", partition)

@@ -201,12 +201,13 @@ def test_what_another_export_holds_stays(tmp_path: Path) -> None:
     target, other = tmp_path / "out[1]", tmp_path / "out1"
     with exporting._staged(target) as held:
         dead, of_other = (exporting._hidden(path) for path in (target, other))
-        for folder in (dead, of_other):
+        of_user = tmp_path / ".out[1].mine.tmp"
+        for folder in (dead, of_other, of_user):
             folder.mkdir()
             (folder / "lock").touch()
         with exporting._staged(target) as beside:
-            assert {*tmp_path.iterdir()} == {held, beside, of_other}
-    assert list(tmp_path.iterdir()) == [of_other]
+            assert {*tmp_path.iterdir()} == {held, beside, of_other, of_user}
+    assert {*tmp_path.iterdir()} == {of_other, of_user}
 
 
 def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,6 +237,11 @@ def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
 def test_an_io_failure_of_a_task_is_one_of_the_export() -> None:
     spark = "An exception was thrown\n  File ...\nFileNotFoundError: [Errno 2] No such file: '/out/x'\n"
     assert isinstance(exporting._of_core(RuntimeError(spark)), OSError)
+    # what was raised last is what the task died of
+    spark = (
+        "BrokenPipeError: pipe\n\nDuring handling of it\n\nkafkalog.errors.CorruptRecordError: /t-0/0.log: byte 7: x\n"
+    )
+    assert isinstance(exporting._of_core(RuntimeError(spark)), kafkalog.CorruptRecordError)
     other = RuntimeError("ZeroDivisionError: division by zero")
     assert exporting._of_core(other) is other
 
@@ -254,7 +260,24 @@ def test_a_target_that_exists_is_left_alone(spark: SparkSession, tmp_path: Path)
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_arguments_are_checked_before_spark_starts(tmp_path: Path) -> None:
+def test_options_may_be_spelled_as_for_a_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The export's own defaults are for what is not given, however it is spelled."""
+    done = write(tmp_path / "out", "parquet", include_headers=False, columns=None)
+    assert "headers" not in ds.dataset(tmp_path / "out").schema.names
+    assert done["rows"] > 880
+    for name in ("starting_offsets_by_timestamp_strategy", "StartingOffsetsByTimestampStrategy"):
+        with pytest.raises(ValueError, match=r"no record of .* has timestamp"):
+            write(tmp_path / "late", "parquet", starting_timestamp=1 << 45, **{name: "error"})
+    assert not (tmp_path / "late").exists()
+
+
+def test_arguments_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "_session", lambda _: pytest.fail("Spark was asked for"))
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("there", "link"):
+        with pytest.raises(FileExistsError):
+            write(tmp_path / name, "parquet")
     with pytest.raises(ValueError, match="unknown format 'xml'"):
         write(tmp_path / "out", "xml")
     with pytest.raises(ValueError, match="did you mean 'columns'"):

@@ -98,3 +98,43 @@ def test_a_time_that_nothing_committed_has(use: Any, name: str) -> None:
     assert started("read_uncommitted") == stable
     start = {name: value.replace(str(time), str(time - 800)) for name, value in start.items()}
     assert started("read_committed") < stable
+
+
+# When offsets 10 and 500 of orders-0 were written; each is the only one of its time or later that matters here.
+TENTH, FIVE_HUNDREDTH = 1_700_030_345_198, 1_700_030_374_585
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"startingTimestamp": FIVE_HUNDREDTH, "endingOffsets": {"orders": {0: 10}}},
+            "offset 500, which is above its end 10",
+        ),
+        (
+            {"startingOffsetsByTimestamp": {"orders": {0: FIVE_HUNDREDTH}}, "endingOffsets": {"orders": {0: 10}}},
+            "offset 500, which is above its end 10",
+        ),
+        ({"startingOffsets": {"orders": {0: 500}}, "endingTimestamp": TENTH}, "offset 500, which is above its end 10"),
+        (
+            {"startingOffsets": {"orders": {0: 500}}, "endingOffsetsByTimestamp": {"orders": {0: TENTH}}},
+            "offset 500, which is above its end 10",
+        ),
+        ({"startingTimestamp": FIVE_HUNDREDTH, "endingTimestamp": TENTH}, "offset 500, which is above its end 10"),
+    ],
+)
+def test_a_start_above_the_end_by_time(given: dict[str, Any], says: str) -> None:
+    path = corpus.GOLDEN / "clean-restarts" / "data-1"
+    with pytest.raises(ValueError, match=f"orders-0 starts at {says}"):
+        plan_ranges(parse({"path": path, "subscribe": "orders", **given}))
+
+
+def test_both_ends_beyond_the_log_are_one_loss(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"path": corpus.GOLDEN / "clean-restarts" / "data-1", "subscribe": "orders"}
+    given = {"startingOffsets": {"orders": {0: 1000}}, "endingOffsets": {"orders": {0: 2000}}}
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="asked for up to offset 2000, but its log ends at 880"):
+        plan_ranges(parse({**options, **given}))
+    plan_ranges(parse({**options, **given, "failOnDataLoss": "false"}))
+    assert [record.args for record in caplog.records] == [
+        ("orders-0 is asked for up to offset 2000, but its log ends at 880",)
+    ]

@@ -146,6 +146,8 @@ def test_a_commit_whose_process_died_is_taken_back_by_the_next(tmp_path: Path) -
         writer.append(rows(40, 7))
     target.commit([target.write(iter([rows(40, 10)]))])
     assert values(data) == list(range(50))
+    # by this job's settings, not those that taking back needed
+    assert set(kafkalog.read_table(data, columns="compression")["compression"].to_pylist()) == {"zstd"}
 
 
 @needs_data_sources
@@ -219,10 +221,55 @@ def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
     target = sink(tmp_path / "data", stream="")
     with pytest.raises(ValueError, match="the option checkpointLocation is required"):
         target.commit([target.write(iter([rows(0, 5)]))], 0)
+    target.commit([target.write(iter([])), None], 0)
     assert not (tmp_path / "data").exists()
     named = sink(tmp_path / "data", stream="/checkpoints/a")
     named.commit([named.write(iter([rows(0, 5)]))], 0)
     assert values(tmp_path / "data") == list(range(5))
+
+
+@needs_data_sources
+def test_whose_a_task_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream's is its query's; a batch's is its own, also within a query's ``foreachBatch``."""
+    data = tmp_path / "data"
+    monkeypatch.setattr("kafkalog.spark.sink._query", lambda: "q1")
+    batch, stream = sink(data), sink(data, stream="/checkpoints/a")
+    for target, name, query in ((batch, batch.job, None), (stream, "q1", "q1")):
+        message = target.write(iter([rows(0, 5)]))
+        assert (pathlib.Path(message.file).name.partition(".")[0], message.query) == (name, query)
+    stream.commit([stream.write(iter([rows(0, 5)]))], 0)
+    # a checkpoint under the same path, but of another query
+    monkeypatch.setattr("kafkalog.spark.sink._query", lambda: "q2")
+    stream.commit([stream.write(iter([rows(5, 5)]))], 0)
+    assert values(data) == list(range(10))
+
+
+@needs_data_sources
+def test_a_topic_that_was_not_made_to_its_end_is_seen_to_lack_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver dies after the first folder: nobody takes that for a topic of one partition."""
+    data = tmp_path / "data"
+    target = sink(data)
+    made: list[int] = []
+    init = kafkalog.LogWriter.__init__
+
+    def dies(self: kafkalog.LogWriter, log_dir: Any, topic: str, partition: int, **given: Any) -> None:
+        if made:
+            raise KeyboardInterrupt
+        made.append(partition)
+        init(self, log_dir, topic, partition, **given)
+
+    with monkeypatch.context() as death:
+        death.setattr(kafkalog.LogWriter, "__init__", dies)
+        with pytest.raises(KeyboardInterrupt):
+            target.commit([target.write(iter([rows(0, 9)]))])
+    with pytest.raises(ValueError, match="of t: of its partitions these log dirs hold 2 only"):
+        target.write(iter([rows(0, 9)]))
+    for partition in (0, 1):
+        kafkalog.LogWriter(data, "t", partition).close()
+    target.commit([target.write(iter([rows(0, 9)]))])
+    assert values(data) == list(range(9))
 
 
 @pytest.mark.skipif(not has_data_sources(), reason="Spark 4.0")
@@ -355,6 +402,10 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
         ({"partition": "2"}, "unknown option 'partition'; did you mean 'partitions'?"),
         ({"topic": "t", "partitions": "0"}, "expected a number of partitions above zero"),
         ({"topic": "t", "compression.type": "brotli"}, "brotli"),
+        # ConfigDef.ValidString
+        ({"topic": "t", "compression.type": ""}, "Invalid value  for configuration compression_type"),
+        ({"topic": "t", "kafka.compression.type": "ZSTD"}, "Invalid value ZSTD for configuration"),
+        ({"topic": "t", "max.message.bytes": "1m"}, "expected max.message.bytes, found '1m'"),
         *[({"topic": name}, f'topic "{name}": expected 1 to 249 ASCII letters') for name in ILLEGAL if name],
         ({"topic": " "}, 'topic "": expected'),
     ],
@@ -368,6 +419,112 @@ def test_options_that_are_refused(tmp_path: Path, options: dict[str, str], says:
         make_writer(
             {"path": str(tmp_path), **options}, StructType([StructField("value", BinaryType())]), overwrite=False
         )
+
+
+@needs_data_sources
+def test_words_for_compression(tmp_path: Path) -> None:
+    """Those of a producer and of a topic; ConfigDef.parseType trims them."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from kafkalog.spark.sink import make_writer
+
+    value = StructType([StructField("value", BinaryType())])
+    for given, codec in {" zstd ": "zstd", "none": "none", "uncompressed": "none", "producer": "none"}.items():
+        data = tmp_path / str(len(list(tmp_path.iterdir())))
+        options = {"path": str(data), "topic": "t", "kafka.compression.type": given}
+        target = make_writer(options, value, overwrite=False).sink
+        target.commit([target.write(iter([rows(0, 9)]))])
+        assert set(kafkalog.read_table(data, columns="compression")["compression"].to_pylist()) == {codec}
+
+
+@needs_data_sources
+@pytest.mark.parametrize("compression", [None, "none", "lz4"])
+def test_a_record_that_is_too_large_is_refused_by_the_task(tmp_path: Path, compression: str | None) -> None:
+    """Exactly those that the commit would refuse; what compression makes of one the commit finds out."""
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    taken = 0
+    others: list[tuple[bytes | None, Any]] = [(None, None), (b"k" * 70, None), (b"", [])]
+    others += [(b"k", [{"key": "h\u00e4", "value": None}, {"key": "i" * 80, "value": b"v" * 9000}])]
+    cases = [(size, *other) for size in (0, 56, 57, 58, 700, 8100, 9100) for other in others]
+    for number, (most, size) in enumerate([(m, s) for m in (130, 9300) for s in range(len(cases))]):
+        length, key, header = cases[size]
+        fits = pa.RecordBatch.from_pydict({"value": [b"v"] * 3})
+        value = os.urandom(length)
+        given = pa.RecordBatch.from_pydict(
+            {"value": [b"", value], "key": [None, key], "headers": pa.array([None, header], headers)}
+        )
+        data = tmp_path / str(number)
+        with kafkalog.LogWriter(data, "u", config=kafkalog.LogConfig(max_message_bytes=1 << 20)) as writer:
+            writer.append(given.slice(1))
+        (found,) = kafkalog.read_table(data, columns="batchSize")["batchSize"].to_pylist()
+        says = ""
+        with kafkalog.LogWriter(data, "u", config=kafkalog.LogConfig(max_message_bytes=most)) as writer:
+            try:
+                writer.append(given)
+            except kafkalog.InvalidRecordError:
+                assert found is not None
+                assert found > most
+                says = re.escape(
+                    f"t-0: RecordTooLarge: batch size: expected at most {most} (max.message.bytes), found {found} with "
+                    "row 4 of this task alone"
+                )
+        target = sink(data, partitions=1, compression=compression, max_message_bytes=most)
+        if says and compression != "lz4":
+            with pytest.raises(kafkalog.InvalidRecordError, match=f"^{says}$"):
+                target.write(iter([fits, given]))
+        else:
+            taken += 1
+            target.write(iter([fits, given]))
+    assert taken == len(cases) * 2 if compression == "lz4" else len(cases) // 2 < taken < len(cases) * 2
+
+
+@needs_data_sources
+def test_a_topic_that_is_here_in_part(tmp_path: Path) -> None:
+    """Of a broker's log dirs one, or one broker of several: a folder too many would be set aside, and its rows lost."""
+    data = tmp_path / "data"
+    for partition in (0, 2):
+        kafkalog.LogWriter(data, "t", partition).close()
+    target = sink(data, partitions=9)
+    here = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "partition": pa.array([2, 0], pa.int32())})
+    target.commit([target.write(iter([here]))])
+    hold = "of t: of its partitions these log dirs hold 0, 2 only. The others are in another log dir"
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"value": [b"3"], "partition": pa.array([1], pa.int32())}, f"there is no partition 1 {hold}"),
+        # of how many a key has to choose one is not known
+        ({"value": [b"3"], "key": [b"k"]}, f"there is no place for a row {hold}"),
+        ({"value": [b"3"]}, f"there is no place for a row {hold}"),
+        ({"value": [b"3"], "partition": pa.array([3], pa.int32())}, "a row asks for partition 3 of t, which has 3"),
+    )
+    for row, says in refused:
+        with pytest.raises(ValueError, match=re.escape(says)):
+            target.write(iter([pa.RecordBatch.from_pydict(row)]))
+    assert [folder.name for folder in sorted(data.iterdir()) if folder.is_dir()] == ["t-0", "t-2"]
+    assert values(data) == [1, 2]
+
+
+@needs_data_sources
+def test_a_topic_that_was_made_meanwhile_is_not_made_larger(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    three, five = sink(data), sink(data, partitions=5)
+    late = five.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"] * 5})]))
+    three.commit([three.write(iter([rows(0, 9)]))])
+    with pytest.raises(ValueError, match="rows are for partitions 3, 4 of t, of which the log dirs hold 0, 1, 2 only"):
+        five.commit([late])
+    assert values(data) == list(range(9))
+    assert [log.partition for log in kafkalog.LogDir(data)] == [0, 1, 2]
+    five.commit([five.write(iter([rows(9, 9)]))])
+    assert values(data) == list(range(18))
+
+
+@needs_data_sources
+def test_a_topic_that_a_broker_does_not_know_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What the broker makes of it is in tests/interop."""
+    kafkalog.LogWriter(tmp_path / "data", "known", cluster_id="kafkalogTESTclusterAA", node_id=1).close()
+    for topic in ("known", "t"):
+        target = sink(tmp_path / "data", topic=topic, partitions=1)
+        target.commit([target.write(iter([rows(0, 5)]))])
+    assert [record.args for record in caplog.records] == [("t",)]
+    assert "topic t is new to a broker's log dir" in caplog.text
 
 
 @needs_data_sources

@@ -60,7 +60,8 @@ sink.commit(messages)
 def test_sinks_of_one_log_dir_take_their_turns(tmp_path: Path) -> None:
     """Into the same partition, into others of the topic, and into another topic: each row is there once."""
     data = tmp_path / "data"
-    kafkalog.LogWriter(data, "t", 2).close()
+    for partition in range(3):
+        kafkalog.LogWriter(data, "t", partition).close()
     jobs = [("t", 0, 0, 300), ("t", 0, 300, 500), ("t", 1, 500, 900), ("t", 2, 900, 1000), ("u", 0, 1000, 1200)]
     with contextlib.ExitStack() as stack:
         running = [

@@ -179,6 +179,54 @@ def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
     assert reader.partitions(reader.initialOffset(), end) == []
 
 
+def offsets_reader(path: Path, **options: str) -> Any:
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    return make_stream_reader({"path": str(path), **options}, StructType([StructField("offset", LongType())]))
+
+
+@needs_data_sources
+def test_only_a_first_batch_of_another_run_begins_where_it_can(orders: Growing) -> None:
+    """What goes missing between any other two calls is lost, and told."""
+    path = orders.folder.parent
+    orders.grow(500)
+    events = Growing(DATA / "events-1", path / "events-1")
+    events.grow(60)
+    # the first batch, chosen by this very run
+    reader = offsets_reader(path, startingOffsets='{"orders": {"0": -2}, "events": {"1": -2}}')
+    start = reader.initialOffset()
+    shutil.rmtree(events.folder)
+    end = reader.latestOffset(start)
+    assert end == {"orders": {"0": orders.end}}
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: events-1"):
+        reader.partitions(start, end)
+    # a later batch, done again by another run
+    for again in (offsets_reader(path), reader):
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match="read up to offset 490, but now ends at 480"):
+            again.partitions({"orders": {"0": 490}}, {"orders": {"0": 480}})
+    # the first batch of another run, which ended where this one's log no longer begins
+    again = offsets_reader(path, startingOffsets="latest")
+    start = again.initialOffset()
+    assert start["orders"]["0"] > 300
+    assert again.partitions(start, {"orders": {"0": 300}}) == []
+
+
+@pytest.mark.usefixtures("limits")
+def test_the_limit_that_spark_is_told(orders: Growing) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+    path = orders.folder.parent
+    assert isinstance(offsets_reader(path).getDefaultReadLimit(), ReadAllAvailable)
+    least = offsets_reader(path, minOffsetsPerTrigger="5").getDefaultReadLimit()
+    assert isinstance(least, ReadMinRows)
+    assert least.min_rows == 5
+    both = offsets_reader(path, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="7").getDefaultReadLimit()
+    assert isinstance(both, ReadMaxRows)
+    assert both.max_rows == 7
+
+
 @pytest.mark.usefixtures("limits")
 def test_a_restart_with_other_options(orders: Growing) -> None:
     """The checkpoint says where each partition stands, the options what is read from then on; skew starves nobody."""

@@ -79,6 +79,7 @@ def export(
     """
     from pyspark.errors import PySparkException
 
+    from kafkalog.spark.names import by_known_name
     from kafkalog.spark.options import parse
     from kafkalog.spark.planning import frame_of, plan_splits, slots
     from kafkalog.spark.summing import add
@@ -87,10 +88,12 @@ def export(
         raise ValueError(f"unknown format {format!r}; there are {', '.join(FORMATS)}")
     target = Path(out).absolute()
     _keep_free(target)
-    if "columns" not in selection:
-        selection.setdefault("includeHeaders", format != "csv")
+    asked = by_known_name(selection, None)
+    if "columns" not in asked and "includeHeaders" not in asked:
+        selection["includeHeaders"] = format != "csv"
     # An empty partition is no mistake of someone who wants everything since some time.
-    selection.setdefault("startingOffsetsByTimestampStrategy", "latest")
+    if "startingOffsetsByTimestampStrategy" not in asked:
+        selection["startingOffsetsByTimestampStrategy"] = "latest"
     options = parse({"path": path, **selection})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")

@@ -73,7 +73,8 @@ def read(
         ``startswith``, ``endswith``, ``contains``), ``partition`` (the same but the last three), ``offset`` and
         ``timestamp`` (``=``, ``<``, ``<=``, ``>``, ``>=``; a datetime or milliseconds). What they exclude costs little.
     transform : callable, optional
-        Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None.
+        Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None. A batch
+        may hold rows of several partitions and topics, one behind the other.
     schema : StructType or str, optional
         What ``transform`` gives: columns of these names in this order, of the Arrow types that Spark uses for them.
         Large types and views are brought into them, and so is a column of nulls; anything else is an error.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import time
 from collections import Counter
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
     from kafkalog.writer import LogWriter
 
-__all__ = ["discard", "partitions_of", "publish", "staging_of"]
+__all__ = ["discard", "listed", "partitions_of", "publish", "staging_of"]
+
+_log = logging.getLogger("kafkalog.spark")
 
 # Files of attempts that died; a job does not take that long.
 _OLD_SECONDS = 7 * 86_400
@@ -35,18 +38,22 @@ def staging_of(path: str) -> Path:
     return target.with_name(f".{target.name}.kafkalog-sink")
 
 
-def partitions_of(paths: Iterable[str], topic: str) -> int:
-    """Count the partitions that a topic has in the log dirs; 0 where there is none."""
+def partitions_of(paths: Iterable[str], topic: str) -> frozenset[int]:
+    """Give the partitions of a topic that the log dirs hold."""
     from kafkalog import _core
 
-    found = [
+    return frozenset(
         partition
         for path in paths
         if Path(path).is_dir()
         for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
         if name == topic and state == "live"
-    ]
-    return max(found, default=-1) + 1
+    )
+
+
+def listed(partitions: Iterable[int]) -> str:
+    """Write numbers of partitions for a message."""
+    return ", ".join(map(str, sorted(partitions)))
 
 
 def publish(
@@ -162,10 +169,18 @@ def _append(
         for rows, topic, partition in _parts(file):
             places[topic, partition] += rows.num_rows
     for topic in sorted({topic for topic, _ in places}):
-        most = max(partition for name, partition in places if name == topic)
-        number = partitions_of(held.paths, topic) or max(partitions, most + 1)
-        places.update({(topic, partition): 0 for partition in range(number)})
-    ends = [(*place, held.of(*place, config).log_end_offset, places[place]) for place in sorted(places)]
+        asked = {partition for name, partition in places if name == topic}
+        there = partitions_of(held.paths, topic)
+        if there and not asked <= there:
+            raise ValueError(
+                f"rows are for partitions {listed(asked - there)} of {topic}, of which the log dirs hold "
+                f"{listed(there)} only: they were made or removed since the rows were sorted"
+            )
+        if not there:
+            _tell_new(held.paths, topic)
+            places.update({(topic, partition): 0 for partition in range(max(partitions, max(asked) + 1))})
+    # The highest first: a topic that a death leaves unfinished is seen to lack some.
+    ends = [(*place, held.of(*place, config).log_end_offset, places[place]) for place in sorted(places, reverse=True)]
     note(ends)
     count = 0
     for file in files:
@@ -173,6 +188,15 @@ def _append(
             held.of(topic, partition).append(rows)
             count += rows.num_rows
     return count
+
+
+def _tell_new(paths: Iterable[str], topic: str) -> None:
+    if any((Path(path) / "meta.properties").exists() for path in paths):
+        _log.warning(
+            "kafkalog: topic %s is new to a broker's log dir: a broker sets folders aside (-stray) whose topic it was "
+            "never told to create",
+            topic,
+        )
 
 
 def _parts(file: str) -> Iterator[tuple[pa.RecordBatch, str, int]]:

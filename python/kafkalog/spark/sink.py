@@ -10,7 +10,8 @@
 | timestamp | timestamp | null is now; Spark's own sink has no such column |
 
 Tasks write files beside the log dir; ``commit`` appends them (``kafkalog.spark.publishing``). Other columns are passed
-over.
+over. A topic that is not there gets all of its partitions; of one that is there, none is made: what a log dir does not
+hold is another one's, or another broker's.
 
 Source: ``KafkaWriter``, ``KafkaWriteTask`` of Spark 4.3.
 """
@@ -27,10 +28,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kafkalog import _core
+from kafkalog.errors import InvalidRecordError
 from kafkalog.spark import values
 from kafkalog.spark.options import paths_of
 from kafkalog.spark.partitioner import partition_for_key
-from kafkalog.spark.publishing import discard, partitions_of, publish, staging_of
+from kafkalog.spark.publishing import discard, listed, partitions_of, publish, staging_of
+from kafkalog.spark.sizes import too_large
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -60,6 +63,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
+# Settings under which Arrow data are not compressed.
+_PLAIN = ("producer", "uncompressed")
 # Spark's name for the query that a task belongs to (``StreamExecution.QUERY_ID_KEY``); its checkpoint keeps the id.
 _QUERY = "sql.streaming.queryId"
 
@@ -84,6 +89,7 @@ class Sink:
     compression: str | None
     # where a stream has its checkpoint, or nothing; None for a batch
     stream: str | None
+    max_message_bytes: int | None = None
     job: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -103,11 +109,17 @@ class Sink:
                     count += part.num_rows
         return Written(str(file), count, query)
 
-    def config(self) -> LogConfig | None:
+    def config(self) -> LogConfig:
         """Give the settings of the topics, checked."""
         from kafkalog.config import LogConfig
 
-        return LogConfig(compression_type=self.compression) if self.compression else None
+        given: dict[str, Any] = {}
+        if self.compression is not None:
+            # A producer's word for it, and a topic's.
+            given["compression_type"] = "uncompressed" if self.compression == "none" else self.compression
+        if self.max_message_bytes is not None:
+            given["max_message_bytes"] = self.max_message_bytes
+        return LogConfig(**given)
 
     def commit(self, messages: list[Written | None], batch: int | None = None) -> None:
         """Append what the tasks wrote.
@@ -156,12 +168,16 @@ def _file_schema() -> pa.Schema:
 
 
 class _Chooser:
-    """Sorts rows by topic and partition; keeps how many partitions topics have, and whose turn it is."""
+    """Sorts rows by topic and partition; keeps which partitions topics have, and whose turn it is."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._numbers: dict[str, int] = {}
+        self._there: dict[str, frozenset[int]] = {}
         self._turn = uuid.uuid4().int
+        self._rows = 0
+        config = sink.config()
+        # How large a batch is when it is compressed, the commit finds out.
+        self._most = config.max_message_bytes if config.compression_type in _PLAIN else None
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch's rows as batches of one partition each, in the order of the rows within it."""
@@ -186,6 +202,16 @@ class _Chooser:
             if topic is None:
                 raise ValueError("a row has no topic: its column is null, and the option topic is not set")
             rows.setdefault((topic, self._partition(topic, asked[row], key)), []).append(row)
+        if self._most is not None:
+            found = next(too_large(columns["key"], columns["value"], columns["headers"], self._most), None)
+            if found is not None:
+                row, size = found
+                place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
+                raise InvalidRecordError(
+                    f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found "
+                    f"{size} with row {self._rows + row} of this task alone"
+                )
+        self._rows += batch.num_rows
         for (topic, partition), chosen in rows.items():
             columns["topic"] = pa.array([topic] * batch.num_rows, pa.string())
             columns["partition"] = pa.array([partition] * batch.num_rows, pa.int32())
@@ -193,17 +219,25 @@ class _Chooser:
             yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
 
     def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
-        if topic not in self._numbers:
+        if topic not in self._there:
             _core.check_topic(topic)
-            self._numbers[topic] = partitions_of(self._sink.paths, topic) or self._sink.partitions
-        number = self._numbers[topic]
-        if asked is not None:
-            if not 0 <= asked < number:
-                raise ValueError(
-                    f"a row asks for partition {asked} of {topic}, which has {number}; the option partitions gives a "
-                    "new topic more, and without the column partition keys decide"
-                )
+            found = partitions_of(self._sink.paths, topic)
+            self._there[topic] = found or frozenset(range(self._sink.partitions))
+        there = self._there[topic]
+        if asked is not None and asked in there:
             return asked
+        number = max(there) + 1
+        if asked is not None and not 0 <= asked < number:
+            raise ValueError(
+                f"a row asks for partition {asked} of {topic}, which has {number}; the option partitions gives a "
+                "new topic more, and without the column partition keys decide"
+            )
+        if len(there) < number:
+            what = "no place for a row" if asked is None else f"no partition {asked}"
+            raise ValueError(
+                f"there is {what} of {topic}: of its partitions these log dirs hold {listed(there)} only. The others "
+                "are in another log dir, or another broker's: name all log dirs, or only write what belongs here"
+            )
         if key is not None:
             return partition_for_key(key, number)
         self._turn += 1
@@ -276,7 +310,10 @@ def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
     return StreamWriter(_sink(options, schema, options.get("checkpointlocation", "")))
 
 
-_KNOWN = ("path", "paths", "topic", "partitions", "compression.type", "includeHeaders", "checkpointLocation")
+_KNOWN = (
+    *("path", "paths", "topic", "partitions", "compression.type", "max.message.bytes"),
+    *("includeHeaders", "checkpointLocation"),
+)
 # KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
 _REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
 
@@ -288,8 +325,11 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         paths=paths_of(given),
         topic=given["topic"].strip() if "topic" in given else None,
         partitions=values.integer(given.get("partitions", 1), "a number of partitions above zero", least=1),
-        compression=given.get("compression.type"),
+        compression=given["compression.type"].strip() if "compression.type" in given else None,
         stream=stream,
+        max_message_bytes=values.integer(given["max.message.bytes"], "max.message.bytes", least=0)
+        if "max.message.bytes" in given
+        else None,
     )
     # What the commit would refuse is better known before anything is written.
     made.config()

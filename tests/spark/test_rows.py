@@ -1,0 +1,97 @@
+"""What a task of the data source makes of its split, without a session."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+from kafkalog.spark.columns import SPARK_TYPES
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.rows import rows
+from spark.ways import needs_data_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_segment_that_went_after_planning_is_data_loss(tmp_path: Path, fail: bool, caplog: Any) -> None:  # noqa: FBT001
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    (split,) = plan_splits(parse({"path": tmp_path, "columns": "offset", "failOnDataLoss": fail}), 1)
+    (tmp_path / "orders-0" / "00000000000000000000.log").unlink()
+    says = f"1 of 6 planned segments were deleted before they were read, in {tmp_path / 'orders-0'}"
+    if fail:
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match=f"^{says}; failOnDataLoss=false reads"):
+            list(rows(split))
+        return
+    with caplog.at_level(logging.WARNING):
+        found = [offset for batch in rows(split) for offset in batch.column("offset").to_pylist()]
+    assert found == [*range(145, 880)]
+    assert f"kafkalog: data loss: {says}" in caplog.text
+
+
+def test_damage_keeps_its_place() -> None:
+    """Arrow's stream carries text alone."""
+    folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
+    (split,) = plan_splits(parse({"path": folder}), 1)
+    with pytest.raises(kafkalog.CorruptRecordError) as raised:
+        list(rows(split))
+    assert raised.value.path == str(folder / "00000000000000000000.log")
+    assert raised.value.position is not None
+
+
+@needs_data_sources
+@pytest.mark.parametrize("name", sorted(SPARK_TYPES))
+def test_columns_that_are_declared_not_null(name: str) -> None:
+    """The Arrow schema says what the user's does, in his letters; what may be null may not be declared so."""
+    from pyspark.sql import types
+
+    from kafkalog.spark.batch import Reader, rows_of
+
+    field = types.StructField
+    header = types.StructType([field("key", types.StringType()), field("value", types.BinaryType())])
+    kinds: dict[str, Any] = {
+        kind.simpleString(): kind
+        for kind in (
+            *(types.BinaryType(), types.StringType(), types.TimestampType(), types.BooleanType(), types.ByteType()),
+            *(types.ShortType(), types.IntegerType(), types.LongType(), types.ArrayType(header)),
+        )
+    }
+    kind = kinds[SPARK_TYPES[name].replace(" ", "").lower()]
+    schema = types.StructType([field(name.upper(), kind, nullable=False), field("Topic", types.StringType())])
+    if name == "topic":
+        schema = types.StructType(schema.fields[:1])
+    if name in {"key", "value", "headers", "controlType", "deleteHorizonMs"}:
+        with pytest.raises(
+            ValueError, match=f"column {name.upper()} may hold nulls, so it cannot be declared not null"
+        ):
+            rows_of(schema)
+        return
+    made = rows_of(schema)
+    reader = Reader(parse({"path": DATA, "subscribe": "orders", "columns": made.columns}), made)
+    batches = [batch for split in reader.partitions() for batch in reader.read(split)]
+    assert sum(batch.num_rows for batch in batches) == 880
+    for batch in batches:
+        assert batch.schema.names == schema.names
+        assert [field.nullable for field in batch.schema] == [False, True][: len(schema.names)]
+
+
+@needs_data_sources
+def test_nothing_to_read_is_one_split_of_nothing() -> None:
+    """Spark wants one."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.batch import Reader, rows_of
+
+    made = rows_of(StructType([StructField("offset", LongType())]))
+    reader = Reader(parse({"path": DATA, "endingOffsets": "latest", "where": [("offset", "<", 0)]}), made)
+    (split,) = reader.partitions()
+    assert list(reader.read(split)) == []
