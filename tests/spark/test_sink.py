@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
-from kafkalog.spark.partitioner import murmur2, partition_for_key
+from kafkalog.spark.partitioner import partition_for_key
 from spark.ways import has_data_sources, needs_data_sources
 
 if TYPE_CHECKING:
@@ -29,23 +29,6 @@ if TYPE_CHECKING:
 # Topic.validate
 ILLEGAL = ["", ".", "..", "bad/name", "zwei worte", "caf\u00e9", "n" * 250]
 WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        # UtilsTest.testMurmur2
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_murmur2(key: bytes, expected: int) -> None:
-    assert murmur2(key) == expected & 0xFFFFFFFF
-    assert partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
 
 
 def sink(path: Path, **given: Any) -> Sink:
