@@ -253,6 +253,17 @@ mod tests {
         assert_eq!(written, texts(&expected));
     }
 
+    /// `LogCleanerManager.cleanableOffsets` starts anew only below the log start and beyond the log end.
+    #[test]
+    fn compacted_up_to_either_end_of_the_log() {
+        for (clean, kept) in [(19, 20), (20, 20), (30, 30), (31, 20)] {
+            let text = format!("0\n1\nt 1 {clean}\n");
+            let (_, written) = plan(&[(CLEANER, &text)], true);
+            let expected = (CLEANER.to_owned(), format!("0|1|t 1 {kept}|"));
+            assert!(written.contains(&expected), "{clean}: {written:?}");
+        }
+    }
+
     #[test]
     fn files_that_are_not_there_or_cannot_be_read() {
         let (changes, written) = plan(&[(REPLICATION, "what"), (CLEANER, "")], true);

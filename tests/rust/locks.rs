@@ -1,8 +1,10 @@
 //! A log dir's lock between processes: another one of ours, and a JVM, which is what a broker is.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use kafkalog::error::Error;
 use kafkalog::io::lock::{LOCK_FILE, LogDirLock};
@@ -110,6 +112,45 @@ fn held_by_a_child() {
     } else {
         mutual(Holder::ours);
     }
+}
+
+/// Takes and leaves the lock for a while; whoever has it is alone in there.
+fn take_turns(folder: &Path) -> u32 {
+    let inside = folder.join("inside");
+    let end = Instant::now() + Duration::from_secs(2);
+    let mut turns = 0;
+    while Instant::now() < end {
+        if let Ok(lock) = LogDirLock::acquire(folder) {
+            // Nobody else is.
+            File::create_new(&inside).unwrap();
+            std::thread::yield_now();
+            std::fs::remove_file(&inside).unwrap();
+            drop(lock);
+            turns += 1;
+        }
+    }
+    turns
+}
+
+/// Who leaves removes the file: one that was opened before and locked after is nobody's, though the lock was to be had.
+#[test]
+fn processes_take_turns() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        assert!(take_turns(Path::new(&folder)) > 0);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let children = [0; 3].map(|_| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["locks::processes_take_turns", "--exact"]);
+        command.env(CHILD, folder.path()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    });
+    let turns = take_turns(folder.path());
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(turns > 0);
 }
 
 #[test]

@@ -334,6 +334,79 @@ fn a_log_dir_is_recovered_whole_or_not_at_all() {
     );
 }
 
+/// `LogManager` checkpoints its current and future logs, not the strays among them.
+#[test]
+fn strays_lose_their_lines() {
+    let work = log_dir();
+    let stray = "orders-1.2501711a66e84167a87e2d6f3fea8e94-stray";
+    fs::rename(work.path().join("orders-1"), work.path().join(stray)).unwrap();
+    let names = [
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+    ];
+    for name in names {
+        let text = "0\n2\norders 0 1\norders 1 1\n";
+        fs::write(work.path().join(name), text).unwrap();
+    }
+    recover(work.path(), &RecoverOptions::at(NOW_MS)).unwrap();
+    for name in names {
+        let text = fs::read_to_string(work.path().join(name)).unwrap();
+        assert!(
+            text.contains("orders 0 ") && !text.contains("orders 1 "),
+            "{name}: {text}"
+        );
+    }
+}
+
+/// By whatever path: through a link, and with dots that lead out again.
+#[cfg(unix)]
+#[test]
+fn no_result_lies_inside_of_its_source() {
+    let work = log_dir();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(work.path(), &link).unwrap();
+    let before = log_cases::tree(work.path());
+    let source = work.path().join("orders-0");
+    for out in [
+        source.join("new"),
+        link.join("orders-0/new"),
+        link.join("orders-0/new/below"),
+        link.join("orders-1/../orders-0/new"),
+    ] {
+        let recovering = RecoverOptions {
+            out: Some(out.clone()),
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let rebuilding = RebuildOptions {
+            out: Some(out.clone()),
+            ..RebuildOptions::at(NOW_MS)
+        };
+        for source in [source.clone(), link.join("orders-0")] {
+            let recovered = recover(&source, &recovering).map(drop);
+            let rebuilt = rebuild_indexes(&source, &rebuilding).map(drop);
+            for outcome in [recovered, rebuilt] {
+                assert!(
+                    matches!(outcome, Err(Error::InvalidArgument(_))),
+                    "{}: {outcome:?}",
+                    out.display()
+                );
+            }
+        }
+    }
+    assert_eq!(
+        log_cases::compare(&before, &log_cases::tree(work.path())),
+        [""; 0]
+    );
+    let options = RecoverOptions {
+        out: Some(source.join("../beside")),
+        ..RecoverOptions::at(NOW_MS)
+    };
+    recover(&source, &options).unwrap();
+    assert!(work.path().join("beside").is_dir());
+}
+
 #[test]
 fn nobody_recovers_under_a_writer() {
     let work = log_dir();

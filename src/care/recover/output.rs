@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
@@ -12,9 +12,8 @@ use crate::io::interrupt;
 /// An output is a new or empty directory outside of its source.
 pub(in crate::care) fn check_out(path: &Path, out: &Path) -> Result<()> {
     ensure_empty(out)?;
-    let whole = |path: &Path| std::path::absolute(path).map_err(Error::io(path));
     let source = path.canonicalize().map_err(Error::io(path))?;
-    if whole(out)?.starts_with(source) {
+    if canonical(out).map_err(Error::io(out))?.starts_with(source) {
         let text = format!(
             "{}: the output must not lie inside of its source",
             out.display()
@@ -22,6 +21,19 @@ pub(in crate::care) fn check_out(path: &Path, out: &Path) -> Result<()> {
         return Err(Error::InvalidArgument(text));
     }
     Ok(())
+}
+
+/// Without links and dots, as far as there is such a path.
+fn canonical(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for there in path.ancestors() {
+        match there.canonicalize() {
+            Ok(real) => return Ok(real.join(path.strip_prefix(there).unwrap_or(&path))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(path)
 }
 
 fn ensure_empty(out: &Path) -> Result<()> {
