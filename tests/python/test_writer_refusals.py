@@ -32,6 +32,13 @@ if TYPE_CHECKING:
             [Record(b"x" * 2_000_000)], {}, kafkalog.InvalidRecordError, "1048588", id="a record over max.message.bytes"
         ),
         pytest.param(
+            [Record(b"x", headers=[("h", b"x" * 1_048_600)])],
+            {},
+            kafkalog.InvalidRecordError,
+            "found more than 1048588 of headers in record 0",
+            id="headers over max.message.bytes",
+        ),
+        pytest.param(
             [Record(b"x", timestamp=NOW + 3_600_001)],
             {},
             kafkalog.InvalidRecordError,

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 
 import kafkalog
 from kafkalog.spark.partitioner import partition_for_key
+from spark.sinks import left, rows, sink, values
 from spark.ways import has_data_sources, needs_data_sources
 
 if TYPE_CHECKING:
@@ -24,37 +24,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkalog.spark.sink import Sink
 
 # Topic.validate
 ILLEGAL = ["", ".", "..", "bad/name", "zwei worte", "caf\u00e9", "n" * 250]
 WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
-
-
-def sink(path: Path, **given: Any) -> Sink:
-    from kafkalog.spark.sink import Sink
-
-    options = {"topic": "t", "partitions": 3, "compression": "zstd", "stream": None}
-    return Sink(paths=(str(path),), **{**options, **given})
-
-
-def rows(start: int, count: int) -> pa.RecordBatch:
-    keys = [None if n % 5 == 4 else b"k%d" % (n % 7) for n in range(start, start + count)]
-    columns: dict[str, list[Any]] = {
-        "value": [str(n) for n in range(start, start + count)],
-        "key": keys,
-        "other": [1] * count,
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def values(path: Path) -> list[int]:
-    found: list[Any] = kafkalog.read_table(path)["value"].to_pylist()
-    return sorted(int(value) for value in found)
-
-
-def left(path: Path) -> list[str]:
-    return [file.name for file in path.parent.glob(".*.kafkalog-sink/*") if file.suffix == ".arrows"]
 
 
 @needs_data_sources
@@ -540,65 +513,3 @@ def test_frames_that_cannot_be_written(spark: SparkSession, tmp_path: Path, sql:
     with pytest.raises(Exception, match=re.escape(says)):
         spark.sql(sql).write.format("kafkalog").options(**options).mode("append").save(str(tmp_path / "data"))
     assert not (tmp_path / "data").exists()
-
-
-@pytest.mark.parametrize(("options", "topic"), [({"topic": "a b"}, "'t'"), ({}, "'a b'")])
-def test_a_stream_into_a_topic_that_kafka_refuses(
-    spark: SparkSession, tmp_path: Path, options: Any, topic: str
-) -> None:
-    pytest.importorskip("pyspark", minversion="4.1")
-    first = sink(tmp_path / "first")
-    first.commit([first.write(iter([rows(0, 9)]))])
-    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(tmp_path / "first"))
-    writer = stream.selectExpr("value", f"{topic} topic").writeStream.format("kafkalog").options(**options)
-    writer = writer.option("checkpointLocation", str(tmp_path / "c")).option("path", str(tmp_path / "second"))
-    with pytest.raises(Exception, match=re.escape('topic "a b": expected 1 to 249 ASCII letters')):
-        writer.trigger(availableNow=True).start().awaitTermination(120)
-    assert not (tmp_path / "second").exists()
-
-
-def test_from_a_stream_into_another_log(spark: SparkSession, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", minversion="4.1")
-    first = sink(tmp_path / "first")
-    first.commit([first.write(iter([rows(0, 60)]))])
-    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(tmp_path / "first"))
-
-    def run() -> None:
-        writer = stream.select("key", "value", "timestamp").writeStream.format("kafkalog").option("topic", "copy")
-        writer = writer.option("checkpointLocation", str(tmp_path / "c")).option("path", str(tmp_path / "second"))
-        writer.trigger(availableNow=True).start().awaitTermination(120)
-
-    run()
-    assert values(tmp_path / "second") == list(range(60))
-    first.commit([first.write(iter([rows(60, 10)]))])
-    run()
-    assert values(tmp_path / "second") == list(range(70))
-    assert kafkalog.LogDir(tmp_path / "second").topics == ["copy"]
-
-
-def test_a_checkpoint_that_was_thrown_away_begins_anew(spark: SparkSession, tmp_path: Path) -> None:
-    """Its batches have the old numbers and the old path, and are none of the old ones."""
-    pytest.importorskip("pyspark", minversion="4.1")
-    first, second = tmp_path / "first", tmp_path / "second"
-    source = sink(first)
-    source.commit([source.write(iter([rows(0, 30)]))])
-
-    def run(**given: Any) -> None:
-        stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").load(str(first))
-        writer = stream.select("key", "value").writeStream.format("kafkalog").option("topic", "copy")
-        writer.options(path=str(second), **given).trigger(availableNow=True).start().awaitTermination(120)
-
-    run(checkpointLocation=str(tmp_path / "c"))
-    run(checkpointLocation=str(tmp_path / "c"))
-    assert values(second) == list(range(30))
-    shutil.rmtree(tmp_path / "c")
-    run(checkpointLocation=str(tmp_path / "c"))
-    assert values(second) == sorted([*range(30)] * 2)
-    # two queries whose checkpoints the session places
-    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
-    try:
-        run()
-        run()
-    finally:
-        spark.conf.unset("spark.sql.streaming.checkpointLocation")
-    assert values(second) == sorted([*range(30)] * 4)

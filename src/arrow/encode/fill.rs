@@ -426,7 +426,8 @@ fn put_headers(headers: &Headers, row: usize, wanted: Wanted, tail: &mut Vec<u8>
         }
         // The same few bytes may be there any number of times.
         if tail.len() > most {
-            return Err(too_large(tail.len(), most, number));
+            let found = format!("more than {most} of headers in record {number}");
+            return Err(refused_size(most, &found));
         }
     }
     Ok(())
@@ -452,9 +453,14 @@ fn reserve(batch: &mut Vec<u8>, size: usize) -> Result<()> {
 /// The refusal of a record that makes a batch of `size` bytes by itself.
 #[cold]
 pub(super) fn too_large(size: usize, most: usize, number: usize) -> Error {
+    refused_size(most, &format!("{size} with record {number} alone"))
+}
+
+#[cold]
+fn refused_size(most: usize, found: &str) -> Error {
     Error::refused(
         Refusal::RecordTooLarge,
-        format!("batch size: expected at most {most}, found {size} with record {number} alone"),
+        format!("batch size: expected at most {most}, found {found}"),
     )
 }
 
