@@ -13,6 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
+from naive import crc32c
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +175,25 @@ def test_statistics_add_up() -> None:
         assert {name: tally["batches"] for name, tally in sums["codecs"].items()} == codecs
         assert sums["producers"] == sorted(set(columns["producerId"]) - {-1})
         assert sums["log_end_offset"] == log.log_end_offset
+
+
+def test_statistics_of_zeros(tmp_path: Path) -> None:
+    """The first of all times, producers and epochs is one of them; only what is below is none."""
+    with kafkalog.LogWriter(tmp_path, "t", leader_epoch=0) as writer:
+        writer.append([kafkalog.Record(b"v", timestamp=0)])
+    file = tmp_path / "t-0" / f"{0:020}.log"
+    batch = bytearray(file.read_bytes())
+    # producerId, producerEpoch and baseSequence, all behind the checksum
+    batch[43:57] = bytes(14)
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    file.write_bytes(batch)
+    log = kafkalog.PartitionLog(tmp_path / "t-0")
+    sums = log.statistics()
+    assert (sums["min_timestamp"], sums["max_timestamp"]) == (0, 0)
+    assert (sums["producers"], sums["leader_epochs"]) == ([0], [0])
+    largest = log.offset_of_max_timestamp()
+    assert largest is not None
+    assert (largest.offset, largest.timestamp) == (0, 0)
 
 
 def test_statistics_of_nothing() -> None:
