@@ -89,12 +89,11 @@ def export(
     target = Path(out).absolute()
     _keep_free(target)
     asked = by_known_name(selection, None)
-    if "columns" not in asked and "includeHeaders" not in asked:
-        selection["includeHeaders"] = format != "csv"
     # An empty partition is no mistake of someone who wants everything since some time.
-    if "startingOffsetsByTimestampStrategy" not in asked:
-        selection["startingOffsetsByTimestampStrategy"] = "latest"
-    options = parse({"path": path, **selection})
+    usual: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
+    if "columns" not in asked:
+        usual["includeHeaders"] = format != "csv"
+    options = parse({"path": path, **selection, **{name: usual[name] for name in usual.keys() - asked}})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV has no place for headers; choose columns, or another format")
     with _session(spark_master) as (spark, collect):

@@ -202,21 +202,23 @@ class _Chooser:
             if topic is None:
                 raise ValueError("a row has no topic: its column is null, and the option topic is not set")
             rows.setdefault((topic, self._partition(topic, asked[row], key)), []).append(row)
-        if self._most is not None:
-            found = next(too_large(columns["key"], columns["value"], columns["headers"], self._most), None)
-            if found is not None:
-                row, size = found
-                place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
-                raise InvalidRecordError(
-                    f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found "
-                    f"{size} with row {self._rows + row} of this task alone"
-                )
+        self._check_sizes(columns, rows)
         self._rows += batch.num_rows
         for (topic, partition), chosen in rows.items():
             columns["topic"] = pa.array([topic] * batch.num_rows, pa.string())
             columns["partition"] = pa.array([partition] * batch.num_rows, pa.int32())
             whole = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
             yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
+
+    def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[tuple[str, int], list[int]]) -> None:
+        if self._most is None:
+            return
+        for row, size in too_large(columns["key"], columns["value"], columns["headers"], self._most):
+            place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
+            raise InvalidRecordError(
+                f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found {size} "
+                f"with row {self._rows + row} of this task alone"
+            )
 
     def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
         if topic not in self._there:
