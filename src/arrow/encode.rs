@@ -9,12 +9,14 @@ mod columns;
 mod fill;
 mod headers;
 mod places;
+mod sizes;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use self::columns::Columns;
 use self::fill::{Filled, MOST, Wanted, too_large};
+pub use self::sizes::first_too_large;
 use crate::compress::{Codec, Compressor};
 use crate::error::Result;
 use crate::format::attributes::Attributes;

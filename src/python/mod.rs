@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
-    use super::writer::{LogWriter, check_columns, check_config, check_topic};
+    use super::writer::{LogWriter, check_columns, check_config, check_sizes, check_topic};
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -20,7 +20,7 @@ use super::capsule;
 use super::errors::{internal, into_py, of_panic, to_py};
 use super::reader::{RangeTuple, range_from};
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
-use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema};
+use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_large};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
@@ -61,6 +61,23 @@ pub(super) fn check_columns(
 ) -> PyResult<()> {
     let schema = capsule::batches_of(data)?.schema();
     check_schema(schema, keep_offsets, ignore_extra).map_err(into_py)
+}
+
+/// The first of these rows that a batch of `most` bytes has no room for, and the bytes that it would need.
+#[pyfunction]
+pub(super) fn check_sizes(
+    data: &Bound<'_, PyAny>,
+    most: usize,
+) -> PyResult<Option<(usize, usize)>> {
+    let mut before = 0usize;
+    for batch in capsule::batches_of(data)? {
+        let batch = batch.map_err(capsule::raised)?;
+        if let Some((row, size)) = first_too_large(&batch, most).map_err(into_py)? {
+            return Ok(Some((before.saturating_add(row), size)));
+        }
+        before = before.saturating_add(batch.num_rows());
+    }
+    Ok(None)
 }
 
 /// The system's clock, or the caller's.

@@ -33,7 +33,6 @@ from kafkalog.spark import values
 from kafkalog.spark.options import paths_of
 from kafkalog.spark.partitioner import partition_for_key
 from kafkalog.spark.publishing import discard, listed, partitions_of, publish, staging_of
-from kafkalog.spark.sizes import too_large
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -211,14 +210,20 @@ class _Chooser:
             yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
 
     def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[tuple[str, int], list[int]]) -> None:
+        import pyarrow as pa
+
         if self._most is None:
             return
-        for row, size in too_large(columns["key"], columns["value"], columns["headers"], self._most):
-            place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
-            raise InvalidRecordError(
-                f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found {size} "
-                f"with row {self._rows + row} of this task alone"
-            )
+        counted = pa.record_batch({name: columns[name] for name in ("key", "value", "headers")})
+        found = _core.check_sizes(counted, self._most)
+        if found is None:
+            return
+        row, size = found
+        place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
+        raise InvalidRecordError(
+            f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found {size} "
+            f"with row {self._rows + row} of this task alone"
+        )
 
     def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
         if topic not in self._there:

@@ -138,20 +138,11 @@ impl Encoder {
         let offset_raw = zigzag64(i64::from(numbers.offset_delta));
         let (key_raw, key) = length(key);
         let (value_raw, value) = length(value);
-        let body = key
-            .len()
-            .saturating_add(value.len())
-            .saturating_add(tail.len())
-            .saturating_add(1)
-            .saturating_add(len(timestamp_raw))
-            .saturating_add(len(offset_raw))
-            .saturating_add(len(key_raw))
-            .saturating_add(len(value_raw));
+        let raw = [timestamp_raw, offset_raw, key_raw, value_raw];
+        let bytes = key.len().saturating_add(value.len());
+        let body = body_size(raw, bytes.saturating_add(tail.len()));
+        let end = filled.end.saturating_add(record_size(body));
         let body_raw = (body as u64).wrapping_shl(1);
-        let end = filled
-            .end
-            .saturating_add(body)
-            .saturating_add(len(body_raw));
         if end > wanted.limit() {
             if filled.rows > 0 {
                 return Ok(false);
@@ -479,16 +470,29 @@ const NULL: u64 = 1;
 
 /// A key's or value's length, zig-zag, and its bytes.
 #[inline]
-fn length(bytes: Option<&[u8]>) -> (u64, &[u8]) {
+pub(super) fn length(bytes: Option<&[u8]>) -> (u64, &[u8]) {
     match bytes {
         Some(bytes) => ((bytes.len() as u64).wrapping_shl(1), bytes),
         None => (NULL, &[]),
     }
 }
 
+/// How many bytes a record's body takes, of attributes, these numbers, and other bytes.
+#[inline]
+pub(super) fn body_size(numbers: [u64; 4], bytes: usize) -> usize {
+    let sizes = numbers.map(len).into_iter();
+    sizes.fold(bytes.saturating_add(1), usize::saturating_add)
+}
+
+/// How many bytes a record takes, with the length of its body in front.
+#[inline]
+pub(super) const fn record_size(body: usize) -> usize {
+    body.saturating_add(len((body as u64).wrapping_shl(1)))
+}
+
 /// How many bytes the unsigned varint takes.
 #[inline]
-const fn len(raw: u64) -> usize {
+pub(super) const fn len(raw: u64) -> usize {
     let bits = 64u32.wrapping_sub((raw | 1).leading_zeros());
     (bits.wrapping_add(6) / 7) as usize
 }
