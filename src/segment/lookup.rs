@@ -5,6 +5,8 @@
 //! * Offset entry: at its position stands a whole batch with a right checksum that lies within the segment and begins at or
 //!   below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header tells only the
 //!   last offset, which must then not be above the target.) Otherwise the entries before it are tried, then byte 0.
+//! * Offset entry, to cut a segment in two for readers side by side: a header that ends at or below its offset, and one
+//!   behind it where its length leads. Both halves are read, and then every checksum is looked at.
 //! * Time entry (T, O): the batch with offset O has T for its largest timestamp. Then nothing up to it is later than T.
 //!
 //! Sources: `LogSegment.translateOffset`, `LogSegment.findOffsetByTimestamp`, `FileRecords.searchForTimestamp`.
@@ -30,8 +32,6 @@ use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// How many entries are tried before the scan begins at byte 0.
 const ENTRIES_TRIED: usize = 8;
-/// A batch of a producer's defaults and the header behind it.
-const CONFIRMED_AT_ONCE: usize = 20 << 10;
 /// A batch larger than this is not taken into memory to confirm an index entry.
 const MAX_CONFIRMED: usize = 32 << 20;
 
@@ -145,19 +145,14 @@ impl<'a> SegmentLookup<'a> {
         Ok(None)
     }
 
-    /// The base offset of a healthy batch of magic 2 at `position` that ends at or below `offset` and that the batch behind
-    /// does not contradict: the base offset is not under the checksum.
+    /// The base offset of a batch of magic 2 at `position` that ends at or below `offset` and that the batch behind does
+    /// not contradict. Its checksum is left to whoever reads it: it does not cover the base offset, and a header and
+    /// one behind it where its length leads are no accident.
     fn confirms_cut(&mut self, position: Position, offset: Offset) -> Result<Option<Offset>> {
-        // Most batches and the header behind are had at once.
-        self.source.bytes(position, CONFIRMED_AT_ONCE)?;
         let Some(header) = self.header_at(position)? else {
             return Ok(None);
         };
-        if header.is_legacy() || header.last_offset() > offset || header.size > MAX_CONFIRMED {
-            return Ok(None);
-        }
-        let batch = self.source.bytes(position, header.size)?;
-        if header.ensure_valid(batch).is_err() {
+        if header.is_legacy() || header.last_offset() > offset {
             return Ok(None);
         }
         let mut cursor = BatchCursor::new(self.segment.bounds(), position);
