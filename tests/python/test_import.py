@@ -93,7 +93,8 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         {"value": "", "headers": [{"key": "h", "value": "1"}, {"key": "h"}]},
     ]
     path = tmp_path / "events.jsonl"
-    path.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n")
+    # with the mark that Windows puts in front
+    path.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8-sig")
     done("import", path, tmp_path / "logs", "-t", "events", "-p", "2", "--text")
     rows = naive.rows(tmp_path / "logs" / "events-2")
     assert [(row.key, row.value, row.headers) for row in rows] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -118,15 +119,19 @@ def _no_rows(schema: pa.Schema, columns: list[str]) -> pa.RecordBatch:
 def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple[list[Record], int]]:
     """Give the objects of the lines as records."""
     known = {*WRITTEN, "offset", *_TOLD}
+    # Asked of ``json.loads``, each line would make a decoder of its own.
+    decoder = json.JSONDecoder(parse_float=_whole)
     found: list[Record] = []
     done = 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             done += len(line)
-            if not line.strip():
+            # Windows likes to put a mark in front of UTF-8.
+            plain = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            if not plain.strip():
                 continue
             try:
-                fields = json.loads(_decoded(line), parse_float=_whole)
+                fields = decoder.decode(_decoded(plain))
                 found.append(_record(fields, known, text=text, keep_offsets=keep_offsets))
             except (ValueError, TypeError, RecursionError) as error:
                 raise InvalidRecordError(f"{path}: line {number}: {error}", str(path)) from error
