@@ -115,13 +115,23 @@ impl Disk {
             .map_err(Error::io(path))
     }
 
-    /// Creates a folder and those above it; one that is there is fine.
+    /// Creates a folder and those above it, with their names on the device; one that is there is fine.
     ///
     /// # Errors
     /// `Io`.
     pub fn create_folders(&self, path: &Path) -> Result<()> {
+        let missing = path.ancestors().take_while(|folder| !folder.is_dir());
+        let named_in = missing.filter_map(Path::parent).map(|above| {
+            let is_here = above.as_os_str().is_empty();
+            if is_here { Path::new(".") } else { above }
+        });
+        let named_in: Vec<_> = named_in.collect();
         self.before(Step::Create, path)?;
-        fs::create_dir_all(path).map_err(Error::io(path))
+        fs::create_dir_all(path).map_err(Error::io(path))?;
+        named_in
+            .into_iter()
+            .rev()
+            .try_for_each(|above| self.sync_folder(above))
     }
 
     /// Writes all of `bytes` where `file` stands.

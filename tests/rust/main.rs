@@ -16,6 +16,7 @@
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
+//! | `power` | what is on the device when the power goes, at any step of writing and recovering |
 //! | [`encoding`] | random records into batches and back: builder, validator, Arrow rows |
 //! | [`recovery`] | recovery between any two steps, over any bytes; indexes rebuilt |
 //! | [`unfinished`] | recovery that an interruption or a fault ends |
@@ -48,6 +49,8 @@ mod log_cases;
 mod lookups;
 mod pieces;
 mod plans;
+#[cfg(unix)]
+mod power;
 mod producer_states;
 mod pruning;
 mod recovery;

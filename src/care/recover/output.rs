@@ -96,7 +96,7 @@ pub(super) fn copy(disk: &Disk, from: &Path, to: &Path) -> Result<()> {
             let entry = entry.map_err(Error::io(from))?;
             copy(disk, &entry.path(), &to.join(entry.file_name()))?;
         }
-        return Ok(());
+        return disk.sync_folder(to);
     }
     let (mut source, target) = (
         fs::File::open(from).map_err(Error::io(from))?,

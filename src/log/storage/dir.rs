@@ -65,7 +65,6 @@ impl DirHandle {
         let path = std::path::absolute(path).map_err(Error::io(path))?;
         if !path.is_dir() {
             disk.create_folders(&path)?;
-            disk.sync_folder(atomic::folder_of(&path))?;
         }
         refuse_partition_folder(&path)?;
         let lock = LogDirLock::acquire(&path)?;

@@ -110,11 +110,7 @@ impl LogDirs {
         counted.sort_by_key(|&(count, _)| count);
         let mut failure = None;
         for (_, dir) in counted {
-            let created = dir
-                .disk
-                .create_folders(&dir.path.join(name))
-                .and_then(|()| dir.disk.sync_folder(&dir.path));
-            match created {
+            match dir.disk.create_folders(&dir.path.join(name)) {
                 Ok(()) => return Ok(dir),
                 Err(error) => failure = failure.or(Some(error)),
             }

@@ -33,6 +33,7 @@ use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::producer_state::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
 use crate::records::validate::LeaderValidator;
+use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
@@ -109,8 +110,8 @@ pub struct WritableLog {
     producers: ProducerStateManager,
     validator: LeaderValidator,
     deleted: Vec<Deleted>,
-    /// A roll whose old segments are still to be brought to the disk, up to this offset.
-    flush_after_roll: Option<Offset>,
+    /// A roll whose old segments are still to be brought to the disk: the last of them, and up to which offset.
+    flush_after_roll: Option<(Offset, Offset)>,
     /// What made the log refuse everything.
     failure: Option<String>,
 }
@@ -212,7 +213,10 @@ impl WritableLog {
             return Err(error);
         }
         self.producers.take_snapshot(true)?;
+        let base_offset = self.segments.active.base_offset();
         self.segments.active.close()?;
+        // The last time entry, and lengths: whoever finds the marker looks at nothing.
+        sync_segment(&self.options.disk, &self.folder, base_offset)?;
         self.options.disk.sync_folder(&self.folder)?;
         Ok(self.recovery_point)
     }

@@ -62,7 +62,7 @@ impl WritableLog {
         self.producers
             .take_snapshot(self.options.sync != SyncPolicy::Never)?;
         self.hold_high_watermark();
-        self.flush_after_roll = Some(base_offset);
+        self.flush_after_roll = Some((active_base, base_offset));
         Ok(base_offset)
     }
 
@@ -154,11 +154,17 @@ impl WritableLog {
 
     /// What a broker does in the background after a roll.
     pub(super) fn flush_rolled(&mut self, now_ms: TimestampMs) -> Result<()> {
-        match self.flush_after_roll.take() {
-            Some(offset) if self.options.sync != SyncPolicy::Never => {
-                self.flush_to(offset, false, now_ms)
-            }
-            _ => Ok(()),
+        let Some((ended, offset)) = self.flush_after_roll.take() else {
+            return Ok(());
+        };
+        if offset <= self.recovery_point {
+            // Nothing will look at it again. Its batches were brought to the disk before it ended, so not its last time
+            // entry, nor how long its files are.
+            return sync_segment(&self.options.disk, &self.folder, ended);
+        }
+        match self.options.sync {
+            SyncPolicy::Never => Ok(()),
+            _ => self.flush_to(offset, false, now_ms),
         }
     }
 }

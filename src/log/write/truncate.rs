@@ -85,6 +85,7 @@ impl WritableLog {
             self.rename_to_deleted(base_offset, now_ms)?;
         }
         self.replace_active(offset, now_ms)?;
+        self.options.disk.sync_folder(&self.folder)?;
         self.set_log_end(offset);
         self.epochs.clear();
         self.epochs.flush()?;
@@ -122,6 +123,8 @@ impl WritableLog {
             for &base in going.iter().rev() {
                 self.rename_to_deleted(base, now_ms)?;
             }
+            // Else they may be there again when the power goes, behind a cut and what was appended there since.
+            self.options.disk.sync_folder(&self.folder)?;
             let settings = next_settings(&mut self.options);
             let disk = &self.options.disk;
             self.segments.active =
