@@ -328,7 +328,8 @@ def scan(
         Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
         ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
     batch_rows, batch_bytes : int
-        An Arrow batch ends when it has this many rows or bytes of keys, values and headers.
+        An Arrow batch ends when it has this many rows or bytes of keys, values and headers; of views also when some
+        megabytes that were copied or decompressed are kept for what points into them.
     threads : int
         Threads that decode, the one that reads among them; the order is kept.
 

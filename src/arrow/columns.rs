@@ -296,12 +296,13 @@ impl Columns {
         Ok(())
     }
 
-    /// Whether views of the batch so far point into their sources, or hold all payloads themselves.
+    /// Whether views since this was last asked point into their sources, or hold all payloads themselves.
     pub fn points_into_sources(&mut self) -> bool {
         self.builders
             .iter_mut()
             .fold(false, |any, (_, builder)| match builder {
                 Builder::Views(views, _) => views.take_points() || any,
+                Builder::Headers(headers) => headers.take_points() || any,
                 _ => any,
             })
     }

@@ -46,6 +46,13 @@ impl Strings {
         }
     }
 
+    fn take_points(&mut self) -> bool {
+        match self {
+            Self::Gathered(_) => false,
+            Self::Views(column) => column.take_points(),
+        }
+    }
+
     fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
         match self {
             Self::Gathered(column) => column.finish(kind),
@@ -160,6 +167,12 @@ impl Headers {
             self.count = self.count.saturating_add(1);
         }
         Ok(())
+    }
+
+    /// As [`Views::take_points`].
+    pub fn take_points(&mut self) -> bool {
+        let keys = self.keys.take_points();
+        self.values.take_points() || keys
     }
 
     /// The column so far; begins the next one.

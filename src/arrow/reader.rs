@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 
 use super::columns::{ColumnOptions, Columns, Rows};
 use super::pool::region_buffer;
-use super::schema::Layout;
+use super::schema::{Column, Layout};
 use crate::error::{Error, Result};
 use crate::io::region::Region;
 use crate::log::range::PartitionRange;
@@ -18,19 +18,36 @@ use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 use crate::segment::source::Copying;
 
+/// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold: of records
+/// whose larger part was not asked for, it would keep hundreds of megabytes for a few.
+const MOST_KEPT: usize = 8 << 20;
+
 /// Reads ranges in order on the calling thread.
 #[derive(Debug)]
 pub struct RecordReader {
     log: LogReader,
     columns: Columns,
+    /// Views, if any column may point into what it was read from.
     layout: Layout,
     /// The region of the last chunk and its place among the view columns' buffers.
     last_region: Option<(Region, u32)>,
     /// The place kept for the arena, if a chunk of this batch is in it.
     arena: Option<u32>,
+    pointed: Pointed,
     failed: Option<Error>,
     done: Done,
     ended: bool,
+}
+
+/// What views of the batch point into.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pointed {
+    region: bool,
+    arena: bool,
+    any: bool,
+    /// Bytes of our own that were kept for them.
+    kept: usize,
+    most: usize,
 }
 
 /// What was done so far.
@@ -52,7 +69,16 @@ impl RecordReader {
         options: ReadOptions,
         columns: ColumnOptions,
     ) -> Result<Self> {
-        let layout = columns.layout;
+        let points = [Column::Key, Column::Value, Column::Headers];
+        let layout = if columns.columns.iter().any(|c| points.contains(c)) {
+            columns.layout
+        } else {
+            Layout::Binary
+        };
+        let pointed = Pointed {
+            most: columns.batch_bytes.saturating_mul(2).max(MOST_KEPT),
+            ..Pointed::default()
+        };
         let copying = match layout {
             Layout::Binary => Copying::Always,
             Layout::View => Copying::Active,
@@ -67,6 +93,7 @@ impl RecordReader {
             layout,
             last_region: None,
             arena: None,
+            pointed,
             failed: None,
             done: Done::default(),
             ended: false,
@@ -119,6 +146,9 @@ impl RecordReader {
                 if self.layout == Layout::View && self.log.work.arena.is_full() {
                     self.freeze();
                 }
+                if self.pointed.kept > self.pointed.most && self.columns.rows() > 0 {
+                    return self.finish().map(Some);
+                }
                 match self.log.fill() {
                     Ok(true) => {}
                     Ok(false) => {
@@ -170,7 +200,12 @@ impl RecordReader {
                 buffer,
                 context: self.log.context(),
             };
+            let is_arena = matches!(work.chunk.source(), Some(Source::Arena));
             self.columns.append(&rows, bytes)?;
+            if self.layout == Layout::View && self.columns.points_into_sources() {
+                self.pointed.arena |= is_arena;
+                self.pointed.region |= !is_arena;
+            }
         }
         self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.log.work.chunk.consume(fits);
@@ -212,7 +247,7 @@ impl RecordReader {
                 _ => {
                     let region = region.clone();
                     let at = self.columns.sources.reserve();
-                    self.columns.sources.set(at, region_buffer(&region));
+                    self.leave_region();
                     self.last_region = Some((region, at));
                     at
                 }
@@ -220,21 +255,43 @@ impl RecordReader {
         }
     }
 
+    /// Nothing more will point into the last region: the batch keeps it where something does.
+    fn leave_region(&mut self) {
+        let points = std::mem::take(&mut self.pointed.region);
+        if let Some((region, at)) = self.last_region.take()
+            && points
+        {
+            self.keep(&region, at);
+        }
+    }
+
     fn freeze(&mut self) {
         let region = self.log.freeze();
-        if let Some(at) = self.arena.take() {
-            self.columns.sources.set(at, region_buffer(&region));
+        let points = std::mem::take(&mut self.pointed.arena);
+        if let Some(at) = self.arena.take()
+            && points
+        {
+            self.keep(&region, at);
         }
+    }
+
+    fn keep(&mut self, region: &Region, at: u32) {
+        self.pointed.any = true;
+        if !region.is_mapped() {
+            self.pointed.kept = self.pointed.kept.saturating_add(region.len());
+        }
+        self.columns.sources.set(at, region_buffer(region));
     }
 
     fn finish(&mut self) -> Result<RecordBatch> {
         if self.arena.is_some() {
             self.freeze();
         }
-        self.last_region = None;
+        self.leave_region();
+        self.pointed.kept = 0;
+        let points = std::mem::take(&mut self.pointed.any);
         if self.layout == Layout::View {
             // A map that nothing points into is a dearer way to read than a copy.
-            let points = self.columns.points_into_sources();
             self.log.set_copying(if points {
                 Copying::Active
             } else {

@@ -47,6 +47,78 @@ def test_a_scan_takes_no_more_than_its_batches(long_log: Path, layout: Literal["
     assert peak - before < LIMIT_MIB
 
 
+# The most that a fresh process has had for a scan, looked at from beside: nothing else sees the inside of a batch.
+PEAK = """
+import json, sys, threading
+from pathlib import Path
+import pyarrow, kafkalog
+def anonymous():
+    return int(Path("/proc/self/status").read_text().split("RssAnon:")[1].split()[0]) / 1024
+def watch():
+    global most
+    while not ends.wait(0.002):
+        most = max(most, anonymous())
+reader = iter(kafkalog.scan(sys.argv[1], **json.loads(sys.argv[2])))
+ends, before, most, rows = threading.Event(), anonymous(), 0.0, 0
+thread = threading.Thread(target=watch)
+thread.start()
+for batch in reader:
+    rows += batch.num_rows
+    del batch
+ends.set()
+thread.join()
+print(rows, max(most, anonymous()) - before)
+"""
+
+
+def peak_of(folder: Path, **options: object) -> float:
+    """Read all of it in a process of its own; how many MiB that took at most."""
+    command = [sys.executable, "-c", PEAK, str(folder), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    rows, mib = done.stdout.split()
+    assert int(rows) == kafkalog.PartitionLog(folder).log_end_offset
+    return float(mib)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("layout", ["binary", "view"])
+def test_columns_that_are_not_asked_for_are_not_made(long_log: Path, layout: str) -> None:
+    """Nor is a payload copied for its size: those of one such batch alone come to three times the limit."""
+    rows = 1 << 22
+    sizes = next(iter(kafkalog.scan(long_log, columns="valueSize", batch_rows=rows, batch_bytes=1 << 30)))
+    assert int(sizes["valueSize"].to_numpy().clip(0).sum()) > 2.5 * LIMIT_MIB * 2**20
+    peak = peak_of(long_log, columns="valueSize", layout=layout, batch_rows=rows, batch_bytes=1 << 30)
+    assert peak < LIMIT_MIB
+
+
+@pytest.fixture(scope="module", params=["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def wide_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give 200 MB of large values in one, active, segment: a batch over and over."""
+    folder, times = tmp_path_factory.mktemp(request.param), 300
+    rows = [kafkalog.Record(value=b"%d " % n * 2500, key=b"a key of its own %d" % n) for n in range(100)]
+    config = kafkalog.LogConfig(compression_type=request.param, max_message_bytes=2 << 20)
+    with kafkalog.LogWriter(folder, "t", config=config, batch_bytes=2 << 20) as writer:
+        assert writer.append(rows).batches == 1
+    log = folder / "t-0" / f"{0:020}.log"
+    batch = log.read_bytes()
+    # Base offsets are not under the checksum.
+    log.write_bytes(b"".join((n * len(rows)).to_bytes(8, "big") + batch[8:] for n in range(times)))
+    for suffix in (".index", ".timeindex"):
+        log.with_suffix(suffix).unlink()
+    assert times * sum(len(row.value or b"") for row in rows) > 3 * LIMIT_MIB << 20
+    return folder / "t-0"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("columns", [["offset"], ["key"], ["value"], None], ids=str)
+@pytest.mark.parametrize(("layout", "threads"), [("binary", 1), ("view", 1), ("view", 2)])
+def test_what_was_copied_or_decompressed_is_let_go(
+    wide_log: Path, columns: list[str] | None, layout: str, threads: int
+) -> None:
+    """Whatever of it was asked for: a batch of 65,536 offsets or keys has not kept the values beside them."""
+    assert peak_of(wide_log, columns=columns, layout=layout, threads=threads) < LIMIT_MIB
+
+
 READ_WITH_LITTLE_ROOM = """
 import json, mmap, resource, sys
 from pathlib import Path
