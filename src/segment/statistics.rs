@@ -6,7 +6,7 @@ use super::LogSegment;
 use super::batches::BatchCursor;
 use super::source::Access;
 use crate::error::Result;
-use crate::types::{Offset, TimestampMs};
+use crate::types::{Offset, TimestampMs, TimestampType};
 
 /// How many batches of a kind, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,9 @@ impl SegmentStatistics {
                 .saturating_add(header.is_transactional().into());
             sums.first_offset.get_or_insert(header.base_offset);
             sums.last_offset = Some(header.last_offset());
-            let first = if header.delete_horizon_ms().is_some() {
+            // What stands in the field is no record's then: the horizon, or what the producer had said.
+            let is_appends = header.timestamp_type() == TimestampType::LogAppendTime;
+            let first = if header.delete_horizon_ms().is_some() || is_appends {
                 header.max_timestamp
             } else {
                 header.base_timestamp

@@ -177,6 +177,19 @@ def test_statistics_add_up() -> None:
         assert sums["log_end_offset"] == log.log_end_offset
 
 
+@pytest.mark.parametrize(
+    "partition",
+    [p for p in corpus.partitions() if "append" in p.topic and {b["magic"] for b in p.lines("batches")} == {2}],
+    ids=lambda p: p.id,
+)
+def test_times_that_the_broker_set(partition: corpus.Partition) -> None:
+    """Its first one too: what stands at a batch's beginning is what the producer had said."""
+    records = corpus.expected_records(partition)
+    assert set(records["timestampType"]) == {1}
+    sums = kafkalog.PartitionLog(partition.folder).statistics()
+    assert (sums["min_timestamp"], sums["max_timestamp"]) == (min(records["timestamp"]), max(records["timestamp"]))
+
+
 def test_statistics_of_zeros(tmp_path: Path) -> None:
     """The first of all times, producers and epochs is one of them; only what is below is none."""
     with kafkalog.LogWriter(tmp_path, "t", leader_epoch=0) as writer:
