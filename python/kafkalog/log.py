@@ -286,6 +286,11 @@ class PartitionLog:
         return self._core.partition
 
     @property
+    def state(self) -> Literal["live", "delete", "future", "stray"]:
+        """What the broker had in mind with it, from the folder's name."""
+        return self._core.state
+
+    @property
     def topic_id(self) -> str | None:
         """The topic's id from ``partition.metadata``, or None (logs of brokers before 2.8)."""
         return self._core.topic_id

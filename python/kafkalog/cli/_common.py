@@ -64,12 +64,13 @@ def _setting(text: str) -> tuple[str, Any]:
     return name, value
 
 
-def folders(path: str) -> list[PartitionFolder]:
-    """Give the partition folders that a path holds or is, by topic and partition."""
+def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
+    """Give the partition folders that a path holds, or the live ones of them, or the one that it is; sorted."""
     if is_partition(path):
         log = PartitionLog(path)
-        return [PartitionFolder(path, log.topic, log.partition, "live")]
-    return sorted(LogDir(path).folders, key=lambda folder: (folder.topic, folder.partition, folder.path))
+        return [PartitionFolder(path, log.topic, log.partition, log.state)]
+    found = sorted(LogDir(path).folders, key=lambda folder: (folder.topic, folder.partition, folder.path))
+    return [folder for folder in found if folder.state == "live" or not live]
 
 
 def is_partition(path: str) -> bool:

@@ -118,10 +118,8 @@ def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[in
     starts: dict[str, dict[int, int]] = {}
     wanted = [
         folder
-        for folder in _common.folders(arguments.path)
-        if folder.state == "live"
-        and arguments.topic in {None, folder.topic}
-        and arguments.partition in {None, folder.partition}
+        for folder in _common.folders(arguments.path, live=True)
+        if arguments.topic in {None, folder.topic} and arguments.partition in {None, folder.partition}
     ]
     for folder, log in _common.opened(wanted):
         committed = arguments.isolation_level == "read_committed"

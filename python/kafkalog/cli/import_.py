@@ -242,9 +242,9 @@ def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
 
 def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
     found = []
-    for folder in _common.folders(str(path)):
+    for folder in _common.folders(str(path), live=True):
         chosen = folder.topic == arguments.topic if arguments.topic else not folder.topic.startswith("__")
-        if folder.state != "live" or not chosen:
+        if not chosen:
             continue
         if arguments.partition is None or folder.partition == arguments.partition:
             log = PartitionLog(folder.path)

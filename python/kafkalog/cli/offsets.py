@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line for each partition that has an answer; one that cannot be read is named."""
-    found = [folder for folder in _common.folders(arguments.path) if folder.state == "live"]
+    found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
         found = [f for f in found if any(pattern.fullmatch(f.topic) for pattern in patterns)]

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row for each live partition; a damaged one is named, and the others are counted."""
-    found = [folder for folder in _common.folders(arguments.path) if folder.state == "live"]
+    found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
         if missing:
