@@ -56,6 +56,26 @@ def test_an_active_file_that_shrank_since_planning_ends_there(folder: Path) -> N
 
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_is_appended_behind_the_planning_is_not_read(folder: Path, layout: Layout, threads: int) -> None:
+    """Neither in the active file nor in one that was rolled meanwhile, be it before or while it is read."""
+    whole = kafkalog.read_table(folder)
+    first, last = kafkalog.PartitionLog(folder).log_end_offset, (folder / LAST).read_bytes()
+    start, end = batches(folder / LAST)[0]
+    for begun in (False, True):
+        reader = kafkalog.scan(folder, layout=layout, threads=threads, batch_rows=1)
+        rows = next(reader)["offset"].to_pylist() if begun else []
+        with (folder / LAST).open("ab") as log:
+            log.write(first.to_bytes(8, "big") + last[start + 8 : end])
+        rolled = folder / f"{first + 1000:020}.log"
+        rolled.write_bytes((first + 1000).to_bytes(8, "big") + last[start + 8 : end])
+        assert rows + reader.read_all()["offset"].to_pylist() == whole["offset"].to_pylist()
+        assert kafkalog.read_table(folder).num_rows > whole.num_rows
+        rolled.unlink()
+        (folder / LAST).write_bytes(last)
+
+
+@pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("name", [SECOND, LAST])
 def test_zeros_from_inside_a_batch_on_are_an_end_in_the_active_file_alone(
     folder: Path, name: str, layout: Layout

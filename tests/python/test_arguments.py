@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,36 @@ def test_settings_are_a_config(tmp_path: Path) -> None:
     ):
         with pytest.raises(TypeError, match=r"config is a LogConfig, not \{"):
             call()
+
+
+def test_defaults_are_those_of_the_interface() -> None:
+    wanted = {
+        "topics": None,
+        "partitions": None,
+        "columns": None,
+        "starting_offsets": "earliest",
+        "ending_offsets": "latest",
+        "starting_timestamp": None,
+        "ending_timestamp": None,
+        "isolation_level": "read_uncommitted",
+        "include_control": False,
+        "include_inactive": False,
+        "check_crcs": True,
+        "on_corrupt": "raise",
+        "layout": "binary",
+        "timestamp_unit": "ms",
+        "batch_rows": 65_536,
+        "batch_bytes": 2 << 20,
+        "threads": 1,
+    }
+    for function in (kafkalog.scan, kafkalog.read_table, kafkalog.PartitionLog.scan, kafkalog.scan_batches):
+        given = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+        assert {name: given[name] for name in wanted if name in given}.items() <= wanted.items(), function
+        assert function is not kafkalog.scan or wanted.keys() <= given.keys()
+    for kind in (kafkalog.OffsetIndex, kafkalog.TimeIndex):
+        given = {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+        del given["path"]
+        assert given == {"base_offset": None, "max_index_size": 10_485_760, "writable": False}
 
 
 def test_what_may_be_given_by_its_place(tmp_path: Path) -> None:

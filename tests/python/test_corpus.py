@@ -140,7 +140,7 @@ def test_deleted_and_left_over_files(partition: Partition) -> None:
     for answer in sorted(partition.answers.glob("records.*.jsonl.gz")):
         name = answer.name.removeprefix("records.").removesuffix(".jsonl.gz")
         assert name not in segments
-        columns = ["offset", "timestamp", "key", "value", "headers", "isControl"]
+        columns = ["offset", "timestamp", "key", "value", "headers", "isControl", "controlType"]
         table = kafkalog.read_table(partition.folder / name, columns=columns, include_control=True)
         got = zip(*(rows_of(plain(table[column])) for column in columns), strict=True)
         lines = [line for line in partition.lines(f"records.{name}") if "offset" in line]
@@ -152,6 +152,7 @@ def test_deleted_and_left_over_files(partition: Partition) -> None:
                 corpus.binary(line["value"]),
                 [{"key": key, "value": corpus.binary(value)} for key, value in line["headers"]] or None,
                 line["is_control"],
+                line["control_type"],
             )
             for line in lines
         ]
@@ -166,10 +167,10 @@ def test_batches(partition: Partition) -> None:
     stamps = plain(table["baseTimestamp"]).to_pylist()
     assert_columns(table.select(list(corpus.BATCH_COLUMNS)), expected)
     for row, stamp in enumerate(stamps):
-        if expected["magic"][row] == 2 and expected["deleteHorizonMs"][row] is None:
-            assert stamp == corpus.header_base_timestamp(
-                partition.folder, expected["segment"][row], expected["position"][row]
-            )
+        # As `DefaultRecordBatch.baseTimestamp`, the field as it is; older batches have one timestamp.
+        place = (partition.folder, expected["segment"][row], expected["position"][row])
+        is_old = expected["magic"][row] < 2
+        assert stamp == (expected["maxTimestamp"][row] if is_old else corpus.header_base_timestamp(*place))
     unchecked = kafkalog.scan_batches(partition.folder, starting_offsets="oldest", check_crcs=False).read_all()
     assert unchecked["isValid"].null_count == unchecked.num_rows
     assert unchecked.drop_columns(["isValid"]).equals(table.drop_columns(["isValid"]))

@@ -179,3 +179,27 @@ def test_other_threads_hear_nothing(log: Path, alarm: Callable[..., None]) -> No
     thread.join()
     assert rows == [0]
     assert heard
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_other_threads_run_during_a_call(name: str, log: Path) -> None:
+    """The interpreter lock is released: it is nobody's for as long as the core is at work."""
+    ticks: list[float] = []
+    ends = threading.Event()
+
+    def tick() -> None:
+        while not ends.wait(TICK / 4):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        begun = time.monotonic()
+        CALLS[name](log)
+        ended = time.monotonic()
+    finally:
+        ends.set()
+        thread.join()
+    during = [moment for moment in ticks if begun + TICK < moment < ended - TICK]
+    # Whoever waits for the lock gets it after 5 ms from Python code, and from a call that keeps it never.
+    assert len(during) >= min(3, (ended - begun) // 0.2), (ended - begun, len(ticks))

@@ -80,6 +80,15 @@ def test_public_methods_are_documented() -> None:
                 assert (getattr(value, "__doc__", "") or "").strip(), f"{name}.{method}"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="extension modules have other names there")
+def test_one_wheel_is_for_every_python_from_3_10_on() -> None:
+    assert Path(kafkalog._core.__file__).name.endswith(".abi3.so")
+    for found in metadata.distributions(name="kafkalog"):
+        assert (found.read_text("WHEEL") or "").count("Tag: cp310-abi3-") == 1
+        assert "Apache License" in (found.read_text("licenses/LICENSE") or "")
+        assert found.metadata["License-Expression"] == "Apache-2.0"
+
+
 def test_version_is_that_of_the_distribution() -> None:
     root = Path(__file__).resolve().parents[2]
     package = re.search(r'^version = "(.+)"$', (root / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)

@@ -286,6 +286,32 @@ def test_arguments_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: 
         write(tmp_path / "out", "csv", columns="key,headers")
 
 
+def test_exit_codes_and_lines_are_those_of_a_local_export(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    damaged = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
+    for code, source, words in (
+        (1, damaged, []),
+        (3, tmp_path / "nowhere", []),
+        (2, DATA, ["-t", "nope"]),
+        (2, DATA, ["-p", "0"]),
+        (2, DATA, ["--columns", "offzet"]),
+        (0, DATA, ["-t", "orders", "-p", "0"]),
+    ):
+        line = {}
+        for where in ("local", "spark"):
+            master = ["--spark", "local[2]"] if where == "spark" else []
+            assert main(["export", str(source), str(tmp_path / where), *words, *master]) == (
+                0 if words == ["-p", "0"] and where == "local" else code
+            )
+            line[where] = capfd.readouterr().err.splitlines()[-1]
+        if code in {1, 3}:
+            assert line["local"] == line["spark"].replace(str(tmp_path / "spark"), str(tmp_path / "local"))
+        assert all(each.startswith("kafkalog: ") for each in line.values())
+        for where in ("local", "spark"):
+            shutil.rmtree(tmp_path / where, ignore_errors=True)
+
+
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_damage_is_the_cores_own_error(spark: SparkSession, tmp_path: Path, form: Literal["parquet", "arrow"]) -> None:
     folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
