@@ -315,6 +315,26 @@ fn whole_batches_that_make_no_sense() {
     }
 }
 
+/// Indexes name offsets up to 2^31 - 1 behind a segment's base: what lies further on is a segment of its own, also where
+/// the damage between makes the pieces ones that loading cannot split.
+#[test]
+fn offsets_too_far_for_one_segment() {
+    let (near, far) = (i64::from(i32::MAX), i64::from(i32::MAX) + 1);
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |base: i64| folder.join(format!("{base:020}.log"));
+    let batches = [0, 7, near, far, far + near].map(|offset| one_record(offset, 0, NOW_MS));
+    let damaged = batches.join(&[0xee; 30][..]);
+    std::fs::write(path(0), damaged).unwrap();
+    salvage(&folder, "far");
+    let read = |base| std::fs::read(path(base)).unwrap();
+    assert_eq!(logs(&folder).len(), 2);
+    assert_eq!(read(0), batches[..3].concat());
+    assert_eq!(read(far), batches[3..].concat());
+    assert_loads(&folder, "far");
+}
+
 /// A swap that is damaged goes only where what it was made from is still there.
 #[test]
 fn a_damaged_swap_is_all_there_is() {

@@ -1,0 +1,60 @@
+"""Kafka's own loader takes what was salvaged, all of it: logs that it had refused, or taken sound batches from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import kafkalog
+from interop.test_answers import walk
+from recover_cases import CASES, NAMES, laid_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from interop.broker import Witness
+
+pytestmark = pytest.mark.interop
+
+
+def salvaged(case: str, scratch: Path, out: Path) -> kafkalog.PartitionRecovery | None:
+    """Salvage a case's log; none where the default takes it."""
+    config = laid_out(CASES / case, scratch)
+    options: dict[str, Any] = {
+        "clean": config["clean"],
+        "recovery_point": config["recovery_point"],
+        "log_start_offset": config["log_start_offset"],
+        "config": kafkalog.LogConfig.from_kafka(config.get("log", {})),
+        "clock": lambda: config.get("now_ms", 1_700_000_000_000),
+    }
+    try:
+        kafkalog.recover(scratch / "orders-0", dry_run=True, **options)
+    except kafkalog.KafkaLogError:
+        return kafkalog.recover(scratch / "orders-0", salvage=True, out=out, **options).partitions[0]
+    return None
+
+
+def test_kafka_loads_what_was_salvaged(witness: Witness, tmp_path: Path) -> None:
+    """As after a crash, nothing of it flushed: up to the same end, with the answers that we give."""
+    made = tmp_path / "made"
+    reports = {}
+    for number, case in enumerate(NAMES):
+        report = salvaged(case, tmp_path / case, made / "data-0" / f"orders-{number}")
+        if report is not None:
+            reports[number] = (case, report)
+    assert len(reports) > 15
+    (made / "expected").mkdir()
+    (made / "expected" / "case.json").write_text(json.dumps({"kafka_version": "4.3.1", "topics": {}}), encoding="utf-8")
+    witness.run("expect", str(made))
+    for number, (case, report) in reports.items():
+        loaded = made / "expected" / f"orders-{number}" / "load.jsonl.gz"
+        log = json.loads(gzip.decompress(loaded.read_bytes()))
+        assert (log["log_start_offset"], log["log_end_offset"]) == (report.log_start_offset, report.log_end_offset), (
+            case
+        )
+    for stray in (made / "data-0").glob("*/24.*index"):
+        stray.unlink()  # beside what was 24.log; nobody reads these, a broker neither
+    walk(made)
