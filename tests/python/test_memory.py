@@ -91,12 +91,10 @@ def test_columns_that_are_not_asked_for_are_not_made(long_log: Path, layout: str
     assert peak < LIMIT_MIB
 
 
-@pytest.fixture(scope="module", params=["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def wide_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give 200 MB of large values in one, active, segment: a batch over and over."""
-    folder, times = tmp_path_factory.mktemp(request.param), 300
+def write_wide(folder: Path, codec: str, times: int) -> int:
+    """Write 0.7 MB of large values in one, active, segment, as one batch over and over; how much that is in all."""
     rows = [kafkalog.Record(value=b"%d " % n * 2500, key=b"a key of its own %d" % n) for n in range(100)]
-    config = kafkalog.LogConfig(compression_type=request.param, max_message_bytes=2 << 20)
+    config = kafkalog.LogConfig(compression_type=codec, max_message_bytes=2 << 20)
     with kafkalog.LogWriter(folder, "t", config=config, batch_bytes=2 << 20) as writer:
         assert writer.append(rows).batches == 1
     log = folder / "t-0" / f"{0:020}.log"
@@ -105,8 +103,38 @@ def wide_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     log.write_bytes(b"".join((n * len(rows)).to_bytes(8, "big") + batch[8:] for n in range(times)))
     for suffix in (".index", ".timeindex"):
         log.with_suffix(suffix).unlink()
-    assert times * sum(len(row.value or b"") for row in rows) > 3 * LIMIT_MIB << 20
+    return times * sum(len(row.value or b"") for row in rows)
+
+
+@pytest.fixture(scope="module", params=["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def wide_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give more than three times what may be taken."""
+    folder = tmp_path_factory.mktemp(request.param)
+    assert write_wide(folder, request.param, 300) > 3 * LIMIT_MIB << 20
     return folder / "t-0"
+
+
+def bytes_read() -> int:
+    """What this process has had of files, but for maps."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split("rchar:")[1].split()[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what was read is told by /proc")
+def test_of_batches_and_sums_headers_alone_are_read(tmp_path: Path) -> None:
+    size = write_wide(tmp_path, "uncompressed", 60)
+    folder = tmp_path / "t-0"
+    read = []
+    for ask in (
+        lambda: kafkalog.scan_batches(folder, check_crcs=False).read_all().num_rows == 60,
+        lambda: kafkalog.PartitionLog(folder).statistics()["batches"] == 60,
+        lambda: kafkalog.PartitionLog(folder).log_end_offset == 6000,
+        lambda: kafkalog.scan_batches(folder).read_all().num_rows == 60,
+    ):
+        before = bytes_read()
+        assert ask()
+        read.append(bytes_read() - before)
+    assert max(read[:3]) < size / 20
+    assert read[3] >= size, "checksums are of all bytes"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
