@@ -286,6 +286,28 @@ def test_arguments_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: 
         write(tmp_path / "out", "csv", columns="key,headers")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-t", "orders", "--columns", "offset,value,partition,topic"],
+        ["-t", "ledger", "-t", "orders", "-p", "0"],
+        ["-t", "orders", "--from", "1700030390000", "--until", "2023-11-15T06:39:55Z"],
+        ["-t", "ledger", "--include-control"],
+        ["-t", "ledger", "--isolation-level", "read_committed", "--format", "arrow"],
+    ],
+    ids=" ".join,
+)
+def test_a_selection_is_that_of_a_local_export(spark: SparkSession, tmp_path: Path, words: list[str]) -> None:
+    form: Any = words[-1] if "--format" in words else "parquet"
+    for where, master in (("local", []), ("spark", ["--spark", "local[2]"])):
+        assert main(["export", str(DATA), str(tmp_path / where), *words, *master]) == 0
+    local = ds.dataset(tmp_path / "local", format=form).to_table()
+    far = ds.dataset(tmp_path / "spark", format=form).to_table()
+    assert far.column_names == local.column_names
+    assert order(far).to_pylist() == order(local).to_pylist()
+    assert 0 < local.num_rows < kafkalog.read_table(DATA, columns="offset", include_control=True).num_rows
+
+
 def test_exit_codes_and_lines_are_those_of_a_local_export(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
