@@ -132,6 +132,64 @@ def test_defaults_are_those_of_the_interface() -> None:
         assert given == {"base_offset": None, "max_index_size": 10_485_760, "writable": False}
 
 
+LEDGER, MIDDLE = DATA / "ledger-0", 1_700_030_390_000
+CHANGES: list[tuple[Path, dict[str, Any]]] = [
+    (DATA, {"topics": "orders"}),
+    (DATA, {"topic_pattern": "led.*"}),
+    (DATA, {"partitions": [1]}),
+    (corpus.GOLDEN / "in-flight" / "data-0", {"include_inactive": True}),
+    (LEDGER, {"columns": ["offset"]}),
+    (corpus.GOLDEN / "retention" / "data-0" / "records-deleted-1", {"starting_offsets": "oldest"}),
+    (LEDGER, {"starting_offsets": 500}),
+    (LEDGER, {"ending_offsets": 500}),
+    (DATA / "orders-0", {"starting_timestamp": MIDDLE}),
+    (DATA / "orders-0", {"ending_timestamp": MIDDLE}),
+    (LEDGER, {"min_offset": 500}),
+    (LEDGER, {"max_offset": 500}),
+    (DATA / "orders-0", {"min_timestamp": MIDDLE}),
+    (DATA / "orders-0", {"max_timestamp": MIDDLE}),
+    (LEDGER, {"isolation_level": "read_committed"}),
+    (LEDGER, {"include_control": True}),
+    (corpus.GOLDEN / "corrupt" / "flipped-crc" / "t-0", {"check_crcs": False}),
+    (LEDGER, {"on_corrupt": "skip"}),
+    (LEDGER, {"layout": "view"}),
+    (LEDGER, {"timestamp_unit": "us"}),
+    (LEDGER, {"batch_rows": 100}),
+    (LEDGER, {"batch_bytes": 1000}),
+    (LEDGER, {"threads": 0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "options"), CHANGES, ids=lambda given: next(iter(given)) if isinstance(given, dict) else ""
+)
+def test_every_way_to_read_heeds_every_option(path: Path, options: dict[str, Any]) -> None:
+    def told(read: Any, *arguments: Any, **some: Any) -> Any:
+        try:
+            found = read(*arguments, **some)
+            table = found if hasattr(found, "num_rows") else found.read_all()
+        except (kafkalog.KafkaLogError, ValueError) as error:
+            return str(error)
+        return table.schema, [batch.num_rows for batch in table.to_batches()], table.to_pylist()
+
+    want = told(kafkalog.scan, path, **options)
+    assert want != told(kafkalog.scan, path)
+    assert told(kafkalog.read_table, path, **options) == want
+    (name,) = options
+    if name in inspect.signature(kafkalog.PartitionLog.scan).parameters:
+        assert told(kafkalog.PartitionLog(path).scan, **options) == want
+    if name in inspect.signature(kafkalog.scan_batches).parameters:
+        listed = told(kafkalog.scan_batches, path, **options)
+        assert listed != told(kafkalog.scan_batches, path)
+        if name in inspect.signature(kafkalog.PartitionLog.batches).parameters:
+            assert told(kafkalog.PartitionLog(path).batches, **options) == listed
+
+
+def test_every_option_is_tried() -> None:
+    tried = {name for _, options in CHANGES for name in options}
+    assert tried == inspect.signature(kafkalog.scan).parameters.keys() - {"path"}
+
+
 def test_what_may_be_given_by_its_place(tmp_path: Path) -> None:
     """As the interface writes the calls."""
     assert kafkalog.read_table(DATA, "orders").equals(kafkalog.read_table(DATA, topics="orders"))
