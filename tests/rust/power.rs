@@ -360,6 +360,37 @@ fn what_a_writer_says_is_there() {
     }
 }
 
+/// What a cut put aside is not there under its old names again, whatever the policy.
+#[test]
+fn what_was_cut_does_not_come_back() {
+    for fully in [false, true] {
+        let root = work_folder();
+        let device = Device::over(root.path(), &[]);
+        let mut driver = Driver {
+            writer: open(&root.path().join("data"), device.disk(), SyncPolicy::Never),
+            device: Arc::clone(&device),
+            times: Vec::new(),
+            next: NOW_MS,
+        };
+        driver.append(12);
+        driver.writer.flush(NOW_MS).unwrap();
+        if fully {
+            let log = driver.writer.log_mut();
+            log.truncate_fully_and_start_at(100, None, NOW_MS).unwrap();
+        } else {
+            driver.writer.log_mut().truncate_to(3, NOW_MS).unwrap();
+        }
+        let live = |files: Files| {
+            let names = files.into_keys();
+            names
+                .filter(|path| path.extension().is_some_and(|end| end == "log"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(live(device.left()), live(device.actual()), "{fully}");
+        driver.writer.close(NOW_MS).unwrap();
+    }
+}
+
 /// All of what recovery leaves is on the device when it returns; the marker is there neither too long nor too early.
 #[test]
 fn what_a_recovery_leaves_is_there() {

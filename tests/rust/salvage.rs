@@ -92,12 +92,14 @@ fn logs(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// All whole batches but those that the name of a later file speaks against of which nothing else is left: what lies before
-/// garbage can look like the base offset of what lies behind.
+/// garbage can look like the base offset of what lies behind. An empty file between others speaks of nothing.
 fn in_their_place(logs: &BTreeMap<String, Vec<u8>>) -> Vec<Whole> {
     let mut all: Vec<Whole> = Vec::new();
-    for (name, data) in logs {
+    let last = logs.values().rposition(|data| !all_whole(data).is_empty());
+    for (at, (name, data)) in logs.iter().enumerate() {
         let found = all_whole(data);
-        if found.is_empty() {
+        let is_between = data.is_empty() && last.is_some_and(|last| at < last);
+        if found.is_empty() && !is_between {
             let base: i64 = name.strip_suffix(".log").unwrap().parse().unwrap();
             all.retain(|batch| batch.last < base);
         }
