@@ -234,6 +234,22 @@ def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
     assert [each["rows"] for each in told] == [880, 880]
 
 
+def test_a_torn_tail_of_the_active_segment_ends_the_log_for_a_task(tmp_path: Path) -> None:
+    """A task that took it for a closed one would call it damage."""
+    folder, out = tmp_path / "orders-0", tmp_path / "out"
+    shutil.copytree(DATA / "orders-0", folder)
+    out.mkdir()
+    active = max(folder.glob("*.log"))
+    with active.open("r+b") as file:
+        torn = file.read(100)
+        file.seek(0, os.SEEK_END)
+        file.write(torn)
+    (split,) = plan_splits(parse({"path": str(folder)}), 1)
+    task = pa.RecordBatch.from_pydict({"split": pa.array([0], pa.int32()), "task": [split.to_json()]})
+    (told,) = next(exporting._written(str(out), "parquet", [task])).to_pylist()
+    assert told["rows"] == pq.read_metadata(out / told["name"]).num_rows == 880
+
+
 def test_an_io_failure_of_a_task_is_one_of_the_export() -> None:
     spark = "An exception was thrown\n  File ...\nFileNotFoundError: [Errno 2] No such file: '/out/x'\n"
     assert isinstance(exporting._of_core(RuntimeError(spark)), OSError)

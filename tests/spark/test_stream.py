@@ -293,6 +293,9 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
     start, end = reader.initialOffset(), {"orders": {"0": orders.end}}
     assert reader.latestOffset(start, limits.ReadAllAvailable()) == end
     assert reader.latestOffset(start, limit) == {"orders": {"0": 50}}
+    # a limit that is handed wins over the option; one that says nothing of the most leaves it
+    assert reader.latestOffset(start, limits.ReadMaxRows(30)) == {"orders": {"0": 30}}
+    assert reader.latestOffset(start, limits.ReadMinRows(40)) == {"orders": {"0": 50}}
     assert reader.reportLatestOffset() == end
     # less than wanted, until the time is over, which begins anew with each batch that was large enough
     near = {"orders": {"0": orders.end - 20}}
