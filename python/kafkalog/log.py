@@ -465,7 +465,8 @@ class PartitionLog:
             ``valid_bytes`` (without a torn or zero tail), ``batches``, ``records`` (control records among them; batches
             of v0 and v1 do not say how many they hold and count in ``legacy_batches`` only), ``control_batches``,
             ``transactional_batches``, ``empty_batches``; the ranges ``first_offset``, ``last_offset``,
-            ``min_timestamp``, ``max_timestamp``; ``codecs`` and ``magics`` with batches and bytes of each; the ids of
+            ``min_timestamp`` (of each batch the first record, which may not be its earliest; of a wrapper the latest),
+            ``max_timestamp``; ``codecs`` and ``magics`` with batches and bytes of each; the ids of
             ``producers``; ``leader_epochs``; and the same for each of ``segments``.
         """
         segments = self._core.statistics()
