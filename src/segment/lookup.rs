@@ -156,8 +156,13 @@ impl<'a> SegmentLookup<'a> {
             return Ok(None);
         }
         let mut cursor = BatchCursor::new(self.segment.bounds(), position);
-        let follows =
-            cursor.next(&mut self.source).is_ok() && cursor.next(&mut self.source).is_ok();
+        let follows = matches!(cursor.next(&mut self.source), Ok(Some(_)))
+            && match cursor.next(&mut self.source) {
+                Ok(Some(_)) => true,
+                // What looks like a torn tail may be anything.
+                Ok(None) => cursor.position() == self.source.len(),
+                Err(_) => false,
+            };
         Ok(follows.then_some(header.base_offset))
     }
 

@@ -15,7 +15,7 @@ use kafkalog::log::plan::{Ending, PlanOptions, Starting, plan};
 use kafkalog::log::range::PartitionRange;
 use kafkalog::segment::reader::ReadOptions;
 
-use crate::common::{Chance, Head, batch, put_varint};
+use crate::common::{Chance, Head, batch, one_record, put_varint};
 use crate::corpus::cases;
 
 /// Segment, batch position, offset, timestamp, key and value of each row; then what went wrong.
@@ -329,4 +329,45 @@ fn small_segments_share_a_piece() {
         let ranges = plan(&[path], &options).unwrap();
         assert!(cut(&ranges, u64::MAX, Uncharted::Keep).len() <= 1);
     }
+}
+
+/// Whoever keeps Kafka's batches as values has healthy ones inside of others, and an index that is wrong may say so.
+#[test]
+fn no_cut_at_a_batch_inside_a_value() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("t-0");
+    fs::create_dir(&folder).unwrap();
+    let (mut log, mut index) = (Vec::new(), Vec::new());
+    for offset in 0..40i32 {
+        let inner = one_record(offset.into(), 0, 5);
+        let mut body = vec![0, 0, 0, 1];
+        put_varint(&mut body, i64::try_from(inner.len() + 200).unwrap());
+        let before = body.len();
+        body.extend(&inner);
+        body.extend([7; 200]);
+        body.push(0);
+        let mut records = Vec::new();
+        put_varint(&mut records, i64::try_from(body.len()).unwrap());
+        let at = log.len() + 61 + records.len() + before;
+        records.extend(body);
+        let head = Head {
+            base_offset: offset.into(),
+            attributes: 0,
+            last_offset_delta: 0,
+            base_timestamp: 5,
+            max_timestamp: 5,
+            count: 1,
+        };
+        log.extend(batch(head, &records));
+        assert_eq!(log[at..at + inner.len()], inner);
+        index.extend(offset.to_be_bytes());
+        index.extend(i32::try_from(at).unwrap().to_be_bytes());
+    }
+    fs::write(folder.join(format!("{:020}.log", 0)), log).unwrap();
+    fs::write(folder.join(format!("{:020}.index", 0)), index).unwrap();
+    let ranges = plan(&[folder], &PlanOptions::default()).unwrap();
+    assert_eq!(inside(&cut(&ranges, 900, Uncharted::Keep)), 0);
+    assert!(inside(&cut(&ranges, 900, Uncharted::Walk)) > 5);
+    check(Path::new("inside"), &ranges);
+    assert_eq!(told([ranges.as_slice()]).0.len(), 40);
 }
