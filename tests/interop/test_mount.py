@@ -207,6 +207,26 @@ def test_after_a_kill(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     no_faults(broker, witness, tmp_path, *topics)
 
 
+def test_a_segment_missing_in_the_middle_is_passed_over(broker: Broker) -> None:
+    """By a broker without a word, so it is by us."""
+    ids = prepared(broker, "gap")
+    broker.stop()
+    rows = [row(offset) for offset in range(3000)]
+    with LogWriter(broker.log_dirs, "gap", config=LogConfig(**SMALL), topic_id=ids["gap"], batch_bytes=2000) as log:
+        log.append(arrow(rows))
+    folder = broker.folder("gap")
+    _, second, third, *_ = kafkalog.PartitionLog(folder).segments
+    for file in folder.glob(f"{second.base_offset:020}.*"):
+        file.unlink()
+    left = [each for each in rows if not second.base_offset <= each.offset < third.base_offset]
+    assert len(left) < len(rows)
+    assert rows_of(kafkalog.read_table(folder)) == left
+    inside = kafkalog.PartitionLog(folder).scan(min_offset=second.base_offset + 1, max_offset=third.base_offset)
+    assert [each.offset for each in rows_of(inside.read_all())] == [third.base_offset]
+    broker.start()
+    serves(broker, {"gap": Served(left, 3000)})
+
+
 def test_a_log_dir_made_here(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """One of the broker's log dirs is lost and made anew by us, with its identity and a partition in it."""
     ids = prepared(broker, "moved", "other")

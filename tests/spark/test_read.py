@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,6 +257,26 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
         with pytest.raises(Exception, match=f"orders-0 is asked for up to offset 5, but its log starts at {start}"):
             way(spark, folder.parent, **given).count()
         assert way(spark, folder.parent, failOnDataLoss="false", **given).count() == 0
+
+
+@both_ways
+def test_a_segment_missing_in_the_middle_is_no_loss(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+    """As in Spark's own source and in a broker (tests/interop, test_mount): compaction leaves such gaps, too."""
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    folder = source.copy(tmp_path)
+    _, second, third = sorted(folder.glob("*.log"))[:3]
+    for file in folder.glob(f"{second.stem}.*"):
+        file.unlink()
+    gone = range(int(second.stem), int(third.stem))
+    whole = [row["offset"] for row in expected("orders", 0)]
+    assert {gone[0], gone[-1]} <= set(whole)
+    left = [offset for offset in whole if offset not in gone]
+    given = {"subscribe": "orders", "columns": "offset"}
+    assert [row[0] for row in way(spark, folder.parent, **given).collect()] == left
+    given["startingOffsets"] = json.dumps({"orders": {"0": gone[1]}})
+    assert [row[0] for row in way(spark, folder.parent, **given).collect()] == [n for n in left if n > gone[1]]
+    given["endingOffsets"] = json.dumps({"orders": {"0": gone[-1]}})
+    assert way(spark, folder.parent, **given).collect() == []
 
 
 @both_ways
