@@ -44,6 +44,7 @@ def rows(
     if not split.ranges:
         return
     from kafkalog.spark.pipe import flush_of_pipe
+    from kafkalog.spark.worker import settle
 
     flush = flush_of_pipe()
     with closing(_made(split, schema, told)) as made:
@@ -51,6 +52,7 @@ def rows(
             yield batch
             # Whoever asks for the next one has written this one.
             flush()
+    settle()
 
 
 def _made(

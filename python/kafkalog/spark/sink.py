@@ -33,6 +33,7 @@ from kafkalog.spark import values
 from kafkalog.spark.options import paths_of
 from kafkalog.spark.partitioner import partition_for_key
 from kafkalog.spark.publishing import discard, listed, partitions_of, publish, staging_of
+from kafkalog.spark.worker import settle
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -106,6 +107,7 @@ class Sink:
                 for part in chosen.parts(batch):
                     writer.write_batch(part)
                     count += part.num_rows
+        settle()
         return Written(str(file), count, query)
 
     def config(self) -> LogConfig:

@@ -1,7 +1,7 @@
 """What one Spark task reads: plain values that pickle small and mean the same on every machine and at every attempt.
 
 File names and sizes are pinned at planning, so a task that is tried again reads the same bytes, whatever a live
-broker has appended meanwhile. A task costs about 60 ms of its slot whatever it does, so small segments share one.
+broker has appended meanwhile. A task costs some 20 ms of its slot whatever it does, so small segments share one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+"""What is imported is not looked at after each task."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import corpus
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.rows import rows as rows_of
+from spark.sinks import rows, sink
+from spark.ways import both_ways, has_data_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    import pytest
+    from pyspark.sql import DataFrame, SparkSession
+
+    Way = Callable[..., DataFrame]
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+# As the module that was run: Spark's daemon, of which a worker is a fork, or another.
+MODULE = """
+import gc, importlib.machinery, sys, weakref
+from kafkalog.spark.worker import settle
+sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(sys.argv[1], None)
+gc.disable()
+class Garbage: pass
+garbage = Garbage()
+garbage.own = garbage
+alive = weakref.ref(garbage)
+del garbage
+settle()
+print(gc.get_freeze_count(), len(gc.get_objects()), int(alive() is not None))
+later = [[] for _ in range(5000)]
+settle()
+print(gc.get_freeze_count(), len(gc.get_objects()), 0)
+"""
+
+
+def state(module: str) -> list[list[int]]:
+    command = [sys.executable, "-c", MODULE, module]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [list(map(int, line.split())) for line in done.stdout.splitlines()]
+
+
+def test_once_in_a_worker_and_nowhere_else() -> None:
+    (frozen, looked_at, garbage), (then, looked_at_then, _) = state("pyspark.daemon")
+    assert frozen > 1000
+    assert looked_at < frozen / 10
+    assert garbage == 0
+    # What came later is the collector's.
+    assert then <= frozen
+    assert looked_at_then >= 5000
+    (frozen, looked_at, garbage), _ = state("pytest")
+    assert frozen == 0
+    assert looked_at > 1000
+    assert garbage == 1
+
+
+def test_every_task_that_ends_settles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr("kafkalog.spark.worker.settle", lambda: calls.append("read"))
+    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
+    for _ in rows_of(split):
+        assert calls == []
+    assert calls == ["read"]
+    if has_data_sources():
+        monkeypatch.setattr("kafkalog.spark.sink.settle", lambda: calls.append("written"))
+        sink(tmp_path).write(iter([rows(0, 5)]))
+        assert calls == ["read", "written"]
+
+
+def settled(spark: SparkSession) -> bool:
+    """Ask workers whether the collector passes over more objects than it looks at."""
+
+    def asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+
+        for _ in batches:
+            answer = pa.array([gc.get_freeze_count() > len(gc.get_objects())])
+            yield pa.RecordBatch.from_arrays([answer], names=["settled"])
+
+    slots = spark.sparkContext.defaultParallelism
+    # One at least has had a task; others may have been begun for this.
+    return any(row["settled"] for row in spark.range(0, slots, 1, slots).mapInArrow(asked, "settled boolean").collect())
+
+
+@both_ways
+def test_after_a_task(spark: SparkSession, way: Way) -> None:
+    assert way(spark, DATA, subscribe="orders").count() > 0
+    assert settled(spark)
