@@ -41,7 +41,6 @@ impl Loader<'_> {
         let logs = self.log_files()?;
         let mut floor = 0;
         let mut made = Vec::new();
-        let mut first_lost = None;
         for (at, log) in logs.iter().enumerate() {
             let behind = logs.get(at.saturating_add(1)..).unwrap_or_default();
             // What claims the same place only adds to this one.
@@ -57,7 +56,6 @@ impl Loader<'_> {
             let length = log.content.length();
             let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
             if taken < length {
-                first_lost.get_or_insert(floor.max(log.base_offset));
                 self.notes.push(Note::Salvaged {
                     base_offset: log.base_offset,
                     batches: kept.batches,
@@ -71,9 +69,7 @@ impl Loader<'_> {
         for (log, pieces) in logs.iter().zip(made).rev() {
             self.replace(log, &pieces)?;
         }
-        if let Some(offset) = first_lost {
-            self.remove_snapshots_behind(offset);
-        }
+        // Snapshots of what is lost go when the first segment is recovered, as all behind its base do then.
         Ok(())
     }
 
@@ -278,16 +274,6 @@ impl Loader<'_> {
             folder.rename(&from, &live(piece.base_offset));
         }
         Ok(())
-    }
-
-    fn remove_snapshots_behind(&self, offset: Offset) {
-        let mut folder = self.folder.lock();
-        for name in folder.names() {
-            let is_behind = leading_offset(&name).is_some_and(|of| of > offset);
-            if is_behind && name.ends_with(FileKind::Snapshot.suffix()) {
-                folder.delete(&name);
-            }
-        }
     }
 }
 
