@@ -15,7 +15,7 @@ use kafkalog::io::appender::SyncPolicy;
 use kafkalog::io::disk::{Disk, Failure, Faults, Step};
 use kafkalog::io::lock::LOCK_FILE;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::dir::{CLEAN_SHUTDOWN, META_PROPERTIES};
+use kafkalog::log::dir::{CLEAN_SHUTDOWN, DirState, META_PROPERTIES};
 use kafkalog::log::partition::PartitionLog;
 use kafkalog::log::storage::Identity;
 use kafkalog::log::write::{LeaderAppend, WriteOptions};
@@ -341,15 +341,28 @@ fn what_a_writer_says_is_there() {
         assert_eq!(*device.lies.lock().unwrap(), [""; 0], "{sync:?}");
         let history = std::mem::take(&mut *device.history.lock().unwrap());
         assert!(history.len() > 100, "{}", history.len());
+        let mut most = 0;
         for (step, (files, safe)) in history.iter().enumerate() {
+            most = most.max(safe.len());
             let place = work_folder();
             for (path, bytes) in files {
                 let path = place.path().join(path);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
                 fs::write(path, bytes).unwrap();
             }
-            let writer = open(&place.path().join("deep/data"), Disk::default(), sync);
+            let log_dir = place.path().join("deep/data");
+            let vouched = DirState::read(&log_dir)
+                .recovery_points
+                .remove(&TopicPartition::new("t", 0));
+            let writer = open(&log_dir, Disk::default(), sync);
             let found = times(writer.folder());
+            let vouched = usize::try_from(vouched.unwrap_or_default()).unwrap();
+            // A cut is checkpointed behind it, as Kafka does it: what the checkpoint says was there once.
+            assert!(
+                vouched <= most.max(found.len()),
+                "{sync:?}, step {step} of {}: {vouched} by the checkpoint, {most} were safe, {found:?} found",
+                history.len()
+            );
             assert!(
                 found.starts_with(safe),
                 "{sync:?}, step {step} of {}: {safe:?} were safe, {found:?} found",
@@ -389,6 +402,47 @@ fn what_was_cut_does_not_come_back() {
         assert_eq!(live(device.left()), live(device.actual()), "{fully}");
         driver.writer.close(NOW_MS).unwrap();
     }
+}
+
+/// What an unclean stop left may be in the files alone; what recovery let stand of it is on the device when it returns.
+#[test]
+fn what_a_recovery_lets_stand_is_there() {
+    let mut stood = 0;
+    for case in log_cases::cases("recover") {
+        let root = work_folder();
+        let log_dir = root.path().join("data");
+        case.write_before(&log_dir);
+        let _ = fs::remove_file(log_dir.join(CLEAN_SHUTDOWN));
+        let device = Device::over(root.path(), &[]);
+        device.held.lock().unwrap().bytes.clear();
+        let options = RecoverOptions {
+            clean: Some(false),
+            recovery_point: Some(0),
+            ..recovery::options(&case, device.disk())
+        };
+        if recover(&log_dir, &options).is_err() {
+            continue;
+        }
+        let (left, actual) = (device.left(), device.actual());
+        let is_live = |path: &&PathBuf| {
+            let end = path.extension().and_then(|end| end.to_str());
+            // Of another spelling of its name Kafka reads nothing.
+            path.file_stem().unwrap().len() == 20
+                && path.parent().unwrap().ends_with(case.partition_folder())
+                && matches!(end, Some("log" | "index" | "timeindex" | "txnindex"))
+        };
+        for path in actual.keys().filter(|path| is_live(path)) {
+            assert_eq!(
+                left.get(path),
+                actual.get(path),
+                "{}: {}",
+                case.name,
+                path.display()
+            );
+            stood += 1;
+        }
+    }
+    assert!(stood > 100, "{stood}");
 }
 
 /// All of what recovery leaves is on the device when it returns; the marker is there neither too long nor too early.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use kafkalog::care::recover::report::PartitionReport;
 use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
@@ -14,6 +15,7 @@ use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use crate::common::{Chance, give_to_producer, is_slow, one_record, seal};
 use crate::log_cases::{self, Tree};
+use crate::recovery::After;
 
 const NOW_MS: i64 = 1_700_000_010_000;
 
@@ -335,6 +337,41 @@ fn offsets_too_far_for_one_segment() {
     assert_eq!(read(0), batches[..3].concat());
     assert_eq!(read(far), batches[3..].concat());
     assert_loads(&folder, "far");
+}
+
+/// Kafka begins a split anew that has files on the way below others that came further (`LogLoader`), so these do first.
+#[test]
+fn a_crash_at_any_step_of_a_split_costs_no_batch() {
+    let far = i64::from(i32::MAX) + 1;
+    let batches = [0, 7, far, far + 3, 2 * far].map(|offset| one_record(offset, 0, NOW_MS));
+    let mut steps = 0;
+    for allowed in 0.. {
+        let work = log_cases::work_folder();
+        let folder = work.path().join("orders-0");
+        std::fs::create_dir_all(&folder).unwrap();
+        let damaged = batches.join(&[0xee; 30][..]);
+        std::fs::write(folder.join(format!("{:020}.log", 0)), damaged).unwrap();
+        let salvage_with = |disk| {
+            let options = RecoverOptions {
+                on_loss: OnLoss::Salvage,
+                clean: Some(false),
+                disk,
+                ..RecoverOptions::at(NOW_MS)
+            };
+            recover(&folder, &options)
+        };
+        let is_over = salvage_with(Disk::with_faults(Arc::new(After::new(allowed)))).is_ok();
+        salvage_with(Disk::default()).unwrap();
+        let kept: Vec<Vec<u8>> = logs(&folder).into_values().collect();
+        let expected = [&batches[..2], &batches[2..4], &batches[4..]].map(<[_]>::concat);
+        assert_eq!(kept, expected, "{allowed}");
+        assert_loads(&folder, "split");
+        steps = allowed;
+        if is_over {
+            break;
+        }
+    }
+    assert!(steps > 20, "{steps}");
 }
 
 /// A swap that is damaged goes only where what it was made from is still there.

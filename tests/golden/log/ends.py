@@ -66,6 +66,12 @@ def write(case: Path, config: dict[str, Any]) -> None:
     (case / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
+def snapshot() -> bytes:
+    """Give a producer snapshot that knows of none."""
+    entries = struct.pack(">i", 0)
+    return struct.pack(">hI", 1, crc32c(entries)) + entries
+
+
 def recovered(case: Path, about: str, logs: dict[int, bytes], swaps: dict[int, bytes], *, clean: bool) -> None:
     """Write a case of a folder that holds these segments, and these on their way in."""
     config = {"kind": "recover", "about": about, "now_ms": NOW + 10_000, "clean": clean, "recovery_point": 0}
@@ -103,6 +109,8 @@ def main(root: Path) -> None:
         {},
         clean=True,
     )
+    # Without one nothing is replayed after a clean stop.
+    (root / "recover" / "replayed-to-the-end" / "before" / "orders-0" / f"{1:020}.snapshot").write_bytes(snapshot())
     recovered(
         root / "recover" / "swap-ends-before-another",
         "Of two swaps the later one ends before the other; what lies in the reach of that one goes.",

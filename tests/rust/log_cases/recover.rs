@@ -246,8 +246,8 @@ fn the_verb_does_as_kafka_or_refuses() {
         options.dry_run = true;
         let planned = recover(folder, &options).unwrap();
         assert_eq!(super::compare(&before, &super::tree(folder)), [""; 0]);
-        let out = folder.parent().unwrap().join(format!("{}.out", case.name));
-        let _ = std::fs::remove_dir_all(&out);
+        let beside = tempfile::tempdir_in(folder.parent().unwrap()).unwrap();
+        let out = beside.path().join("out");
         options.dry_run = false;
         options.out = Some(out.clone());
         let written = recover(folder, &options).unwrap();
@@ -266,7 +266,6 @@ fn the_verb_does_as_kafka_or_refuses() {
         );
         let unlinked = case.config["run_deletes"].as_bool().unwrap_or(true);
         let mut differences = super::compare(&super::tree(folder), &super::tree(&out));
-        std::fs::remove_dir_all(&out).unwrap();
         if unlinked {
             differences.extend(case.compare_tree(folder));
             // The cases leave out what Kafka's shutdown writes of all partitions.
