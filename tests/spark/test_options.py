@@ -172,6 +172,12 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
         ({"assign": '{"a": [-1]}'}, "option assign: expected a partition, found -1"),
         ({"assign": '{"a": [true]}'}, "option assign: expected a partition, found True"),
         ({"assign": '{"a": [0], "a": [1]}'}, "option assign: a name occurs twice"),
+        (
+            {"assign": '{"a": [2147483648]}'},
+            "option assign: expected a partition, at most 2147483647, found 2147483648",
+        ),
+        ({"startingOffsets": '{"a": {"0": 1, "00": 5}}'}, "option startingOffsets: a name occurs twice"),
+        ({"endingOffsets": '{"a": {"4294967296": 5}}'}, "option endingOffsets: expected a partition, at most"),
         ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' is not possible in a batch read"),
         ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' is not possible in a batch read"),
         ({"startingOffsets": "soon"}, "option startingOffsets: expected earliest or oldest, or JSON, found 'soon'"),

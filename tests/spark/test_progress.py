@@ -148,7 +148,14 @@ def test_where_a_new_query_starts(logs: tuple[Growing, Growing], given: Any, exp
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"startingOffsets": '{"orders": {"0": 7}}'}, "all partitions must be named; missing: events-1"),
+        (
+            {"startingOffsets": '{"orders": {"0": 7}}'},
+            "option startingOffsets: all partitions must be named; missing: events-1",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}'},
+            "option startingOffsetsByTimestamp: all partitions must be named; missing: events-1",
+        ),
         ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that are not there: orders-1"),
         ({"startingTimestamp": 1 << 45}, "no record of events-1 has timestamp"),
         ({"subscribe": "nowhere"}, "topic"),

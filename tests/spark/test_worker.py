@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 import corpus
 from kafkalog.spark.options import parse
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import DataFrame, SparkSession
 
     Way = Callable[..., DataFrame]
@@ -75,6 +76,22 @@ def test_every_task_that_ends_settles(monkeypatch: pytest.MonkeyPatch, tmp_path:
         monkeypatch.setattr("kafkalog.spark.sink.settle", lambda: calls.append("written"))
         sink(tmp_path).write(iter([rows(0, 5)]))
         assert calls == ["read", "written"]
+
+
+def test_what_a_task_read_is_in_the_log_that_spark_keeps(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    worker_io = pytest.importorskip("pyspark.logger.worker_io", reason="Spark keeps what workers log from 4.1 on")
+    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
+    log = logging.getLogger("kafkalog.spark")
+    monkeypatch.setattr(log, "level", logging.NOTSET)
+    for kept in (False, True):
+        if kept:
+            monkeypatch.setenv("PYSPARK_SPARK_SESSION_UUID", "kept")
+        with worker_io.capture_outputs():
+            number = sum(batch.num_rows for batch in rows_of(split))
+        told = capfd.readouterr()
+        assert (f"'records': {number}" in told.out + told.err) == kept
 
 
 def settled(spark: SparkSession) -> bool:

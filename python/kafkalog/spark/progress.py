@@ -79,10 +79,11 @@ def initial(options: ReadOptions) -> Progress:
     bounds, starting = _bounds(options), options.starting
     if starting.named is not None:
         named = {(topic, partition) for topic, by in starting.named.items() for partition in by}
+        option = "startingOffsets" if starting.by_timestamp is None else "startingOffsetsByTimestamp"
         if missing := sorted(bounds.keys() - named):
-            raise ValueError(f"option startingOffsets: all partitions must be named; missing: {listed(missing)}")
+            raise ValueError(f"option {option}: all partitions must be named; missing: {listed(missing)}")
         if extra := sorted(named - bounds.keys()):
-            raise ValueError(f"option startingOffsets: names partitions that are not there: {listed(extra)}")
+            raise ValueError(f"option {option}: names partitions that are not there: {listed(extra)}")
     found = {}
     for (topic, partition), (folder, first, last) in bounds.items():
         if starting.timestamp is not None or starting.by_timestamp is not None:

@@ -73,6 +73,7 @@ def _decoded(
 
     from kafkalog import _core
     from kafkalog.spark.columns import arrow_schema
+    from kafkalog.spark.worker import tell
 
     scan = split.scan
     stream = _core.scan_ranges(
@@ -97,7 +98,7 @@ def _decoded(
         if told is not None:
             told({**metrics, "splits": 1, "nanoseconds": spent + time.perf_counter_ns() - begun})
         # Spark 4.1 keeps what tasks log, where spark.sql.pyspark.worker.logging.enabled is on; it takes no numbers.
-        _log.info("read %s", metrics)
+        tell(_log, "read %s", metrics)
         if lost := metrics["segments_lost"]:
             _report_lost(split, lost)
     except (OSError, pa.ArrowException) as error:

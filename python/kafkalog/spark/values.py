@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +23,15 @@ __all__ = [
 ]
 
 Offsets = dict[str, dict[int, int]]
+_Name = TypeVar("_Name", str, int)
 
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # Spark's words for times (JavaUtils.timeStringAs), in microseconds.
 _TIMES = {"us": 1, "ms": 1000, "": 1000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000}
 _TIMES |= {"h": 3_600_000_000, "d": 86_400_000_000}
 _SHORT = 80
+# Of an int in Kafka.
+_LAST_PARTITION = (1 << 31) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -96,7 +99,7 @@ def assignment(value: Any) -> dict[str, list[int]]:
     value = _json(value)
     if not isinstance(value, dict) or not value or not all(isinstance(v, (list, tuple)) for v in value.values()):
         raise ValueError(f'expected {{"topic": [0, 1]}}, found {_short(value)}')
-    return {str(topic): [integer(n, "a partition", least=0) for n in numbers] for topic, numbers in value.items()}
+    return {str(topic): [_partition(number) for number in numbers] for topic, numbers in value.items()}
 
 
 def by_partition(value: Any, words: str = "", reader: Callable[[Any], int] | None = None) -> Offsets:
@@ -116,7 +119,7 @@ def by_partition(value: Any, words: str = "", reader: Callable[[Any], int] | Non
         raise ValueError(f'expected {words}{{"topic": {{"0": 23}}}}, found {_short(value)}')
     reader = reader or (lambda offset: integer(offset, "an offset"))
     return {
-        str(topic): {integer(partition, "a partition", least=0): reader(n) for partition, n in partitions.items()}
+        str(topic): _no_twins([(_partition(partition), reader(n)) for partition, n in partitions.items()])
         for topic, partitions in value.items()
     }
 
@@ -138,7 +141,14 @@ def _json(value: Any, words: str = "") -> Any:
         ) from error
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _partition(value: Any) -> int:
+    number = integer(value, "a partition", least=0)
+    if number > _LAST_PARTITION:
+        raise ValueError(f"expected a partition, at most {_LAST_PARTITION}, found {number}")
+    return number
+
+
+def _no_twins(pairs: list[tuple[_Name, Any]]) -> dict[_Name, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError(f"a name occurs twice in {_short([name for name, _ in pairs])}")

@@ -1,4 +1,4 @@
-"""The process in which tasks run, one after the other.
+"""The process in which tasks run, one after the other: what it collects, and what is heard of it.
 
 Spark's daemon has a worker collect all garbage after each task, before it takes the next one (``gc.collect()`` in
 ``pyspark/daemon.py``). That looks at every object of every module imported by then: with pyarrow and pandas 20 of the
@@ -8,11 +8,15 @@ Spark's daemon has a worker collect all garbage after each task, before it takes
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import sys
 
-__all__ = ["settle"]
+__all__ = ["settle", "tell"]
 
 DAEMON = "pyspark.daemon"
+# Spark 4.1 sets it where it keeps what workers log (``pyspark/logger/worker_io.py``).
+KEPT = "PYSPARK_SPARK_SESSION_UUID"
 
 
 def settle() -> None:
@@ -27,3 +31,10 @@ def _is_worker() -> bool:
     # Workers are forked from the module that was run.
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return getattr(spec, "name", None) == DAEMON
+
+
+def tell(log: logging.Logger, text: str, *values: object) -> None:
+    """Log a line that Spark is to keep: its handler takes all, but nobody asks Python for more than warnings."""
+    if log.level == logging.NOTSET and os.environ.get(KEPT):
+        log.setLevel(logging.INFO)
+    log.info(text, *values)
