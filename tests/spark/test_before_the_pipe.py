@@ -11,6 +11,8 @@ import pytest
 import corpus
 import kafkalog
 import kafkalog.spark
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
 from kafkalog.spark.split import ScanOptions, Split
 from kafkalog.spark.transforming import transformed
 
@@ -217,6 +219,18 @@ def test_nulls_are_refused_where_there_are_to_be_none() -> None:
 def test_a_function_needs_a_schema(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="transform and schema are given together"):
         kafkalog.spark.read(spark, DATA, transform=sums())
+
+
+def test_counting_sends_a_number_for_each_task() -> None:
+    from kafkalog.spark.map_in_arrow import _counted
+
+    splits = plan_splits(parse({"path": str(DATA), "subscribe": "orders", "splitBytes": "20k"}), 1)
+    assert len(splits) > 2
+    tasks = pa.table({"split": range(len(splits)), "task": [split.to_json() for split in splits]})
+    (sent,) = zip(*(batch.to_pydict().items() for batch in _counted(None, tasks.to_batches())), strict=True)
+    assert {name for name, _ in sent} == {"rows"}
+    assert [len(numbers) for _, numbers in sent] == [1] * len(splits)
+    assert sum(numbers[0] for _, numbers in sent) == 880
 
 
 def test_counting(spark: SparkSession, expected: pa.Table) -> None:

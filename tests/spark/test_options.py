@@ -154,6 +154,11 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
     )
     assert three.starting.timestamp == 7
     assert three.starting.named is None
+    both = parse({"path": "/d", "endingOffsets": offsets, "endingOffsetsByTimestamp": times}).ending
+    assert both.named == {"b": {1: 9}}
+    three = parse({"path": "/d", "endingOffsets": offsets, "endingOffsetsByTimestamp": times, "endingTimestamp": 7})
+    assert three.ending.timestamp == 7
+    assert three.ending.named is None
 
 
 @pytest.mark.parametrize(

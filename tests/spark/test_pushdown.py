@@ -18,6 +18,7 @@ from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -122,6 +123,21 @@ def test_what_is_taken_and_what_is_given_back() -> None:
     assert list(reader.pushFilters([spark.LessThan(offset, 9)])) == []
     taken = (("offset", "=", 5), ("topic", "!=", "a"), ("partition", "not in", [1, 2]), ("offset", "<", 9))
     assert reader.options.where == taken
+
+
+def test_a_plan_may_be_made_twice(spark: SparkSession, answers: dict[str, list[Any]], pushing: None) -> None:
+    frame = source(spark).where(QUERIES[0])
+    frame._jdf.queryExecution().executedPlan().toString()
+    assert [rows(frame), rows(frame)] == [answers[QUERIES[0]]] * 2
+    assert rows(frame.where(QUERIES[1])) == [row for row in answers[QUERIES[0]] if row in answers[QUERIES[1]]]
+
+
+def test_a_stream_with_the_switch_on(spark: SparkSession, pushing: None, tmp_path: Path) -> None:
+    stream = spark.readStream.format("kafkalog").option("startingOffsets", "earliest").options(columns=COLUMNS)
+    kept = stream.load(",".join(PATHS)).where("offset < 5")
+    query = kept.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    query.option("checkpointLocation", str(tmp_path / "point")).trigger(availableNow=True).start().awaitTermination(60)
+    assert rows(spark.read.parquet(str(tmp_path / "out"))) == rows(source(spark).where("offset < 5"))
 
 
 @needs_data_sources

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import corpus
@@ -443,7 +444,46 @@ def test_decoding_ahead_changes_nothing(spark: SparkSession, way: Way) -> None:
     assert [row[0] for row in limited.collect()] == offsets[:3]
 
 
+def test_wide_batches_are_cut(spark: SparkSession) -> None:
+    def shape(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows, size = batch.num_rows, batch.nbytes
+        return pa.RecordBatch.from_arrays([pa.array([rows]), pa.array([size])], names=["rows", "bytes"])
+
+    made: dict[str, Any] = {"subscribe": "orders", "transform": shape, "schema": "rows bigint, bytes bigint"}
+    for name, value, column, most in (("batchRows", "7", 0, 7), ("batchBytes", "4k", 1, 8 << 10)):
+        shapes = kafkalog.spark.read(spark, DATA, **{**made, name: value}).collect()
+        assert sum(row[0] for row in shapes) == len(expected("orders", 0))
+        assert max(row[column] for row in shapes) <= most
+        assert len(shapes) > 10
+
+
 @both_ways
-def test_wide_batches_are_cut(spark: SparkSession, way: Way) -> None:
-    frame = way(spark, DATA, subscribe="orders", batchRows="7", columns="offset")
-    assert frame.count() == len(expected("orders", 0))
+def test_a_file_alone(spark: SparkSession, way: Way) -> None:
+    log = sorted((DATA / "orders-0").glob("*.log"))[1]
+    offsets = [row[0] for row in way(spark, log, columns="offset").collect()]
+    assert offsets == kafkalog.read_table(log, columns=["offset"])["offset"].to_pylist()
+    assert 0 < len(offsets) < len(expected("orders", 0))
+
+
+@needs_data_sources
+def test_a_schema_wins_over_columns(spark: SparkSession) -> None:
+    reader = spark.read.format("kafkalog").option("subscribe", "orders").option("columns", "value,timestamp")
+    frame = reader.schema("offset bigint").load(str(DATA))
+    assert [tuple(row) for row in frame.collect()] == [(row["offset"],) for row in expected("orders", 0)]
+
+
+@both_ways
+def test_up_to_the_high_watermark_and_in_folders_that_were_set_aside(
+    spark: SparkSession, way: Way, tmp_path: Path
+) -> None:
+    source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
+    data = source.copy(tmp_path).parent
+    (data / "replication-offset-checkpoint").write_text("0\n1\norders 0 500\n", encoding="utf-8")
+    offsets = [row["offset"] for row in expected("orders", 0)]
+    given = {"subscribe": "orders", "columns": "offset"}
+    bounded = way(spark, data, endingOffsets="high_watermark", **given)
+    assert [row[0] for row in bounded.collect()] == [offset for offset in offsets if offset < 500]
+    (data / "orders-0").rename(data / "orders-0.0123456789abcdef0123456789abcdef-stray")
+    aside = way(spark, data, includeInactive="true", **given)
+    assert [row[0] for row in aside.collect()] == offsets
+    assert way(spark, data, columns="offset").count() == 0

@@ -343,6 +343,10 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
     wanted = frame.select("key", "value", "topic", "headers", "timestamp").collect()
     assert sorted(got, key=lambda row: int(row[1])) == sorted(wanted, key=lambda row: int(row[1]))
     assert found.select("topic", "partition").distinct().count() == 4
+    times = frame.selectExpr("value", "'local' topic", "timestamp_ntz'2023-11-14 22:13:20.123' timestamp")
+    times.write.format("kafkalog").mode("append").save(str(data))
+    local = spark.read.format("kafkalog").option("subscribe", "local").load(str(data))
+    assert local.selectExpr("unix_millis(timestamp)").distinct().collect() == [(1_700_000_000_123,)]
     with pytest.raises(Exception, match=re.escape("a log is only appended to")):
         frame.write.format("kafkalog").mode("overwrite").save(str(data))
 
