@@ -11,6 +11,7 @@ import gc
 import logging
 import os
 import sys
+from functools import cache
 
 __all__ = ["settle", "tell"]
 
@@ -19,12 +20,13 @@ DAEMON = "pyspark.daemon"
 KEPT = "PYSPARK_SPARK_SESSION_UUID"
 
 
+@cache
 def settle() -> None:
     """Put what is there at the end of a worker's first task beyond the collector, once; elsewhere do nothing."""
-    if gc.get_freeze_count() or not _is_worker():
-        return
-    gc.collect()
-    gc.freeze()
+    # To ask the collector whether it was done is to have it count all that: 1 % of a long read.
+    if _is_worker():
+        gc.collect()
+        gc.freeze()
 
 
 def _is_worker() -> bool:
