@@ -20,7 +20,17 @@ from interop.broker import Broker
 from interop.maven import MissingToolError, alone, class_path
 from interop.mount import STAMP, faults
 from interop.mount import consumed as consumed_rows
-from interop.spark_options import DIFFERENT, ERRORS, ROWS, SINK_ERRORS, SINKS, STREAM_ERRORS, STREAMS
+from interop.spark_options import (
+    BRIEFLY,
+    DIFFERENT,
+    ERRORS,
+    FROM_START,
+    ROWS,
+    SINK_ERRORS,
+    SINKS,
+    STREAM_ERRORS,
+    STREAMS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,6 +214,17 @@ def test_errors_of_both_streams(spark: SparkSession, filled: Broker, options: di
         streamed(spark, filled, "kafka", options, tmp_path / "kafka")
     with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
         streamed(spark, filled, "kafkalog", options, tmp_path / "kafkalog")
+
+
+@pytest.mark.parametrize("kind", ["kafka", "kafkalog"])
+def test_a_query_that_goes_on_looks_for_its_topics(
+    spark: SparkSession, filled: Broker, tmp_path: Path, kind: str
+) -> None:
+    """One that is named and was never there ends it, though all that the checkpoint knows of is."""
+    rows = streamed(spark, filled, kind, {"subscribe": "alpha", **FROM_START}, tmp_path)[0]
+    assert sum(map(len, rows)) > 100
+    with pytest.raises(Exception, match=r"UnknownTopicOrPartition|OffsetOutOfRangeError: not there: nowhere;"):
+        streamed(spark, filled, kind, {"subscribe": "alpha,nowhere", **FROM_START, **BRIEFLY}, tmp_path)
 
 
 def written(

@@ -129,6 +129,19 @@ def write(spark: SparkSession, path: str, target: Path, kill: Callable[[Iterator
     return [int(row[0]) for row in kafkalog.spark.read(spark, str(target), columns="value").collect()]
 
 
+def sockets(spark: SparkSession) -> str:
+    """Tell what workers are told of unix sockets."""
+
+    def told(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"told": [os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "")]})
+
+    (row,) = spark.range(1).mapInArrow(told, "told string").collect()
+    return str(row[0])
+
+
 def main(path: str) -> None:
     """Read both ways and write, a worker of each killed."""
     from pyspark.sql import SparkSession
@@ -151,8 +164,9 @@ def main(path: str) -> None:
         found["write"] = write(spark, path, marks / "data", killing("write", marks))
         left = [file.name for file in marks.glob(".*/*") if file.name != "lock"]
         assert not left, left
+    kills = sorted(mark.name for mark in marks.iterdir() if mark.is_file())
+    print(json.dumps({"found": found, "kills": kills, "sockets": sockets(spark), "spark": spark.version}))
     spark.stop()
-    print(json.dumps({"found": found, "kills": sorted(mark.name for mark in marks.iterdir() if mark.is_file())}))
 
 
 if __name__ == "__main__":

@@ -62,3 +62,12 @@ def places(growing: Growing, topic: str, partition: int, start: int = 0) -> list
     records = corpus.expected_records(found)
     rows = zip(records["offset"], records["isControl"], strict=True)
     return [(topic, partition, n) for n, is_control in rows if not is_control and start <= n < growing.end]
+
+
+def offsets_reader(path: Path, **options: str) -> Any:
+    """Make a stream's reader of offsets alone, as Spark does."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from kafkalog.spark.streaming import make_stream_reader
+
+    return make_stream_reader({"path": str(path), **options}, StructType([StructField("offset", LongType())]))

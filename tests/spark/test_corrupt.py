@@ -14,6 +14,7 @@ from spark.queries import Stream
 from spark.ways import both_ways, by_data_source, by_map_in_arrow, has_data_sources, needs_data_sources
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -43,6 +44,20 @@ def assert_one_line_says_it(text: str, name: str) -> None:
 def test_the_error_names_file_and_position(spark: SparkSession, way: Any, name: str) -> None:
     with pytest.raises(Exception, match="Error") as caught:
         way(spark, CORRUPT / name / "t-0").collect()
+    assert_one_line_says_it(str(caught.value), name)
+
+
+def transformed(spark: SparkSession, path: Path) -> object:
+    # What workers cannot import travels by value.
+    function = lambda batch: batch  # noqa: E731
+    return kafkalog.spark.read(spark, path, columns="offset", transform=function, schema="offset bigint").collect()
+
+
+@damaged
+@pytest.mark.parametrize("way", [kafkalog.spark.count, transformed])
+def test_work_before_the_pipe_names_them_too(spark: SparkSession, name: str, way: Callable[..., object]) -> None:
+    with pytest.raises(Exception, match="Error") as caught:
+        way(spark, CORRUPT / name / "t-0")
     assert_one_line_says_it(str(caught.value), name)
 
 

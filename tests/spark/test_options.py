@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,9 @@ from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.names import IGNORED, KNOWN, REFUSED
 from kafkalog.spark.options import Bound, ReadOptions, parse, parse_columns
+
+if TYPE_CHECKING:
+    from kafkalog.spark.names import Use
 
 
 def test_defaults() -> None:
@@ -300,6 +303,16 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are what is tested
         stream(**given)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("batch", ("starting", "ending")), ("stream", ("starting",))])
+@pytest.mark.parametrize("time", ["-1", -1, "-1700000000000"])
+def test_times_before_1970(kind: Use, ends: tuple[str, ...], time: Any) -> None:
+    for end in ends:
+        for name, given in ((f"{end}Timestamp", time), (f"{end}OffsetsByTimestamp", {"a": {0: time}})):
+            says = f"option {name}: expected milliseconds since the epoch, from 0 on, found {int(time)}"
+            with pytest.raises(ValueError, match=f"^{says}$"):
+                parse({"path": "/data", name: given}, kind)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import corpus
 import kafkalog
 from spark.growing import Growing
-from spark.queries import AVAILABLE_NOW, Stream, places
+from spark.queries import AVAILABLE_NOW, Stream, offsets_reader, places
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -130,13 +130,8 @@ def test_a_query_whose_first_batch_failed_goes_on(
 @pytest.mark.usefixtures("limits")
 def test_a_query_from_the_latest_on_reads_nothing_in_its_first_batch(orders: Growing) -> None:
     """The batch would have other rows when it is done again; they are in the next one, which begins at its end."""
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
     orders.grow(100)
-    schema = StructType([StructField("offset", LongType())])
-    reader: Any = make_stream_reader({"path": str(orders.folder.parent)}, schema)
+    reader = offsets_reader(orders.folder.parent)
     reader.prepareForTriggerAvailableNow()
     # a broker that writes on: the end that is to be reached is not below the start
     orders.grow(200)
@@ -152,42 +147,23 @@ def test_a_query_from_the_latest_on_reads_nothing_in_its_first_batch(orders: Gro
 
 
 def test_an_offset_beyond_the_end_is_no_other_one_when_it_is_tried_again(orders: Growing) -> None:
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
     orders.grow(100)
-    options = {"path": str(orders.folder.parent), "startingOffsets": '{"orders": {"0": 100000}}'}
     for _ in range(2):
-        reader = make_stream_reader(options, StructType([StructField("offset", LongType())]))
+        reader = offsets_reader(orders.folder.parent, startingOffsets='{"orders": {"0": 100000}}')
         with pytest.raises(kafkalog.OffsetOutOfRangeError, match="a start beyond its end"):
             reader.partitions(reader.initialOffset(), {"orders": {"0": orders.end}})
 
 
 def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
     """Spark 4.0 and 4.1 ask for the end first, and where it starts only for the first batch."""
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
     orders.grow(100)
-    schema = StructType([StructField("offset", LongType())])
-    reader = make_stream_reader({"path": str(orders.folder.parent)}, schema)
+    reader = offsets_reader(orders.folder.parent)
     end = reader.latestOffset()
     orders.grow(300)
     assert reader.initialOffset() == end
     assert reader.partitions(reader.initialOffset(), end) == []
 
 
-def offsets_reader(path: Path, **options: str) -> Any:
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
-    return make_stream_reader({"path": str(path), **options}, StructType([StructField("offset", LongType())]))
-
-
-@needs_data_sources
 def test_only_a_first_batch_of_another_run_begins_where_it_can(orders: Growing) -> None:
     """What goes missing between any other two calls is lost, and told."""
     path = orders.folder.parent
@@ -277,18 +253,12 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
 def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trigger.Once hands none, whatever the options say; what was waited for begins with each batch."""
     from pyspark.sql.streaming import datasource as limits
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark import streaming
 
     orders.grow(200)
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "40"}
-    reader: Any = streaming.make_stream_reader(
-        {"path": str(orders.folder.parent), "maxTriggerDelay": "10s", **options},
-        StructType([StructField("offset", LongType())]),
-    )
+    reader = offsets_reader(orders.folder.parent, maxTriggerDelay="10s", **options)
     limit = reader.getDefaultReadLimit()
     start, end = reader.initialOffset(), {"orders": {"0": orders.end}}
     assert reader.latestOffset(start, limits.ReadAllAvailable()) == end
@@ -311,14 +281,9 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("limits")
 def test_with_an_end_to_reach_nothing_is_waited_for(orders: Growing) -> None:
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
     orders.grow(100)
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "50"}
-    schema = StructType([StructField("offset", LongType())])
-    reader: Any = make_stream_reader({"path": str(orders.folder.parent), **options}, schema)
+    reader = offsets_reader(orders.folder.parent, **options)
     reader.prepareForTriggerAvailableNow()
     reached, limit = reader.initialOffset(), reader.getDefaultReadLimit()
     found = []
@@ -365,15 +330,10 @@ def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Gr
 @pytest.mark.parametrize("what", ["gone", "shorter"])
 def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: str, what: str) -> None:
     """An end that was promised and cannot be reached is an error whatever the option, as it is to Spark's own."""
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    from kafkalog.spark.streaming import make_stream_reader
-
     orders.grow(100)
     events = Growing(DATA / "events-1", orders.folder.parent / "events-1")
     events.grow(100)
-    options = {"path": str(orders.folder.parent), "startingOffsets": "earliest", "failOnDataLoss": fail}
-    reader: Any = make_stream_reader(options, StructType([StructField("offset", LongType())]))
+    reader = offsets_reader(orders.folder.parent, startingOffsets="earliest", failOnDataLoss=fail)
     reader.prepareForTriggerAvailableNow()
     start = reader.initialOffset()
     # a batch of another run is done again as it was

@@ -11,7 +11,7 @@ import pytest
 import corpus
 import kafkalog
 from spark.growing import Growing
-from spark.queries import Stream, places
+from spark.queries import Stream, offsets_reader, places
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -119,6 +119,83 @@ def test_the_high_watermark(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint.write_text("0\n1\norders 0 321\n")
     stream.run()
     assert stream.offsets == list(range(321))
+
+
+@pytest.mark.parametrize(
+    ("named", "missing"),
+    [
+        ({"subscribe": "orders,nowhere"}, "nowhere"),
+        ({"assign": '{"orders": [0, 9], "nowhere": [1]}'}, "orders-9, nowhere-1"),
+    ],
+)
+def test_what_is_named_and_was_never_there(
+    logs: tuple[Growing, Growing], named: dict[str, str], missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that goes on is told, too: Spark's own source looks for its topics at every start."""
+    path = logs[0].folder.parent
+    with pytest.raises(ValueError, match=r"nowhere|orders-9|partition 9"):
+        offsets_reader(path, **named).initialOffset()
+    reader = offsets_reader(path, **named)
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=f"^not there: {missing}; failOnDataLoss=false"):
+        reader.latestOffset({"orders": {"0": 50}})
+    end = {"orders": {"0": logs[0].end}}
+    lax = {**named, "failOnDataLoss": "false", "startingOffsets": "earliest"}
+    for given in (None, {"orders": {"0": 50}}):
+        caplog.clear()
+        reader = offsets_reader(path, **lax)
+        start = given or reader.initialOffset()
+        assert reader.latestOffset(start) == end
+        assert reader.latestOffset(end) == end
+        # once in a run
+        assert caplog.messages == [f"kafkalog: data loss: not there: {missing}"]
+        caplog.clear()
+        assert len(reader.partitions(start, end)) == 1
+        assert caplog.messages == []
+    # what was read of is told with the batch that it is missing from
+    reader = offsets_reader(path, **lax)
+    start = {"orders": {"0": 50, "9": 5}, "nowhere": {"1": 7}}
+    assert reader.latestOffset(start) == end
+    assert caplog.messages == []
+    reader.partitions(start, end)
+    assert caplog.messages == ["kafkalog: data loss: partitions are gone: nowhere-1, orders-9"]
+
+
+@pytest.mark.usefixtures("limits")
+def test_tasks_of_a_batch(logs: tuple[Growing, Growing]) -> None:
+    reader = offsets_reader(logs[0].folder.parent, subscribe="orders", maxRecordsPerPartition="50")
+    splits = reader.partitions({"orders": {"0": 100}}, {"orders": {"0": 333}})
+    found = [[n for batch in reader.read(split) for n in batch.column("offset").to_pylist()] for split in splits]
+    # KafkaOffsetRangeCalculator.getDividedPartition: as few as hold no more, all of the same size
+    assert list(map(len, found)) == [46, 47, 46, 47, 47]
+    assert [n for each in found for n in each] == list(range(100, 333))
+
+
+@pytest.mark.usefixtures("limits")
+def test_lag(spark: SparkSession, logs: tuple[Growing, Growing], tmp_path: Path) -> None:
+    """How README says that it is found: what the log has less what was read, in the progress of each batch."""
+    stream = Stream(spark, logs[0].folder, tmp_path / "c", startingOffsets="earliest", maxOffsetsPerTrigger="200")
+    query = stream.start(availableNow=True)
+    assert query.awaitTermination(120)
+    lags = []
+    for progress in query.recentProgress:
+        (source,) = json.loads(progress.json)["sources"]
+        latest, end = (
+            offsets if isinstance(offsets := source[name], dict) else json.loads(offsets)
+            for name in ("latestOffset", "endOffset")
+        )
+        lags.append(latest["orders"]["0"] - end["orders"]["0"])
+    last = logs[0].end
+    assert lags[:3] == [last - 200, last - 400, 0]
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_limits_need_a_spark_that_hands_them(
+    logs: tuple[Growing, Growing], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("kafkalog.spark.streaming._limits", None)
+    with pytest.raises(ValueError, match=f"^option {name} needs Spark 4.2: older ones hand a Python source no limit$"):
+        offsets_reader(logs[0].folder.parent, **{name: "5"})
+    assert offsets_reader(logs[0].folder.parent).initialOffset() is not None
 
 
 @pytest.mark.usefixtures("limits")

@@ -23,13 +23,15 @@ from kafkalog.spark.pattern import matching
 from kafkalog.spark.where import times
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kafkalog._core import _Range
     from kafkalog.spark.options import Bound, Isolation, ReadOptions
 
 # A pattern that no topic has.
 _NOTHING = "[^\\s\\S]"
 
-__all__ = ["folder_bounds", "listed", "plan_ranges", "selection"]
+__all__ = ["folder_bounds", "listed", "plan_ranges", "report_missing", "selection"]
 
 
 def selection(options: ReadOptions) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def plan_ranges(options: ReadOptions) -> list[_Range]:
     }
     ranges = _core.plan(list(options.paths), **selection(options), **bounds)
     if not options.fail_on_data_loss:
-        _report_missing(options, ranges)
+        report_missing(options, ((topic, partition) for _, topic, partition, *_ in ranges))
     _check_names("starting", starting, ranges)
     _check_names("ending", ending, ranges)
     if options.start_must_match:
@@ -99,14 +101,21 @@ def _arguments(end: str, bound: Bound) -> dict[str, Any]:
     return {f"{end}_offsets": bound.offsets}
 
 
-def _report_missing(options: ReadOptions, ranges: list[_Range]) -> None:
-    there = {(topic, partition) for _, topic, partition, *_ in ranges}
+def report_missing(options: ReadOptions, places: Iterable[tuple[str, int]]) -> None:
+    """Tell which topics and partitions the options name that are not among these.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        When there are some, unless data loss is allowed.
+    """
+    there = set(places)
     topics = {topic for topic, _ in there}
     missing = [topic for topic in options.topics or () if topic not in topics]
     for topic, partitions in (options.assign or {}).items():
         missing += [f"{topic}-{partition}" for partition in partitions if (topic, partition) not in there]
     if missing:
-        report(f"not there: {', '.join(missing[:10])}", fail=False)
+        report(f"not there: {', '.join(missing[:10])}", fail=options.fail_on_data_loss)
 
 
 def _check_names(end: str, bound: Bound, ranges: list[_Range]) -> None:

@@ -18,6 +18,7 @@ from kafkalog.spark import progress
 from kafkalog.spark.batch import Rows, SplitPartition, rows_of
 from kafkalog.spark.options import ReadOptions, parse
 from kafkalog.spark.planning import splits_of
+from kafkalog.spark.ranges import report_missing
 
 try:
     from pyspark.sql.streaming import datasource as _limits
@@ -75,6 +76,9 @@ class StreamReader(DataSourceStreamReader):
         if self._latest is None and start is not None and start == self._initial:
             # A batch that is done again is to have the same rows, though where it began is in no checkpoint.
             latest = {**latest, **progress.at_latest(self.options, begin)}
+        if self._latest is None:
+            # What this query has read of and is gone is told with the batch that it is missing from.
+            report_missing(self.options, begin.keys() | latest.keys())
         self._latest = progress.to_json(latest)
         if limit is None or isinstance(limit, _limits.ReadAllAvailable):
             return self._latest

@@ -86,12 +86,18 @@ def duration(value: Any) -> int:
 
 
 def timestamp(value: Any) -> int:
-    """Read milliseconds since the epoch; a datetime needs its time zone."""
+    """Read milliseconds since the epoch; a datetime needs its time zone.
+
+    Those below zero are words to a broker (``ListOffsetsRequest``: -1 latest, -2 earliest); options have their own.
+    """
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"{value} has no time zone")
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    return integer(value, "milliseconds since the epoch")
+        value = (value - _EPOCH) // timedelta(milliseconds=1)
+    found = integer(value, "milliseconds since the epoch")
+    if found < 0:
+        raise ValueError(f"expected milliseconds since the epoch, from 0 on, found {found}")
+    return found
 
 
 def assignment(value: Any) -> dict[str, list[int]]:

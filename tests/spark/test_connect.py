@@ -1,0 +1,44 @@
+"""A client of Spark Connect has no context of Spark in its process, and gets the same rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corpus
+import kafkalog
+
+SCRIPT = Path(__file__).resolve().parent / "connecting.py"
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_all_but_accumulators(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", minversion="4.2")
+    pytest.importorskip("grpc_status", reason="a client of Spark Connect needs the packages of pyspark[connect]")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), str(DATA), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("session") == "pyspark.sql.connect.session"
+    assert found.pop("splits") > 2
+    records = corpus.expected_records(next(each for each in corpus.partitions() if each.folder == DATA / "orders-0"))
+    rows = zip(records["offset"], records["isControl"], strict=True)
+    wanted = [offset for offset, is_control in rows if not is_control]
+    evens = [offset for offset in wanted if offset % 2 == 0]
+    assert found == {
+        **dict.fromkeys(("read", "dataSource", "stream"), wanted),
+        **dict.fromkeys(("count", "export"), len(wanted)),
+        "transform": evens,
+    }
+    assert kafkalog.read_table(tmp_path / "written").num_rows == len(wanted)

@@ -1,0 +1,70 @@
+"""The function of ``mapInArrow``, given its input as Spark gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import corpus
+import kafkalog.spark
+from kafkalog.spark.map_in_arrow import _counted, _read_into, _transformed
+from kafkalog.spark.options import parse
+from kafkalog.spark.planning import plan_splits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+OPTIONS: dict[str, Any] = {"subscribe": "orders", "splitBytes": "20k", "columns": "offset"}
+
+
+def transformed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _transformed(lambda batch: batch, pa.schema([("offset", pa.int64())]), None, batches)
+
+
+@pytest.mark.parametrize(
+    ("function", "column"),
+    [
+        (lambda batches: _read_into(None, batches), "offset"),
+        (transformed, "offset"),
+        (lambda batches: _counted(None, batches), "rows"),
+    ],
+    ids=["read", "transform", "count"],
+)
+def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Function, column: str) -> None:
+    """Spark throws a worker away that leaves some of its input, for half a second a task."""
+    splits = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
+    assert len(splits) > 3
+    asked: list[int] = []
+    ended = []
+
+    def given() -> Iterator[pa.RecordBatch]:
+        tasks = pa.table({"split": range(len(splits)), "task": [split.to_json() for split in splits]})
+        # as much in a batch as Spark likes to put there
+        for batch in tasks.to_batches(max_chunksize=2):
+            asked.append(batch.num_rows)
+            yield batch
+        yield batch.slice(0, 0)
+        ended.append(True)
+
+    found: list[Any] = [n for batch in function(given()) for n in batch.column(column).to_pylist()]
+    assert ended
+    assert sum(asked) == len(splits)
+    if column == "offset":
+        assert found == list(range(880))
+    else:
+        assert (len(found), sum(found)) == (len(splits), 880)
+
+
+def test_splits_that_share_a_task(spark: SparkSession) -> None:
+    splits = kafkalog.spark.plan(spark, DATA, **OPTIONS)
+    assert splits.count() > 3
+    frame = splits.coalesce(1).mapInArrow(kafkalog.spark.read_splits, kafkalog.spark.schema(["offset"]))
+    assert frame.rdd.getNumPartitions() == 1
+    assert [row[0] for row in frame.collect()] == list(range(880))
