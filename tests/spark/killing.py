@@ -142,8 +142,8 @@ def sockets(spark: SparkSession) -> str:
     return str(row[0])
 
 
-def main(path: str) -> None:
-    """Read both ways and write, a worker of each killed."""
+def main(path: str, options: str) -> None:
+    """Read both ways and write, a worker of each killed, in a JVM with these options."""
     from pyspark.sql import SparkSession
 
     spark = (
@@ -152,6 +152,7 @@ def main(path: str) -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.driver.extraJavaOptions", options)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -165,9 +166,15 @@ def main(path: str) -> None:
         left = [file.name for file in marks.glob(".*/*") if file.name != "lock"]
         assert not left, left
     kills = sorted(mark.name for mark in marks.iterdir() if mark.is_file())
-    print(json.dumps({"found": found, "kills": kills, "sockets": sockets(spark), "spark": spark.version}))
+    arrow: Any = spark._jvm.org.apache.arrow  # type: ignore[union-attr]
+    checks = [
+        arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED,
+        arrow.vector.NullCheckingForGet.NULL_CHECKING_ENABLED,
+    ]
+    transport = {"sockets": sockets(spark), "checks": checks, "spark": spark.version}
+    print(json.dumps({"found": found, "kills": kills, **transport}))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +32,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(home: Path) -> Iterator[dict[str, Any]]:
+def shipped(home: Path) -> Path:
+    return wheel(home)
+
+
+@pytest.fixture(scope="module")
+def answers(home: Path, shipped: Path) -> Iterator[dict[str, Any]]:
     """Run the README's commands; only the names that stand for the user's own are filled in."""
     own = {
-        "install . ": f"install {wheel(home)} ",
+        "install . ": f"install {shipped} ",
         "job.py": f"{HERE / 'on_cluster.py'} {DATA} {home / 'out'}",
     }
     with Cluster(home) as cluster:
@@ -114,3 +121,11 @@ def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
     ).stdout.splitlines()
     assert any("/site-packages/kafkalog/_core" in name for name in listed)
     assert not any("/site-packages/pyspark/" in name for name in listed)
+
+
+def test_a_zip_does_not_carry_it(shipped: Path) -> None:
+    """Why README sends nobody to ``--py-files``, which puts one on the path."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import kafkalog"
+    done = subprocess.run([sys.executable, "-I", "-c", code, str(shipped)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert re.search(r"(ImportError|ModuleNotFoundError): .*_core", done.stderr)

@@ -10,6 +10,8 @@ What helps on a cluster:
   archive (``--archives env.tar.gz#environment`` with ``spark.sql.execution.pyspark.python=./environment/bin/python``;
   ``--py-files`` cannot carry a compiled module).
 * ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) where all cores are busy: up to 1.6 times the rows.
+  ``-Darrow.enable_unsafe_memory_access=true`` in ``spark.executor.extraJavaOptions``: 1.1 to 1.2 times, as Arrow's Java
+  then checks no bounds at each value, whoever uses it in that JVM.
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
 * ``decodeAhead=true`` gives a task a second thread, for the next batch, but where an allowance of memory has no room
   for it. Where ``spark.executor.pyspark.memory`` is set, 512 MiB for every core are enough.
