@@ -59,6 +59,12 @@ def main(data: str, folder: str) -> None:
     writer = writer.option("checkpointLocation", str(out / "checkpoint")).trigger(availableNow=True)
     writer.start(str(out / "streamed")).awaitTermination(120)
     found["stream"] = sorted(offsets(spark.read.parquet(str(out / "streamed"))))
+    sink = reader.load(data).select("value").writeStream.format("kafkalog").trigger(availableNow=True)
+    sink.options(topic="s", path=str(out / "sunk"), checkpointLocation=str(out / "sinking")).start().awaitTermination(
+        120
+    )
+    spark.sql(f"create temporary view logs using kafkalog options (path '{data}', subscribe 'orders')")
+    found["view"] = offsets(spark.sql("select offset from logs"))
     spark.stop()
     print(json.dumps(found))
 

@@ -37,8 +37,9 @@ def test_all_but_accumulators(tmp_path: Path) -> None:
     wanted = [offset for offset, is_control in rows if not is_control]
     evens = [offset for offset in wanted if offset % 2 == 0]
     assert found == {
-        **dict.fromkeys(("read", "dataSource", "stream"), wanted),
+        **dict.fromkeys(("read", "dataSource", "stream", "view"), wanted),
         **dict.fromkeys(("count", "export"), len(wanted)),
         "transform": evens,
     }
-    assert kafkalog.read_table(tmp_path / "written").num_rows == len(wanted)
+    for name in ("written", "sunk"):
+        assert kafkalog.read_table(tmp_path / name).num_rows == len(wanted)
