@@ -44,12 +44,12 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use kafkalog::arrow::append::{Appended, append_rows};
 use kafkalog::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
 use kafkalog::compress::Compressor;
+use kafkalog::load::LoadRequest;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
-use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use kafkalog::records::builder::{BatchBuilder, BatchOptions};
 use kafkalog::types::TimestampType;
+use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
 
 const ROUNDS: usize = 9;
 /// Passes in memory are quick, and the processor's clock ticks in milliseconds.

@@ -45,9 +45,9 @@ use kafkalog::arrow::schema::{Column, Layout};
 use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};
 use kafkalog::io::mapping::Mapping;
-use kafkalog::log::pieces::{Pieces, Uncharted};
-use kafkalog::log::range::{PartitionRange, SegmentRange};
 use kafkalog::records::{block, plain};
+use kafkalog::scan::pieces::{Pieces, Uncharted};
+use kafkalog::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::ReadOptions;
 

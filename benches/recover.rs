@@ -30,8 +30,8 @@ use std::time::Instant;
 use kafkalog::compress::Compressor;
 use kafkalog::format::batch::BatchHeader;
 use kafkalog::io::disk::Disk;
+use kafkalog::load::{LoadRequest, Plan, plan};
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::{LoadRequest, Plan, plan};
 use kafkalog::records::builder::{BatchBuilder, BatchOptions};
 
 const SEGMENT: usize = 256 << 20;

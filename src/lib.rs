@@ -1,7 +1,8 @@
 //! Apache Kafka's on-disk logs as Arrow, without a broker.
 //!
 //! # Layers
-//! `python -> care -> arrow -> log -> segment -> index, records -> io, compress, format -> types, error`.
+//! `python -> tools -> arrow -> write -> load, scan -> log -> producers -> segment -> index, records -> io, compress,
+//! format -> types, error`.
 //! Imports point down only (`tests/rust/layers.rs`); siblings do not import each other.
 //!
 //! # Words
@@ -24,11 +25,18 @@ pub mod records;
 
 pub mod segment;
 
+pub mod producers;
+
 pub mod log;
+
+pub mod load;
+pub mod scan;
+
+pub mod write;
 
 pub mod arrow;
 
-pub mod care;
+pub mod tools;
 
 #[cfg(feature = "python")]
 mod python;

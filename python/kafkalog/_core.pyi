@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, final
 __version__: str
 build_profile: Literal["release", "debug"]
 
-# What is to be read, as plain values (src/log/range.rs):
+# What is to be read, as plain values (src/scan/range.rs):
 # base offset, file name, size, is active, start position, next base offset, aborted transactions (under
 # read_committed: producer id, first and last offset of each, one after the other; None otherwise), start offset,
 # end position, end offset

@@ -509,7 +509,7 @@ def plan_ranges(
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     include_inactive: bool = False,
 ) -> list[_core._Range]:
-    """Give what is to be read as plain values (``src/log/range.rs``), one for each partition."""
+    """Give what is to be read as plain values (``src/scan/range.rs``), one for each partition."""
     if topic_pattern is not None and not isinstance(topic_pattern, str):
         raise TypeError(f"topic_pattern is a regular expression as str, not {topic_pattern!r}")
     return _core.plan(

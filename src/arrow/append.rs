@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
-use crate::log::verbatim::WholeBatches;
-use crate::log::write::{AppendInfo, WritableLog};
+use crate::scan::verbatim::WholeBatches;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::write::{AppendInfo, WritableLog};
 
 /// What a follower appends at once, more or less: a system call costs more than the copying of 16 KB.
 const RUN: usize = 256 << 10;

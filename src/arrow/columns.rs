@@ -23,9 +23,9 @@ use super::text::Text;
 use super::views::Views;
 use crate::error::{Error, Result};
 use crate::format::control::ControlType;
-use crate::log::reader::Context;
 use crate::records::RecordSlot;
 use crate::records::chunk::Run;
+use crate::scan::reader::Context;
 
 /// The most a batch may be asked to hold: 32-bit offsets end at twice this.
 const MAX_BATCH_BYTES: usize = 1 << 30;

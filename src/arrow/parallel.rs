@@ -18,8 +18,8 @@ use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
 use crate::io::interrupt;
-use crate::log::pieces::{Pieces, Uncharted};
-use crate::log::range::PartitionRange;
+use crate::scan::pieces::{Pieces, Uncharted};
+use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 

@@ -52,7 +52,7 @@ fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
 }
 
 /// Reads a text file and what is in it; `None` where there is none.
-pub(super) fn read_parsed<T>(
+pub(crate) fn read_parsed<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
@@ -314,7 +314,7 @@ impl PathKind {
 pub const UNKNOWN_PARTITION: i32 = -1;
 
 /// The last name of a path, also of `.` and `..`.
-pub(super) fn folder_name(path: &Path) -> String {
+pub(crate) fn folder_name(path: &Path) -> String {
     path.file_name().map_or_else(
         || {
             let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());

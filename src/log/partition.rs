@@ -63,7 +63,7 @@ pub struct PartitionLog {
     has_high_watermarks: bool,
     log_end_offset: OnceLock<Offset>,
     /// Kept by [`super::transactions`].
-    pub(super) last_stable_offset: OnceLock<Offset>,
+    pub(crate) last_stable_offset: OnceLock<Offset>,
     /// Where only some files count, the log around them.
     around: Option<Arc<Self>>,
 }
@@ -168,12 +168,12 @@ impl PartitionLog {
     }
 
     /// The log that tells of transactions: this one, or the one around it.
-    pub(super) fn whole(&self) -> &Self {
+    pub(crate) fn whole(&self) -> &Self {
         self.around.as_deref().unwrap_or(self)
     }
 
     /// Whether Kafka would load segment `n` without recovering it.
-    pub(super) fn is_trusted(&self, n: usize) -> bool {
+    pub(crate) fn is_trusted(&self, n: usize) -> bool {
         let has_index = self.segments.get(n).is_some_and(|s| s.has_offset_index);
         n < self.trusted && has_index
     }
@@ -279,7 +279,7 @@ impl PartitionLog {
     }
 
     /// The number of the last segment that begins at or below `offset`; 0 where none does.
-    pub(super) fn floor(&self, offset: Offset) -> usize {
+    pub(crate) fn floor(&self, offset: Offset) -> usize {
         self.segments
             .partition_point(|s| s.base_offset <= offset)
             .saturating_sub(1)
@@ -316,7 +316,7 @@ impl PartitionLog {
     }
 
     /// The base offset of the first batch that ends at or behind `offset`; `None` where no batch follows.
-    pub(super) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
+    pub(crate) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
         for segment in self.segments.iter().skip(self.floor(offset)) {
             if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {
                 return Ok(Some(header.base_offset));
@@ -326,7 +326,7 @@ impl PartitionLog {
     }
 
     /// Where to begin reading segment `n` for records from `offset` on.
-    pub(super) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
+    pub(crate) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
         match self.segments.get(n) {
             Some(segment) if offset > segment.base_offset => {
                 SegmentLookup::open(segment)?.start_position(offset)

@@ -14,14 +14,14 @@ use pyo3::prelude::*;
 use super::errors::{internal, into_py, of_panic};
 use super::interrupt::heeding;
 use super::writer::{Clock, Settings, config_of};
-use crate::care::rebuild::{self, Level, RebuildOptions};
-use crate::care::recover::report::{PartitionReport, RecoveryReport};
-use crate::care::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::error::Result;
-use crate::log::checkpoints::CheckpointChange;
-use crate::log::load::Note;
-use crate::log::producer_state::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::load::Note;
+use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::tools::rebuild::{self, Level, RebuildOptions};
+use crate::tools::recover::report::{PartitionReport, RecoveryReport};
+use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::types::TopicPartition;
+use crate::write::checkpoints::CheckpointChange;
 
 /// Kind and text.
 type NoteTuple = (&'static str, String);

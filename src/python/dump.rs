@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::errors::{internal, into_py, of_panic};
 use super::interrupt::heeding;
-use crate::care::dump::{Decoder, Options};
+use crate::tools::dump::{Decoder, Options};
 
 /// The most that is handed over at once.
 const CHUNK: usize = 1 << 20;
@@ -111,7 +111,7 @@ pub(super) fn dump(
     let (dumped, heard) = py.detach(|| {
         heeding(|| {
             catch_unwind(AssertUnwindSafe(|| {
-                crate::care::dump::dump(&files, &options, &mut out, &mut err)
+                crate::tools::dump::dump(&files, &options, &mut out, &mut err)
             }))
         })
     });

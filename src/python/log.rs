@@ -17,12 +17,12 @@ use super::errors::into_py;
 use super::interrupt;
 use super::reader::{RangeTuple, range_from, range_to};
 use crate::error::Result;
-use crate::log::bounds::{self as ranging, PartitionBounds};
 use crate::log::dir::{self, CHECKPOINTS};
-use crate::log::divide as dividing;
 use crate::log::partition;
-use crate::log::pieces::{Pieces, Uncharted};
-use crate::log::plan::{
+use crate::scan::bounds::{self as ranging, PartitionBounds};
+use crate::scan::divide as dividing;
+use crate::scan::pieces::{Pieces, Uncharted};
+use crate::scan::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
     Starting, Timestamp,
 };

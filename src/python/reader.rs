@@ -20,7 +20,7 @@ use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader::RecordReader;
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
-use crate::log::range::{Cut, PartitionRange, SegmentRange};
+use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;

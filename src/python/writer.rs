@@ -25,11 +25,11 @@ use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
 use crate::log::config::LogConfig;
-use crate::log::storage::{Identity, check_names};
-use crate::log::verbatim::WholeBatches;
-use crate::log::write::WriteOptions;
-use crate::log::writer::PartitionWriter;
+use crate::scan::verbatim::WholeBatches;
 use crate::types::{TimestampMs, TopicPartition};
+use crate::write::WriteOptions;
+use crate::write::storage::{Identity, check_names};
+use crate::write::writer::PartitionWriter;
 
 pub(super) type Settings = Vec<(String, String)>;
 /// First and last offset, records, batches, bytes, segments begun, largest timestamp, duplicates.

@@ -12,9 +12,9 @@ use kafkalog::arrow::schema::Column;
 use kafkalog::error::Error;
 use kafkalog::format::file_name::FileKind;
 use kafkalog::log::partition::PartitionLog;
-use kafkalog::log::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan};
-use kafkalog::log::range::PartitionRange;
-use kafkalog::log::transactions::Transactions;
+use kafkalog::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan};
+use kafkalog::scan::range::PartitionRange;
+use kafkalog::scan::transactions::Transactions;
 use kafkalog::segment::filter::AbortedRange;
 use kafkalog::segment::reader::ReadOptions;
 

@@ -6,15 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 12] = [
     &["types"],
     &["error"],
     &["io", "compress", "format"],
     &["index", "records"],
     &["segment"],
+    &["producers"],
     &["log"],
+    &["load", "scan"],
+    &["write"],
     &["arrow"],
-    &["care"],
+    &["tools"],
     &["python"],
 ];
 

@@ -10,9 +10,9 @@ use kafkalog::arrow::columns::ColumnOptions;
 use kafkalog::arrow::parallel::ParallelReader;
 use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::log::pieces::{Pieces, Uncharted};
-use kafkalog::log::plan::{Ending, PlanOptions, Starting, plan};
-use kafkalog::log::range::PartitionRange;
+use kafkalog::scan::pieces::{Pieces, Uncharted};
+use kafkalog::scan::plan::{Ending, PlanOptions, Starting, plan};
+use kafkalog::scan::range::PartitionRange;
 use kafkalog::segment::reader::ReadOptions;
 
 use crate::common::{Chance, Head, batch, one_record, put_varint};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use kafkalog::error::{Error, Result};
 use kafkalog::format::batch::BatchHeader;
-use kafkalog::log::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan};
-use kafkalog::log::range::{PartitionRange, SegmentRange};
-use kafkalog::log::verbatim::WholeBatches;
+use kafkalog::scan::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan};
+use kafkalog::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::scan::verbatim::WholeBatches;
 use kafkalog::types::TopicPartition;
 
 use crate::common::Chance;

@@ -9,7 +9,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::format::control::ControlType;
 use kafkalog::io::appender::SyncPolicy;
 use kafkalog::io::disk::{Disk, Failure, Faults, Step};
@@ -17,13 +16,14 @@ use kafkalog::io::lock::LOCK_FILE;
 use kafkalog::log::config::LogConfig;
 use kafkalog::log::dir::{CLEAN_SHUTDOWN, DirState, META_PROPERTIES};
 use kafkalog::log::partition::PartitionLog;
-use kafkalog::log::storage::Identity;
-use kafkalog::log::write::{LeaderAppend, WriteOptions};
-use kafkalog::log::writer::PartitionWriter;
 use kafkalog::records::builder::{BatchOptions, end_transaction};
 use kafkalog::segment::batches::BatchCursor;
 use kafkalog::segment::source::Access;
+use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::types::{AppendOrigin, TopicPartition};
+use kafkalog::write::storage::Identity;
+use kafkalog::write::writer::PartitionWriter;
+use kafkalog::write::{LeaderAppend, WriteOptions};
 
 use crate::common::{give_to_producer, one_record};
 use crate::log_cases::{self, work_folder};

@@ -12,8 +12,8 @@ use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::entry::ProducerState;
 use kafkalog::format::file_name::{FileKind, FileName, FileState};
 use kafkalog::io::disk::Disk;
-use kafkalog::log::producer_state::ProducerStateManager;
-use kafkalog::log::producer_state::snapshots::FolderSnapshots;
+use kafkalog::producers::ProducerStateManager;
+use kafkalog::producers::snapshots::FolderSnapshots;
 use kafkalog::records::control::EndTransaction;
 use kafkalog::types::AppendOrigin;
 

@@ -13,8 +13,8 @@ use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::error::{Error, Result};
 use kafkalog::format::batch::BatchHeader;
 use kafkalog::format::file_name::base_offset;
-use kafkalog::log::range::{PartitionRange, SegmentRange};
 use kafkalog::records::{legacy, plain};
+use kafkalog::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::ReadOptions;
 

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use kafkalog::error::{Error, ProducerRule, Refusal};
 use kafkalog::format::batch::BatchHeader;
+use kafkalog::load::LoadRequest;
 use kafkalog::log::config::BrokerCompression;
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use kafkalog::types::{AppendOrigin, Compression};
+use kafkalog::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use serde_json::{Value, json};
 
 use super::batches;

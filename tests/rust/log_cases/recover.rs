@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use kafkalog::care::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::format::entry::ProducerState;
 use kafkalog::io::disk::Disk;
+use kafkalog::load::{LoadRequest, LoadedLog, Plan, plan};
 use kafkalog::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT};
-use kafkalog::log::load::{LoadRequest, LoadedLog, Plan, plan};
-use kafkalog::log::write::WritableLog;
+use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::write::WritableLog;
 use serde_json::{Value, json};
 
 use super::append::options;

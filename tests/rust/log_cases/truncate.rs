@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::write::WritableLog;
+use kafkalog::load::LoadRequest;
+use kafkalog::write::WritableLog;
 use serde_json::{Value, json};
 
 use super::append::{compare_error, compare_fields, options, state};

@@ -11,11 +11,11 @@ use kafkalog::index::Access;
 use kafkalog::index::offset::OffsetIndex;
 use kafkalog::index::time::TimeIndex;
 use kafkalog::log::partition::PartitionLog;
-use kafkalog::log::plan::{PlanOptions, Starting, plan};
-use kafkalog::log::write::LeaderAppend;
+use kafkalog::scan::plan::{PlanOptions, Starting, plan};
 use kafkalog::segment::batches::BatchCursor;
 use kafkalog::segment::reader::ReadOptions;
 use kafkalog::segment::source::Access as LogAccess;
+use kafkalog::write::LeaderAppend;
 
 use super::{Driver, Op, Pending, Row, append, by_producer, offsets};
 

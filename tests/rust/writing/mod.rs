@@ -17,12 +17,12 @@ use kafkalog::error::Result;
 use kafkalog::format::control::ControlType;
 use kafkalog::io::appender::SyncPolicy;
 use kafkalog::io::disk::Disk;
+use kafkalog::load::LoadRequest;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::producer_state::entry::ProducerEntry;
-use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::producers::entry::ProducerEntry;
 use kafkalog::records::builder::{BatchBuilder, BatchOptions, end_transaction};
 use kafkalog::types::{AppendOrigin, Compression};
+use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use self::faults::FaultyDisk;
 

@@ -9,10 +9,10 @@ use kafkalog::arrow::append::{Appended, append_rows, encode_options};
 use kafkalog::arrow::encode::Encoder;
 use kafkalog::error::{Error, Refusal};
 use kafkalog::io::disk::Disk;
+use kafkalog::load::LoadRequest;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use kafkalog::types::TimestampType;
+use kafkalog::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

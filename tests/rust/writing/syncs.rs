@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use kafkalog::format::control::ControlType;
 use kafkalog::io::appender::SyncPolicy;
 use kafkalog::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::load::LoadRequest;
 use kafkalog::log::config::LogConfig;
-use kafkalog::log::load::LoadRequest;
-use kafkalog::log::write::{LeaderAppend, WritableLog, WriteOptions};
 use kafkalog::records::builder::{BatchOptions, end_transaction};
 use kafkalog::types::AppendOrigin;
+use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use super::{NOW_MS, folder};
 use crate::common::{give_to_producer, one_record};

@@ -1,0 +1,368 @@
+//! The steps of loading, in Kafka's order (`LogLoader.load`).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::content::Content;
+use super::folder::{Folder, SharedFolder};
+use super::loaded::{LoadedLog, LoadedSegment};
+use super::note::Note;
+use super::plan::Plan;
+use super::producers::PlannedBatches;
+use super::request::LoadRequest;
+use super::segment::Segment;
+use super::segments::Segments;
+use super::settings::IndexSettings;
+use super::snapshots::PlannedSnapshots;
+use super::trouble::Trouble;
+use super::txns::txn_index_is_sound;
+use crate::error::Result;
+use crate::format::checkpoint::{
+    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+    write_epochs,
+};
+use crate::format::file_name::{FileKind, FileName, FileState, leading_offset, offset_of_file};
+use crate::io::atomic::TMP_SUFFIX;
+use crate::log::config::LogConfig;
+use crate::log::epochs::LeaderEpochs;
+use crate::producers::ProducerStateManager;
+use crate::producers::replay::Rebuilding;
+use crate::types::Offset;
+
+/// The most that is read of a checkpoint.
+pub(super) const MAX_TEXT: u64 = 256 << 20;
+/// KRaft's own, which it removes itself.
+const SNAPSHOT_DELETED: &str = ".checkpoint.deleted";
+
+pub(super) fn is_index(name: &str) -> bool {
+    let kinds = [
+        FileKind::OffsetIndex,
+        FileKind::TimeIndex,
+        FileKind::TxnIndex,
+    ];
+    kinds.iter().any(|kind| name.ends_with(kind.suffix()))
+}
+
+/// A folder being loaded.
+pub(super) struct Loader<'a> {
+    pub(super) folder: SharedFolder,
+    pub(super) config: &'a LogConfig,
+    pub(super) settings: IndexSettings,
+    pub(super) request: LoadRequest,
+    pub(super) segments: Segments,
+    pub(super) epochs: LeaderEpochs,
+    /// What the checkpoint will hold, once something was written to it.
+    pub(super) epochs_written: Option<Vec<u8>>,
+    pub(super) notes: Vec<Note>,
+    /// Files that were only renamed.
+    pub(super) deleted: Vec<String>,
+    /// A segment to be split that was not among the segments yet: Kafka leaves its files where new ones do not
+    /// replace them.
+    pub(super) unlisted: Option<Offset>,
+    /// Segments that were split.
+    pub(super) splits: Vec<Offset>,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(path: &Path, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
+        Ok(Self {
+            folder: SharedFolder::new(Folder::open(path)?),
+            config,
+            settings: IndexSettings::of(config),
+            request,
+            segments: Segments::default(),
+            epochs: LeaderEpochs::in_memory(&[])?,
+            epochs_written: None,
+            notes: Vec::new(),
+            deleted: Vec::new(),
+            unlisted: None,
+            splits: Vec::new(),
+        })
+    }
+
+    pub(super) fn into_plan(mut self, outcome: Result<LoadedLog>) -> Plan {
+        let outcome = self.write_epochs().and(outcome);
+        Plan {
+            folder: self.folder,
+            outcome,
+            notes: self.notes,
+            segments: self.segments,
+            deleted: self.deleted,
+        }
+    }
+}
+
+impl Loader<'_> {
+    pub(super) fn load(&mut self) -> Result<LoadedLog> {
+        self.read_epochs()?;
+        let mut producers = self.open_producers()?;
+        self.remove_temporary_files()?;
+        self.complete_swaps()?;
+        self.splitting(Self::load_segment_files)?;
+        let (recovery_point, log_end_offset) = self.recover(&mut producers)?;
+        let mut flush_epochs = self.epochs.truncate_from_end(log_end_offset);
+        let bases = self.segments.base_offsets();
+        let first_base = bases.first().copied().unwrap_or_default();
+        let log_start_offset = self.request.log_start_offset.max(first_base);
+        flush_epochs |= self
+            .epochs
+            .truncate_from_start(self.request.log_start_offset);
+        producers.remove_stray_snapshots(&bases)?;
+        self.rebuild_producers(
+            &mut producers,
+            Rebuilding {
+                log_start_offset,
+                log_end_offset,
+                now_ms: self.request.now_ms,
+                was_clean: self.request.clean,
+            },
+        )?;
+        self.look_up_first_unstable(&producers, log_start_offset)?;
+        let topic_id = self.topic_id()?;
+        if flush_epochs {
+            self.note_epochs();
+        }
+        let segments = self.segments.iter();
+        Ok(LoadedLog {
+            log_start_offset,
+            log_end_offset,
+            recovery_point: recovery_point.max(log_start_offset),
+            segments: segments
+                .map(|segment| LoadedSegment {
+                    base_offset: segment.base_offset,
+                    size: segment.size,
+                    max_timestamp: segment.max_timestamp,
+                })
+                .collect(),
+            epochs: self.epochs.clone(),
+            producers,
+            topic_id,
+        })
+    }
+
+    /// Gives the recovery point and the log end, after the recovery of what was not flushed.
+    fn recover(&mut self, producers: &mut ProducerStateManager) -> Result<(Offset, Offset)> {
+        if self.is_delete_folder() {
+            if self.segments.is_empty() {
+                self.add_segment(0)?;
+            }
+            return Ok((0, 0));
+        }
+        let offsets = self.splitting(|loader| loader.recover_log(producers))?;
+        if let Some(active) = self.segments.active_mut() {
+            active.resize_indexes(&mut self.folder.lock())?;
+        }
+        Ok(offsets)
+    }
+
+    /// Takes a step, and takes it again after each segment that was in its way, as its offsets reach too far, was split.
+    fn splitting<T>(&mut self, mut step: impl FnMut(&mut Self) -> Result<T, Trouble>) -> Result<T> {
+        loop {
+            match step(self) {
+                Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
+                outcome => return outcome.map_err(Trouble::into_error),
+            }
+        }
+    }
+
+    pub(super) fn open_producers(&self) -> Result<ProducerStateManager> {
+        let snapshots = PlannedSnapshots::new(self.folder.clone());
+        ProducerStateManager::open(Arc::new(snapshots), self.request.producer_id_expiration_ms)
+    }
+
+    pub(super) fn rebuild_producers(
+        &mut self,
+        producers: &mut ProducerStateManager,
+        to: Rebuilding,
+    ) -> Result<()> {
+        let mut log = PlannedBatches {
+            folder: &self.folder,
+            segments: &mut self.segments,
+        };
+        producers.rebuild(&mut log, to)
+    }
+
+    /// Kafka looks up where the oldest open transaction begins (`maybeIncrementFirstUnstableOffset`). That opens an index,
+    /// which closing the log then cuts to whole entries.
+    fn look_up_first_unstable(
+        &mut self,
+        producers: &ProducerStateManager,
+        log_start_offset: Offset,
+    ) -> Result<()> {
+        let Some(first) = producers.first_unstable_offset() else {
+            return Ok(());
+        };
+        let offset = first.max(log_start_offset);
+        for base in self.segments.values(offset, Offset::MAX) {
+            let folder = &mut self.folder.lock();
+            if let Some(segment) = self.segments.get_mut(base)
+                && segment.translate_offset(folder, offset)?.is_some()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_delete_folder(&self) -> bool {
+        let folder = self.folder.lock();
+        folder.path().to_string_lossy().ends_with("-delete")
+    }
+
+    fn read_epochs(&mut self) -> Result<()> {
+        let mut folder = self.folder.lock();
+        if !folder.contains(LEADER_EPOCH_CHECKPOINT) {
+            folder.write(LEADER_EPOCH_CHECKPOINT, Content::empty())?;
+        }
+        let text = folder.read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT)?;
+        let entries = parse_epochs(&text);
+        let path = folder.path_of(LEADER_EPOCH_CHECKPOINT);
+        self.epochs = LeaderEpochs::in_memory(&entries.map_err(|error| error.at(&path))?)?;
+        Ok(())
+    }
+
+    pub(super) fn note_epochs(&mut self) {
+        self.epochs_written = Some(write_epochs(self.epochs.entries()));
+    }
+
+    /// The checkpoint is written once, whatever Kafka does in between.
+    fn write_epochs(&mut self) -> Result<()> {
+        if let Some(text) = self.epochs_written.take() {
+            let mut folder = self.folder.lock();
+            folder.delete(&format!("{LEADER_EPOCH_CHECKPOINT}{TMP_SUFFIX}"));
+            folder.write(LEADER_EPOCH_CHECKPOINT, Content::bytes(text))?;
+        }
+        Ok(())
+    }
+
+    /// What was on its way out goes; of compactions and splits, what was not finished.
+    pub(super) fn remove_temporary_files(&mut self) -> Result<()> {
+        let mut folder = self.folder.lock();
+        let (mut cleaned, mut swaps) = (Vec::new(), Vec::new());
+        let mut first_cleaned = Offset::MAX;
+        for name in folder.names() {
+            if name.ends_with(FileState::Deleted.suffix()) && !name.ends_with(SNAPSHOT_DELETED) {
+                folder.delete(&name);
+            } else if name.ends_with(FileState::Cleaned.suffix()) {
+                first_cleaned = first_cleaned.min(offset_of_file(&folder.path_of(&name))?);
+                cleaned.push(name);
+            } else if name.ends_with(FileState::Swap.suffix()) {
+                swaps.push(name);
+            }
+        }
+        for name in swaps {
+            // Part of a split that never came to its end.
+            if offset_of_file(&folder.path_of(&name))? >= first_cleaned {
+                folder.delete(&name);
+            }
+        }
+        for name in cleaned {
+            folder.delete(&name);
+        }
+        Ok(())
+    }
+
+    /// What compaction or a split had finished takes the place of what it was made from.
+    pub(super) fn complete_swaps(&mut self) -> Result<()> {
+        let mut folder = self.folder.lock();
+        let swap = FileState::Swap.suffix();
+        let (mut low, mut high) = (Offset::MAX, Offset::MIN);
+        for name in folder.names() {
+            let Some(live) = name.strip_suffix(swap) else {
+                continue;
+            };
+            if !live.ends_with(FileKind::Log.suffix()) {
+                continue;
+            }
+            let base = offset_of_file(&folder.path_of(&name))?;
+            let mut segment = Segment::open(&mut folder, base, self.settings, FileState::Swap)?;
+            low = low.min(base);
+            high = high.max(segment.read_next_offset(&mut folder)?);
+        }
+        for name in folder.names() {
+            let replaced =
+                leading_offset(&name).is_some_and(|offset| (low..high).contains(&offset));
+            if replaced && !name.ends_with(swap) {
+                folder.delete(&name);
+            }
+        }
+        for name in folder.names() {
+            if let Some(live) = name.strip_suffix(swap) {
+                folder.rename(&name, live);
+                self.notes.push(Note::Swapped {
+                    name: live.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn load_segment_files(&mut self) -> Result<(), Trouble> {
+        for segment in self.segments.iter_mut() {
+            segment.close(&mut self.folder.lock())?;
+        }
+        self.segments.clear();
+        let names = self.folder.lock().names();
+        for name in names {
+            if is_index(&name) {
+                let mut folder = self.folder.lock();
+                let offset = offset_of_file(&folder.path_of(&name))?;
+                if !folder.contains(&FileName::new(offset, FileKind::Log).to_string()) {
+                    folder.delete(&name);
+                }
+            } else if name.ends_with(FileKind::Log.suffix()) {
+                let base = offset_of_file(&self.folder.lock().path_of(&name))?;
+                let read = FileName::new(base, FileKind::Log).to_string();
+                if name != read && self.folder.lock().length(&name) > 0 {
+                    self.notes.push(Note::Unread { name });
+                }
+                self.load_segment(base)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_segment(&mut self, base_offset: Offset) -> Result<(), Trouble> {
+        let mut folder = self.folder.lock();
+        let of = |kind| FileName::new(base_offset, kind).to_string();
+        let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
+        let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
+        let mut is_sound = folder.contains(&of(FileKind::OffsetIndex));
+        if is_sound {
+            if lacks_time_index {
+                segment.clear_time_index(&mut folder)?;
+            }
+            is_sound = txn_index_is_sound(&folder, &of(FileKind::TxnIndex), base_offset)?;
+        }
+        drop(folder);
+        if is_sound {
+            self.segments.insert(segment);
+            return Ok(());
+        }
+        // The state before it is made while it is not among the segments.
+        let producers = self.producers_up_to(base_offset)?;
+        self.segments.insert(segment);
+        self.recover_segment(base_offset, producers)
+            .map(drop)
+            .map_err(|trouble| match trouble {
+                Trouble::Overflow(base, error) => {
+                    self.unlisted = Some(base);
+                    Trouble::Overflow(base, error)
+                }
+                // Only the recovery of what was not flushed drops a segment for this.
+                Trouble::InvalidOffset(error) | Trouble::Fatal(error) => Trouble::Fatal(error),
+            })
+    }
+
+    fn topic_id(&self) -> Result<Option<String>> {
+        let folder = self.folder.lock();
+        if !folder.contains(PARTITION_METADATA) {
+            return Ok(None);
+        }
+        let text = folder.read(PARTITION_METADATA, MAX_TEXT)?;
+        let path = folder.path_of(PARTITION_METADATA);
+        parse_partition_metadata(&text)
+            .map(Some)
+            .map_err(|error| error.at(&path))
+    }
+}

@@ -1,0 +1,45 @@
+//! The batches of a log under plan, for its producers' state.
+
+use super::folder::SharedFolder;
+use super::segments::Segments;
+use crate::error::Result;
+use crate::producers::replay::{Replay, ReplayedLog};
+use crate::types::Offset;
+
+/// The segments of a folder under plan, to be replayed.
+#[derive(Debug)]
+pub(super) struct PlannedBatches<'a> {
+    pub(super) folder: &'a SharedFolder,
+    pub(super) segments: &'a mut Segments,
+}
+
+impl ReplayedLog for PlannedBatches<'_> {
+    fn base_offsets(&self) -> Vec<Offset> {
+        self.segments.base_offsets()
+    }
+
+    fn replay(
+        &mut self,
+        base_offset: Offset,
+        start: Offset,
+        end: Option<Offset>,
+        replay: &mut Replay<'_>,
+    ) -> Result<()> {
+        let Some(segment) = self.segments.get_mut(base_offset) else {
+            return Ok(());
+        };
+        let folder = &mut self.folder.lock();
+        let end = match end {
+            Some(end) => segment.translate_offset(folder, end)?,
+            None => None,
+        };
+        let end = end.unwrap_or(segment.size);
+        let Some(mut batches) = segment.read(folder, start, end)? else {
+            return Ok(());
+        };
+        while let Some((position, header)) = batches.next_batch()? {
+            replay.take(&header, || batches.marker(position, &header))?;
+        }
+        Ok(())
+    }
+}

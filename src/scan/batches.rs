@@ -1,0 +1,54 @@
+//! The batches of a planned segment, header by header.
+
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
+use crate::scan::planned::OpenSegment;
+use crate::segment::batches::BatchCursor;
+use crate::types::{Offset, Position};
+
+/// An open segment, and how far its batches were looked at.
+#[derive(Debug)]
+pub struct OpenBatches {
+    /// The segment.
+    pub opened: Box<OpenSegment>,
+    cursor: BatchCursor,
+    put_back: Option<(Position, BatchHeader)>,
+}
+
+impl OpenBatches {
+    /// Before the first one.
+    #[must_use]
+    pub fn new(opened: Box<OpenSegment>) -> Self {
+        let segment = &opened.segment;
+        Self {
+            cursor: BatchCursor::new(segment.bounds(), segment.start_position),
+            opened,
+            put_back: None,
+        }
+    }
+
+    /// The offset behind the last batch that was looked at, or the segment's base.
+    #[must_use]
+    pub const fn next_offset(&self) -> Offset {
+        self.cursor.next_offset()
+    }
+
+    /// The next one's position and header; `None` where all that follow lie behind the offsets wanted. One that lies before
+    /// them is given.
+    ///
+    /// # Errors
+    /// As [`BatchCursor::next`].
+    pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+        if self.put_back.is_some() {
+            return Ok(self.put_back.take());
+        }
+        let (_, end) = self.opened.wanted;
+        let next = self.cursor.next(&mut self.opened.source)?;
+        Ok(next.filter(|(_, header)| self.cursor.least_offset(header) < end))
+    }
+
+    /// Has the last one come again.
+    pub const fn put_back(&mut self, batch: (Position, BatchHeader)) {
+        self.put_back = Some(batch);
+    }
+}

@@ -1,0 +1,50 @@
+//! From where to where the partitions of a path go, without a plan to read them.
+//!
+//! This is what `ListOffsets` answers for earliest and latest. The end of a log is found in the headers of its active
+//! segment, from the last place on that its index names.
+
+use std::path::PathBuf;
+
+use super::plan::{PlanOptions, ask_all, stable_end_of, transactions_of};
+use crate::error::Result;
+use crate::log::partition::PartitionLog;
+use crate::types::Offset;
+
+/// The offsets of one partition that may be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionBounds {
+    /// The partition folder.
+    pub folder: PathBuf,
+    /// The topic's name.
+    pub topic: String,
+    /// The partition's number.
+    pub partition: i32,
+    /// The log start offset.
+    pub start_offset: Offset,
+    /// The offset behind the last one, as [`PlanOptions::ending_offsets`] and the isolation level bound it.
+    pub end_offset: Offset,
+}
+
+/// The bounds of every partition that the options choose, by topic and partition.
+///
+/// # Errors
+/// As [`super::plan::plan`], and what is wrong with a header of an active segment.
+pub fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
+    ask_all(paths, options, bounds_of)
+}
+
+fn bounds_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionBounds> {
+    let mut transactions = transactions_of(log, options)?;
+    let end_offset = match stable_end_of(log, options, transactions.as_mut())? {
+        Some(end) => end,
+        None => log.log_end_offset()?,
+    };
+    let partition = log.name().topic_partition.clone();
+    Ok(PartitionBounds {
+        folder: log.path().to_path_buf(),
+        topic: partition.topic,
+        partition: partition.partition,
+        start_offset: log.log_start_offset(),
+        end_offset: end_offset.max(log.log_start_offset()),
+    })
+}

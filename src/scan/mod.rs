@@ -1,0 +1,27 @@
+//! Reading: from paths and bounds to files, positions and records.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`] | from topics, partitions and offsets to files and positions |
+//! | [`range`] | the plan as plain values |
+//! | [`transactions`] | aborted transactions and the last stable offset |
+//! | [`bounds`] | first and last offsets of partitions, without a plan |
+//! | [`pieces`] | ranges cut for readers side by side |
+//! | [`divide`] | a planned range in parts |
+//! | [`planned`] | the planned segments, opened in turn |
+//! | `exchanged` | a planned file that a broker replaced in the meantime |
+//! | [`reader`] | the records of planned ranges |
+//! | [`batches`] | the batches of a planned segment, header by header |
+//! | [`verbatim`] | the batches of a planned range, byte for byte |
+
+pub mod batches;
+pub mod bounds;
+pub mod divide;
+mod exchanged;
+pub mod pieces;
+pub mod plan;
+pub mod planned;
+pub mod range;
+pub mod reader;
+pub mod transactions;
+pub mod verbatim;

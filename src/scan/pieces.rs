@@ -1,0 +1,122 @@
+//! Planned ranges cut into pieces of about the same size, for readers side by side.
+//!
+//! A piece is cut out where a batch begins, inside a segment too, so that one long segment feeds every reader; small
+//! segments and partitions share a piece. Each piece is looked for when it is asked for, as finding one costs a batch's
+//! reading. Whoever reads the pieces one after the other gets what the ranges give.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::scan::range::{Cut, PartitionRange, SegmentRange};
+use crate::segment::lookup::SegmentLookup;
+
+/// What is done where no index entry says where a batch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncharted {
+    /// The headers are walked.
+    Walk,
+    /// The segment is left whole: many are to be cut, and none is to be read.
+    Keep,
+}
+
+/// The pieces of ranges, in order.
+#[derive(Debug)]
+pub struct Pieces {
+    ranges: VecDeque<PartitionRange>,
+    size: u64,
+    uncharted: Uncharted,
+    /// The segment that was cut last, and whose file it is.
+    open: Option<(PathBuf, SegmentLookup<'static>)>,
+}
+
+impl Pieces {
+    /// Pieces of about `size` bytes, at least one.
+    #[must_use]
+    pub fn new(ranges: Vec<PartitionRange>, size: u64, uncharted: Uncharted) -> Self {
+        Self {
+            ranges: ranges.into(),
+            size: size.max(1),
+            uncharted,
+            open: None,
+        }
+    }
+
+    /// The pieces to come will be of about `size` bytes, at least one.
+    pub fn set_size(&mut self, size: u64) {
+        self.size = size.max(1);
+    }
+
+    /// Where to cut a segment, at or behind `position`, if there is such a place before what is left is small.
+    fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
+        let path = folder.join(&segment.file_name);
+        if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
+            let lookup = SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?;
+            self.open = Some((path, lookup));
+        }
+        let walks = (self.uncharted == Uncharted::Walk).then_some(segment.start_position);
+        let (_, lookup) = self.open.as_mut()?;
+        // Trouble with a file is told by whoever reads it.
+        let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;
+        let end = segment.end.map_or(segment.size, |cut| cut.position);
+        let is_between =
+            segment.start_offset < offset && segment.ceiling().is_none_or(|c| offset < c);
+        let left = end.saturating_sub(position);
+        (is_between && left >= self.size / 4).then_some(Cut { position, offset })
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Vec<PartitionRange>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut piece: Vec<PartitionRange> = Vec::new();
+        let mut room = self.size;
+        while let Some(mut range) = self.ranges.pop_front() {
+            let mut rest = std::mem::take(&mut range.segments).into_iter();
+            let mut taken = Vec::new();
+            let mut behind = None;
+            while room > 0
+                && let Some(mut segment) = rest.next()
+            {
+                let bytes = segment.bytes();
+                let place = segment.start_position.saturating_add(room);
+                // What would be left over should be worth a piece.
+                let cut = (bytes > room.saturating_add(self.size / 4))
+                    .then(|| self.cut(&range.folder, &segment, place))
+                    .flatten();
+                room = room.saturating_sub(bytes.max(1));
+                let Some(cut) = cut else {
+                    taken.push(segment);
+                    continue;
+                };
+                if range.end_offset.is_some_and(|end| end <= cut.offset) {
+                    // Nothing behind the cut is wanted.
+                    rest = Vec::new().into_iter();
+                } else {
+                    behind = Some(SegmentRange {
+                        start_position: cut.position,
+                        start_offset: cut.offset,
+                        ..segment.clone()
+                    });
+                }
+                segment.end = Some(cut);
+                taken.push(segment);
+            }
+            if !taken.is_empty() {
+                piece.push(PartitionRange {
+                    segments: taken,
+                    ..range.clone()
+                });
+            }
+            range.segments.extend(behind.into_iter().chain(rest));
+            if !range.segments.is_empty() {
+                self.ranges.push_front(range);
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        (!piece.is_empty()).then_some(piece)
+    }
+}

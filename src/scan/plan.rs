@@ -1,0 +1,187 @@
+//! What is to be read: from paths, topics and bounds to files and positions.
+//!
+//! Planning lists folders and looks at file sizes. Bytes are read only where a bound falls inside a segment, or where a
+//! bound is a timestamp: then headers, at places the indexes name and the log confirms.
+//!
+//! | start | is |
+//! |---|---|
+//! | earliest, -2 | the log start offset, as for a consumer |
+//! | oldest | the first offset in the files, even below it |
+//! | an offset | that one, or the log start offset if that is higher |
+//! | a timestamp | Kafka's answer to `ListOffsets`; where there is none, nothing is read |
+//!
+//! | end | is |
+//! |---|---|
+//! | latest, -1 | the end of the files as they are now |
+//! | high watermark | as checkpointed; 0 where the checkpoint does not name the partition |
+//! | an offset | up to but without that one |
+//! | a timestamp | up to but without Kafka's answer; where there is none, the end |
+//!
+//! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be left
+//! out ([`super::transactions`]).
+//!
+//! [`Pruning`] narrows what the bounds above give. It never asks for anything, so a partition without a record within it
+//! has nothing to read.
+//!
+//! | module | what |
+//! |---|---|
+//! | `options` | what is asked for |
+//! | `candidate` | the partition folders that paths lead to |
+//! | `chooser` | which of them the options choose |
+//! | `ends` | where reading one begins and ends |
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use self::candidate::{Candidate, candidates};
+use self::chooser::{Chooser, name_only_chosen, no_duplicates};
+use self::ends::start_of;
+use super::range::{PartitionRange, SegmentRange};
+use crate::error::{Error, Result};
+use crate::log::partition::PartitionLog;
+use crate::segment::filter::AbortedRange;
+use crate::segment::lookup::SegmentLookup;
+use crate::types::{Offset, TopicPartition};
+
+mod candidate;
+mod chooser;
+mod ends;
+mod options;
+
+pub(super) use self::ends::{stable_end_of, transactions_of};
+pub use self::options::{
+    ByPartition, EARLIEST, Ending, IsolationLevel, LATEST, Partitions, PlanOptions, Pruning,
+    Starting, Timestamp,
+};
+
+/// How often a folder is looked at while a broker exchanges files in it.
+const LISTINGS: usize = 4;
+
+/// Plans what to read of `paths`: log dirs, partition folders, `.log` files.
+///
+/// The ranges come by topic and partition. One without segments has nothing to read.
+///
+/// # Errors
+/// `Io` where a path is not there; `InvalidArgument` for a topic or partition that is not there, or bounds that make no
+/// sense; `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
+pub fn plan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
+    ask_all(paths, options, range_of)
+}
+
+/// An answer for each partition that the options choose, by topic and partition.
+pub(super) fn ask_all<T>(
+    paths: &[PathBuf],
+    options: &PlanOptions,
+    question: impl Fn(&PartitionLog, &PlanOptions) -> Result<T>,
+) -> Result<Vec<T>> {
+    let chooser = Chooser::new(options)?;
+    let candidates = candidates(paths, options.include_inactive)?;
+    let mut chosen: Vec<&Candidate> = candidates.iter().filter(|c| chooser.takes(c)).collect();
+    // Files of a folder that is read anyway add nothing.
+    let whole: BTreeSet<&PathBuf> = chosen
+        .iter()
+        .filter(|c| c.files.is_empty())
+        .map(|c| &c.place)
+        .collect();
+    chosen.retain(|c| c.files.is_empty() || !whole.contains(&c.place));
+    chosen.sort_by(|a, b| (&a.folder, &a.files).cmp(&(&b.folder, &b.files)));
+    no_duplicates(&chosen)?;
+    if !options.allow_missing {
+        chooser.miss_nothing(&candidates, &chosen)?;
+        name_only_chosen(options, &chosen)?;
+    }
+    chosen
+        .into_iter()
+        .filter_map(|candidate| settled(candidate, |log| question(log, options)).transpose())
+        .collect()
+}
+
+/// The answer of a folder that may change while it is looked at: files that went away between listing and looking send us
+/// back to listing. `None` where the whole folder went away, unless it was named.
+fn settled<T>(
+    candidate: &Candidate,
+    question: impl Fn(&PartitionLog) -> Result<T>,
+) -> Result<Option<T>> {
+    let mut tries = LISTINGS;
+    loop {
+        tries = tries.saturating_sub(1);
+        match candidate.open().and_then(|log| question(&log)) {
+            Err(Error::Io { source, .. }) if is_gone(&source) && !candidate.is_there() => {
+                if !candidate.is_named {
+                    return Ok(None);
+                }
+                return Err(Error::io(&candidate.folder.path)(source));
+            }
+            Err(Error::Io { source, .. }) if is_gone(&source) && tries > 0 => {}
+            result => return result.map(Some),
+        }
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
+}
+
+fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange> {
+    let Pruning {
+        min_offset,
+        max_offset,
+        timestamps,
+    } = options.pruning;
+    let start = start_of(log, options)?.map(|start| min_offset.map_or(start, |min| min.max(start)));
+    let mut transactions = match start {
+        Some(_) => transactions_of(log, options)?,
+        None => None,
+    };
+    let end = stable_end_of(log, options, transactions.as_mut())?;
+    let behind = max_offset.map(|max| max.saturating_add(1));
+    let end = end.into_iter().chain(behind).min();
+    let start_offset = start.unwrap_or(Offset::MAX);
+    let aborted = transactions
+        .map(|mut t| t.aborted(start_offset, end.unwrap_or(Offset::MAX)))
+        .transpose()?;
+    let mut segments = Vec::new();
+    for (n, segment) in log.segments().iter().enumerate() {
+        let lies_below = segment
+            .next_base_offset
+            .is_some_and(|next| next <= start_offset);
+        let lies_above = end.is_some_and(|end| segment.base_offset >= end || start_offset >= end);
+        if start.is_none() || lies_below || lies_above {
+            continue;
+        }
+        if let Some(min) = timestamps.min
+            && SegmentLookup::open(segment)?.ends_before(min)?
+        {
+            continue;
+        }
+        let reaches_in = |range: &&AbortedRange| {
+            range.last_offset >= segment.base_offset
+                && segment
+                    .next_base_offset
+                    .is_none_or(|next| range.first_offset < next)
+        };
+        segments.push(SegmentRange {
+            base_offset: segment.base_offset,
+            file_name: segment.file_name.clone(),
+            size: segment.size,
+            is_active: segment.is_active,
+            start_position: log.start_position(n, start_offset)?,
+            next_base_offset: segment.next_base_offset,
+            aborted: aborted
+                .as_ref()
+                .map(|all| all.iter().filter(reaches_in).copied().collect()),
+            start_offset: segment.base_offset,
+            end: None,
+        });
+    }
+    let TopicPartition { topic, partition } = log.name().topic_partition.clone();
+    Ok(PartitionRange {
+        folder: log.path().to_path_buf(),
+        topic,
+        partition,
+        start_offset: start.unwrap_or_else(|| log.log_start_offset()),
+        end_offset: end,
+        timestamps,
+        segments,
+    })
+}

@@ -1,0 +1,145 @@
+//! The segments of planned ranges, opened one after the other as their turn comes.
+//!
+//! Of what stands in for a planned segment that a broker exchanged (`super::exchanged`), only the offsets of that
+//! segment are wanted, so that no record is given twice, here or by another thread or task that reads those behind.
+
+use std::vec::IntoIter;
+
+use crate::error::Result;
+pub use crate::scan::exchanged::Opening;
+use crate::scan::exchanged::{open_planned, replacement};
+use crate::scan::range::{PartitionRange, SegmentRange};
+use crate::segment::source::{Copying, SegmentSource};
+use crate::types::Offset;
+
+/// Opens planned segments in order.
+#[derive(Debug)]
+pub struct PlannedSegments {
+    ranges: IntoIter<PartitionRange>,
+    /// The one at hand; its segments are in `segments`, as far as they are to come.
+    range: PartitionRange,
+    segments: IntoIter<SegmentRange>,
+    opening: Opening,
+    /// The source that was read last: the next range is often a piece of the same file.
+    last: Option<SegmentSource>,
+    /// No segment of the range at hand was opened yet.
+    begins_range: bool,
+    /// Offsets of the partition at hand below this were given, or are not wanted.
+    floor: Offset,
+    /// The open segment gives nothing at or above this.
+    ceiling: Offset,
+}
+
+/// What became of a planned segment.
+#[derive(Debug)]
+pub enum Turn {
+    /// It, or what stands in for it.
+    Open(Box<OpenSegment>),
+    /// Retention took it.
+    Gone(SegmentRange),
+}
+
+/// A segment to be read.
+#[derive(Debug)]
+pub struct OpenSegment {
+    /// As planned, or the one that stands in.
+    pub segment: SegmentRange,
+    /// Its bytes.
+    pub source: SegmentSource,
+    /// From which offset on, and up to which.
+    pub wanted: (Offset, Offset),
+    /// The first of its range.
+    pub begins_range: bool,
+}
+
+impl PlannedSegments {
+    /// Will open those of `ranges`.
+    #[must_use]
+    pub fn new(ranges: Vec<PartitionRange>, opening: Opening) -> Self {
+        Self {
+            ranges: ranges.into_iter(),
+            range: PartitionRange::default(),
+            segments: Vec::new().into_iter(),
+            opening,
+            last: None,
+            begins_range: true,
+            floor: Offset::MIN,
+            ceiling: Offset::MAX,
+        }
+    }
+
+    /// Will open those of other ranges.
+    pub fn restart(&mut self, ranges: Vec<PartitionRange>) {
+        self.ranges = ranges.into_iter();
+        self.segments = Vec::new().into_iter();
+    }
+
+    /// There is no further turn.
+    pub fn end(&mut self) {
+        self.restart(Vec::new());
+    }
+
+    /// Which of those to come are read by copy.
+    pub const fn set_copying(&mut self, copying: Copying) {
+        self.opening.copying = copying;
+    }
+
+    /// The range of the last turn.
+    #[must_use]
+    pub const fn range(&self) -> &PartitionRange {
+        &self.range
+    }
+
+    /// All of the open segment was read: up to this offset.
+    pub fn advance(&mut self, next_offset: Offset) {
+        self.floor = self.floor.max(next_offset.min(self.ceiling));
+    }
+
+    /// Takes back a source that was opened here.
+    pub fn keep(&mut self, source: SegmentSource) {
+        self.last = Some(source);
+    }
+
+    /// The next one; `None` at the end.
+    ///
+    /// # Errors
+    /// `Io` where a file is there but cannot be opened; `CorruptRecord` for one longer than Kafka's positions reach.
+    pub fn next_turn(&mut self) -> Result<Option<Turn>> {
+        loop {
+            let Some(segment) = self.segments.next() else {
+                let Some(mut range) = self.ranges.next() else {
+                    return Ok(None);
+                };
+                self.segments = std::mem::take(&mut range.segments).into_iter();
+                self.floor = range.start_offset;
+                self.begins_range = true;
+                self.range = range;
+                continue;
+            };
+            if segment.ceiling().is_some_and(|next| next <= self.floor) {
+                continue;
+            }
+            let folder = &self.range.folder;
+            let end = self.range.end_offset.unwrap_or(Offset::MAX);
+            let planned = open_planned(folder, &segment, self.opening, &mut self.last)?;
+            let (segment, source) = if let Some(source) = planned {
+                self.ceiling = Offset::MAX;
+                (segment, source)
+            } else if let Some((found, source)) =
+                replacement(folder, &segment, self.floor, self.opening)?
+            {
+                self.floor = self.floor.max(segment.start_offset);
+                self.ceiling = segment.ceiling().unwrap_or(Offset::MAX);
+                (found, source)
+            } else {
+                return Ok(Some(Turn::Gone(segment)));
+            };
+            return Ok(Some(Turn::Open(Box::new(OpenSegment {
+                segment,
+                source,
+                wanted: (self.floor, end.min(self.ceiling)),
+                begins_range: std::mem::take(&mut self.begins_range),
+            }))));
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Which transactions were aborted, and up to where all are decided: what `read_committed` needs to know before reading.
+//!
+//! The log itself says so, in its markers. The files beside it save reading all headers, where they can be believed:
+//!
+//! | file | is believed |
+//! |---|---|
+//! | `.txnindex` | of a closed segment that Kafka would not recover, if it is well-formed and the log has the ABORT marker and the first batch of every entry where it says |
+//! | no `.txnindex` | of such a segment, if the snapshot at its end knows no producer that ever ended a transaction or has one open |
+//! | `.snapshot` | if its checksum is right |
+//!
+//! Everything else is read from headers: segments that Kafka would recover, the active one, small ones, those without a
+//! sound index. So an index that is missing, cut or wrong costs a walk over headers and changes no answer. What no
+//! witness can tell is an index of a large segment that lost whole entries: [`crate::scan::reader`] holds the markers that
+//! it passes against what was planned.
+//!
+//! # Last stable offset
+//! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark; a
+//! log without a broker is read up to its last whole batch, so that takes its place unless the checkpointed one is asked
+//! for. What was open at an offset is in the newest snapshot at or below it, and in the batches from there on.
+//!
+//! Sources: `UnifiedLog.lastStableOffset`, `UnifiedLog.rebuildProducerState`, `TransactionIndex.collectAbortedTxns`,
+//! `CompletedFetch.nextFetchedRecord`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::control::ControlType;
+use crate::format::entry::{AbortedTxn, ProducerState};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::file::{open, read_into};
+use crate::log::partition::PartitionLog;
+use crate::segment::LogSegment;
+use crate::segment::filter::AbortedRange;
+use crate::segment::lookup::SegmentLookup;
+use crate::segment::transactions::{TxnEvent, events};
+use crate::types::{NO_PRODUCER_ID, Offset};
+
+/// So many bytes of log are walked over, header to header, in the time that it takes to confirm one index entry.
+const WALKED_FOR_ENTRY: u64 = 1 << 20;
+
+/// The most that is read of a snapshot: a million and a half producers.
+const MAX_SNAPSHOT: usize = 64 << 20;
+
+/// First offsets of open transactions by producer.
+type Ongoing = BTreeMap<i64, Offset>;
+
+/// What the files beside a segment say of the transactions that were aborted in it.
+enum Evidence {
+    /// There were no transactions.
+    Quiet,
+    /// These.
+    Aborted(Vec<AbortedTxn>),
+    /// Nothing that could be believed.
+    None,
+}
+
+/// The transactions of one log.
+#[derive(Debug)]
+pub struct Transactions<'a> {
+    log: &'a PartitionLog,
+    /// Offsets of the snapshots there are, ascending.
+    snapshots: Vec<Offset>,
+    states: BTreeMap<Offset, Option<Arc<[ProducerState]>>>,
+    /// By segment and where the walk began.
+    events: BTreeMap<(usize, Offset), Arc<[TxnEvent]>>,
+    walked_for_entry: u64,
+}
+
+impl PartitionLog {
+    /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
+    /// oldest open transaction begins, or the log's end. Where the log starts inside of that transaction, it is the base
+    /// offset of the batch that holds the log start.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header or a marker that had to be read.
+    pub fn last_stable_offset(&self) -> Result<Offset> {
+        if let Some(&known) = self.last_stable_offset.get() {
+            return Ok(known);
+        }
+        let found = Transactions::of(self.whole())?.last_stable_offset(None)?;
+        Ok(*self.last_stable_offset.get_or_init(|| found))
+    }
+}
+
+impl<'a> Transactions<'a> {
+    /// Lists the snapshots of the log's folder; nothing is read yet.
+    ///
+    /// # Errors
+    /// `Io` where the folder cannot be listed.
+    pub fn of(log: &'a PartitionLog) -> Result<Self> {
+        let mut snapshots = Vec::new();
+        for entry in fs::read_dir(log.path()).map_err(Error::io(log.path()))? {
+            let name = entry.map_err(Error::io(log.path()))?.file_name();
+            if let Some(name) = name.to_str().and_then(FileName::parse)
+                && name.kind == FileKind::Snapshot
+                && name.state == FileState::Live
+            {
+                snapshots.push(name.offset);
+            }
+        }
+        snapshots.sort_unstable();
+        Ok(Self {
+            log,
+            snapshots,
+            states: BTreeMap::new(),
+            events: BTreeMap::new(),
+            walked_for_entry: WALKED_FOR_ENTRY,
+        })
+    }
+
+    /// Believes an index however cheap a walk over the headers would be.
+    #[must_use]
+    pub const fn preferring_indexes(mut self) -> Self {
+        self.walked_for_entry = 0;
+        self
+    }
+
+    /// How often a segment's headers were walked over, for want of a file that could be believed.
+    #[must_use]
+    pub fn walks(&self) -> usize {
+        self.events.len()
+    }
+
+    /// The last stable offset, the high watermark being where it is said to be, else at the end of the log.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header or a marker on the way.
+    pub fn last_stable_offset(&mut self, high_watermark: Option<Offset>) -> Result<Offset> {
+        let (start, end) = (self.log.log_start_offset(), self.log.log_end_offset()?);
+        let end = high_watermark.map_or(end, |offset| offset.min(end).max(start));
+        let ongoing = self.ongoing_at(end)?;
+        let Some(first) = ongoing.values().min().map(|&first| first.max(start)) else {
+            return Ok(end);
+        };
+        // Kafka looks the offset up and keeps where the batch begins that it finds: below the log start where that lies
+        // inside of a batch.
+        // What cannot be read is told by whoever has to read it.
+        let found = self.log.batch_at_or_after(first).unwrap_or(Some(first));
+        Ok(found.map_or(end, |base| base.min(end)))
+    }
+
+    /// What is open at `at`, as a starting broker finds out.
+    fn ongoing_at(&mut self, at: Offset) -> Result<Ongoing> {
+        let start = self.log.log_start_offset();
+        let usable: Vec<Offset> = self.snapshots.iter().copied().rev().collect();
+        let mut usable = usable.into_iter().filter(|&o| o > start && o <= at);
+        let known = usable.find_map(|offset| Some((offset, self.snapshot(offset)?)));
+        let (from, mut ongoing) = known.unwrap_or((start, Ongoing::new()));
+        for n in self.log.floor(from)..self.log.segments().len() {
+            let base = self.log.segments().get(n).map(|s| s.base_offset);
+            if from >= at || base.is_none_or(|base| base >= at) {
+                break;
+            }
+            for event in self.events(n, from)?.iter() {
+                if event.offset() < at {
+                    apply(event, &mut ongoing);
+                }
+            }
+        }
+        Ok(ongoing)
+    }
+
+    /// The aborted transactions with records in `start..end`, sorted.
+    ///
+    /// All that began below `end` must be decided: it is at most the last stable offset.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header or a marker on the way.
+    pub fn aborted(&mut self, start: Offset, end: Offset) -> Result<Vec<AbortedRange>> {
+        let mut found = match self.collect(start, end, true)? {
+            Some(found) => found,
+            None => self.collect(start, end, false)?.unwrap_or_default(),
+        };
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// `None` where an index has been believed and a walk behind it does not know what is open.
+    fn collect(
+        &mut self,
+        start: Offset,
+        end: Offset,
+        with_indexes: bool,
+    ) -> Result<Option<Vec<AbortedRange>>> {
+        let mut found = Vec::new();
+        // What is open, as far as records from `start` on are concerned.
+        let mut ongoing = Some(Ongoing::new());
+        let log = self.log;
+        for (n, segment) in log.segments().iter().enumerate().skip(log.floor(start)) {
+            let base = segment.base_offset;
+            if start >= end || (base >= end && self.is_decided(base, end, ongoing.as_ref())) {
+                break;
+            }
+            let evidence = if with_indexes {
+                self.evidence(n, segment)?
+            } else {
+                Evidence::None
+            };
+            match evidence {
+                Evidence::Quiet => continue,
+                Evidence::Aborted(entries) => {
+                    let here =
+                        |txn: &&AbortedTxn| txn.first_offset < end && txn.last_offset >= start;
+                    found.extend(entries.iter().filter(here).map(|txn| AbortedRange {
+                        producer_id: txn.producer_id,
+                        last_offset: txn.last_offset,
+                        first_offset: txn.first_offset,
+                    }));
+                    ongoing = None;
+                    continue;
+                }
+                Evidence::None => {}
+            }
+            let Some(mut open) = ongoing.take().or_else(|| self.snapshot(base)) else {
+                return Ok(None);
+            };
+            for event in self.events(n, start)?.iter() {
+                let Some((producer_id, first_offset)) = apply(event, &mut open) else {
+                    continue;
+                };
+                let is_aborted = matches!(
+                    event,
+                    TxnEvent::Ended {
+                        is_aborted: true,
+                        ..
+                    }
+                );
+                if is_aborted && first_offset < end {
+                    found.push(AbortedRange {
+                        producer_id,
+                        last_offset: event.offset(),
+                        first_offset,
+                    });
+                }
+            }
+            ongoing = Some(open);
+        }
+        Ok(Some(found))
+    }
+
+    /// Whether all transactions that began below `end` ended below `at`.
+    fn is_decided(&mut self, at: Offset, end: Offset, ongoing: Option<&Ongoing>) -> bool {
+        let decided = |open: &Ongoing| open.values().all(|&first| first >= end);
+        match ongoing {
+            Some(open) => decided(open),
+            None => self.snapshot(at).is_some_and(|open| decided(&open)),
+        }
+    }
+
+    fn evidence(&mut self, n: usize, segment: &LogSegment) -> Result<Evidence> {
+        if !self.log.is_trusted(n) || segment.size < self.walked_for_entry {
+            return Ok(Evidence::None);
+        }
+        if !segment.is_active
+            && let Some(index) = segment.transaction_index()
+            && index.entries() > 0
+        {
+            let cost = (index.entries() as u64).saturating_mul(self.walked_for_entry);
+            if cost > segment.size || !index.is_whole() {
+                return Ok(Evidence::None);
+            }
+            let entries: Vec<AbortedTxn> = index.iter().collect();
+            let confirmed = is_well_formed(&entries, segment) && self.confirms(&entries, segment);
+            return Ok(if confirmed {
+                Evidence::Aborted(entries)
+            } else {
+                Evidence::None
+            });
+        }
+        let end = match segment.next_base_offset {
+            Some(next) => next,
+            None => self.log.log_end_offset()?,
+        };
+        let never = |p: &ProducerState| p.coordinator_epoch < 0 && p.current_txn_first_offset < 0;
+        let is_quiet = self.state(end).is_some_and(|all| all.iter().all(never));
+        Ok(if is_quiet {
+            Evidence::Quiet
+        } else {
+            Evidence::None
+        })
+    }
+
+    /// Whether the log has marker and first batch of every entry where it says. What is wrong on the way the walk will
+    /// tell.
+    fn confirms(&self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
+        let Ok(mut markers) = SegmentLookup::open(segment) else {
+            return false;
+        };
+        entries.iter().all(|txn| {
+            let marker = markers.marker_at(txn.last_offset).ok().flatten();
+            marker == Some((txn.producer_id, ControlType::Abort)) && self.begins(txn)
+        })
+    }
+
+    fn begins(&self, txn: &AbortedTxn) -> bool {
+        let segment = self.log.segments().get(self.log.floor(txn.first_offset));
+        let found = segment
+            .and_then(|segment| SegmentLookup::open(segment).ok())
+            .and_then(|mut lookup| lookup.find(txn.first_offset).ok().flatten());
+        found.is_some_and(|(_, _, header)| {
+            header.base_offset == txn.first_offset
+                && header.producer_id == txn.producer_id
+                && header.is_transactional()
+                && !header.is_control()
+        })
+    }
+
+    fn events(&mut self, n: usize, from: Offset) -> Result<Arc<[TxnEvent]>> {
+        let Some(segment) = self.log.segments().get(n) else {
+            return Ok(Arc::default());
+        };
+        let from = from.max(segment.base_offset);
+        if let Some(known) = self.events.get(&(n, from)) {
+            return Ok(Arc::clone(known));
+        }
+        let position = self.log.start_position(n, from)?;
+        let found: Arc<[TxnEvent]> = events(segment, position, from)
+            .map_err(|error| exchanged(segment).unwrap_or(error))?
+            .into();
+        if let Some(error) = exchanged(segment) {
+            return Err(error);
+        }
+        self.events.insert((n, from), Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// What is open at the offset of a snapshot, if there is one that can be read.
+    fn snapshot(&mut self, offset: Offset) -> Option<Ongoing> {
+        let open = |p: &ProducerState| {
+            (p.current_txn_first_offset >= 0).then_some((p.producer_id, p.current_txn_first_offset))
+        };
+        Some(self.state(offset)?.iter().filter_map(open).collect())
+    }
+
+    fn state(&mut self, offset: Offset) -> Option<Arc<[ProducerState]>> {
+        self.snapshots.binary_search(&offset).ok()?;
+        let log = self.log;
+        let read = || {
+            let name = FileName::new(offset, FileKind::Snapshot);
+            let file = open(&log.path().join(name.to_string())).ok()?;
+            let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
+            let mut bytes = Vec::new();
+            read_into(&file, &mut bytes, 0, len.min(MAX_SNAPSHOT)).ok()?;
+            ProducerState::parse_snapshot(&bytes).ok().map(Arc::from)
+        };
+        self.states.entry(offset).or_insert_with(read).clone()
+    }
+}
+
+/// Follows an event; gives producer and first offset of a transaction that ends.
+fn apply(event: &TxnEvent, ongoing: &mut Ongoing) -> Option<(i64, Offset)> {
+    match *event {
+        TxnEvent::Began {
+            producer_id,
+            offset,
+        } => {
+            ongoing.entry(producer_id).or_insert(offset);
+            None
+        }
+        TxnEvent::Ended { producer_id, .. } => ongoing.remove_entry(&producer_id),
+    }
+}
+
+/// The error that has the folder listed again, where a closed segment has another length by now, or is gone.
+fn exchanged(segment: &LogSegment) -> Option<Error> {
+    let path = segment.path();
+    match fs::metadata(&path) {
+        Ok(now) if segment.is_active || now.len() == segment.size => None,
+        Ok(_) => Some(Error::io(path)(io::ErrorKind::NotFound.into())),
+        Err(error) => Some(Error::io(path)(error)),
+    }
+}
+
+/// Whether the entries could be a segment's: known version, markers within it and in order, first before last.
+fn is_well_formed(entries: &[AbortedTxn], segment: &LogSegment) -> bool {
+    let end = segment.next_base_offset.unwrap_or(Offset::MAX);
+    let mut floor = segment.base_offset;
+    entries.iter().all(|txn| {
+        let fits = txn.version == AbortedTxn::CURRENT_VERSION
+            && txn.producer_id > NO_PRODUCER_ID
+            && (floor..end).contains(&txn.last_offset)
+            && (0..txn.last_offset).contains(&txn.first_offset);
+        floor = txn.last_offset.saturating_add(1);
+        fits
+    })
+}

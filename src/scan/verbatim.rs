@@ -1,0 +1,152 @@
+//! Planned ranges as whole batches, byte for byte: what a follower fetches from its leader.
+//!
+//! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch.
+//! Checksums are left to whoever appends.
+
+use std::io::ErrorKind;
+
+use crate::error::{Error, Result};
+use crate::scan::batches::OpenBatches;
+use crate::scan::planned::{Opening, PlannedSegments, Turn};
+use crate::scan::range::PartitionRange;
+use crate::segment::source::{Access, Copying};
+use crate::types::{Offset, Position};
+
+/// Hands out the batches of a partition in runs.
+#[derive(Debug)]
+pub struct WholeBatches {
+    start_offset: Offset,
+    segments: PlannedSegments,
+    open: Option<OpenBatches>,
+    /// Where the last run begins.
+    run: Position,
+    bytes: u64,
+}
+
+/// Consecutive batches.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Their bytes.
+    pub bytes: &'a [u8],
+    /// The first one's base offset, as its header says it.
+    pub base_offset: Offset,
+}
+
+impl WholeBatches {
+    /// Will read `range`.
+    #[must_use]
+    pub fn new(range: PartitionRange) -> Self {
+        let opening = Opening {
+            copying: Copying::Always,
+            access: Access::Records,
+        };
+        Self {
+            start_offset: range.start_offset,
+            segments: PlannedSegments::new(vec![range], opening),
+            open: None,
+            run: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The first offset that counts.
+    #[must_use]
+    pub const fn start_offset(&self) -> Offset {
+        self.start_offset
+    }
+
+    /// Bytes handed out.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next batches of one segment, together at most `most` bytes, yet at least one; `None` at the end.
+    ///
+    /// # Errors
+    /// What walking the headers finds; `Io`, also where retention took a segment before its turn.
+    pub fn next_run(&mut self, most: usize) -> Result<Option<Run<'_>>> {
+        let found = loop {
+            let Some(open) = &mut self.open else {
+                if !self.next_segment()? {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if let Some(found) = find_run(open, most)? {
+                break found;
+            }
+            self.segments.advance(open.next_offset());
+            self.open = None;
+        };
+        let Some(open) = &mut self.open else {
+            return Ok(None);
+        };
+        self.bytes = self.bytes.saturating_add(found.size as u64);
+        self.run = found.position;
+        let bytes = open.opened.source.bytes(found.position, found.size)?;
+        Ok(Some(Run {
+            bytes,
+            base_offset: found.base_offset,
+        }))
+    }
+
+    /// Says of what was found wrong in the last run's bytes where they lie.
+    #[must_use]
+    pub fn locate(&self, error: Error) -> Error {
+        match (&self.open, error.as_fault()) {
+            (Some(open), Some(fault)) if fault.location.path.is_none() => {
+                error.shift(self.run).at(open.opened.source.path())
+            }
+            _ => error,
+        }
+    }
+
+    fn next_segment(&mut self) -> Result<bool> {
+        match self.segments.next_turn()? {
+            Some(Turn::Open(opened)) => {
+                self.open = Some(OpenBatches::new(opened));
+                Ok(true)
+            }
+            Some(Turn::Gone(segment)) => {
+                let path = self.segments.range().folder.join(segment.file_name);
+                Err(Error::io(path)(ErrorKind::NotFound.into()))
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+struct Found {
+    position: Position,
+    base_offset: Offset,
+    size: usize,
+}
+
+fn find_run(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
+    let (start, _) = open.opened.wanted;
+    let mut run: Option<Found> = None;
+    while let Some((position, header)) = open.next_batch()? {
+        if header.last_offset() < start {
+            continue;
+        }
+        match &mut run {
+            None => {
+                run = Some(Found {
+                    position,
+                    base_offset: header.base_offset,
+                    size: header.size,
+                });
+            }
+            Some(run) if run.size.saturating_add(header.size) <= most => {
+                run.size = run.size.saturating_add(header.size);
+            }
+            Some(_) => {
+                // It begins the next run.
+                open.put_back((position, header));
+                break;
+            }
+        }
+    }
+    Ok(run)
+}

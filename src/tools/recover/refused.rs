@@ -1,0 +1,152 @@
+//! Partitions that recovery leaves alone: each with what is wrong, all of them in one error.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::load::Note;
+
+const NOT_LOADED: &str =
+    "Kafka does not load this log; salvage keeps every batch that is whole and in order";
+const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage does not mend it";
+const WOULD_LOSE: &str =
+    "nothing was changed; salvage keeps every batch that is whole and in order";
+/// A line is to stay one that can be read.
+const MOST_NAMED: usize = 20;
+
+/// Why a partition is not recovered, and the way out.
+#[derive(Debug)]
+pub(super) struct Refused {
+    error: Error,
+    /// Empty where it is no refusal.
+    hint: &'static str,
+}
+
+impl Refused {
+    /// What Kafka stops at.
+    pub(super) const fn not_loaded(error: Error) -> Self {
+        let hint = NOT_LOADED;
+        Self { error, hint }
+    }
+
+    /// What Kafka would stop at even then.
+    pub(super) const fn not_salvaged(error: Error) -> Self {
+        let hint = NOT_SALVAGED;
+        Self { error, hint }
+    }
+
+    /// What Kafka would throw away.
+    pub(super) fn loss(folder: &Path, note: &Note) -> Self {
+        let expected = "a log from which Kafka takes no sound batches";
+        Self {
+            error: Error::corrupt("recovery", 0, expected, note).at(folder),
+            hint: WOULD_LOSE,
+        }
+    }
+
+    /// Not about what the partition holds: the others are not looked at.
+    fn ends_all(&self) -> bool {
+        let is_of_the_machine = matches!(
+            self.error,
+            Error::Io { .. } | Error::OutOfMemory { .. } | Error::Interrupted
+        );
+        self.hint.is_empty() || is_of_the_machine
+    }
+
+    fn with(mut self, more: &str) -> Error {
+        if self.hint.is_empty() {
+            return self.error;
+        }
+        let said = match &mut self.error {
+            Error::CorruptRecord(fault)
+            | Error::CorruptIndex(fault)
+            | Error::InvalidRecord(fault)
+            | Error::UnsupportedFormat(fault) => &mut fault.found,
+            Error::ProducerRefused(fault) => &mut fault.found,
+            Error::InvalidArgument(text) | Error::Refused { message: text, .. } => text,
+            _ => return self.error,
+        };
+        *said = format!("{said} ({}){more}", self.hint);
+        self.error
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { error, hint: "" }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.with("")
+    }
+}
+
+/// The partitions that were refused so far.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Vec<Refused>);
+
+impl Refusals {
+    /// What was made of a partition; `None` where it is refused, and the others are still to be looked at.
+    pub(super) fn sort_out<T>(&mut self, made: Result<T, Refused>) -> Result<Option<T>> {
+        match made {
+            Ok(made) => Ok(Some(made)),
+            Err(refused) if refused.ends_all() => Err(refused.into()),
+            Err(refused) => {
+                self.0.push(refused);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The first one's error, which names the others, too, the first of them where there are many.
+    pub(super) fn into_result(self) -> Result<()> {
+        let mut refused = self.0.into_iter();
+        let Some(first) = refused.next() else {
+            return Ok(());
+        };
+        let mut more = match refused.len() {
+            0 => String::new(),
+            n => format!("; {n} more: "),
+        };
+        let named: Vec<String> = refused
+            .by_ref()
+            .take(MOST_NAMED)
+            .map(|other| other.error.to_string())
+            .collect();
+        more.push_str(&named.join("; "));
+        if refused.next().is_some() {
+            more.push_str("; ...");
+        }
+        Err(first.with(&more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(count: usize) -> String {
+        let mut refusals = Refusals::default();
+        for n in 0..count {
+            let refused = Refused::not_loaded(Error::InvalidArgument(format!("partition {n}")));
+            assert!(
+                refusals
+                    .sort_out::<()>(Err(refused))
+                    .is_ok_and(|made| made.is_none())
+            );
+        }
+        refusals.into_result().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn all_are_named_but_of_very_many_the_first() {
+        assert!(said(1).ends_with("in order)"), "{}", said(1));
+        assert!(said(3).ends_with("; 2 more: partition 1; partition 2"));
+        let text = said(30);
+        assert!(
+            text.contains("; 29 more: partition 1; ") && text.ends_with("; partition 20; ..."),
+            "{text}"
+        );
+    }
+}

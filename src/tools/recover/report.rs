@@ -1,0 +1,110 @@
+//! What a recovery found and did, or would do.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::load::folder::FileChange;
+use crate::load::{LoadRequest, Note, Plan};
+use crate::log::dir::PartitionFolder;
+use crate::types::{Offset, TopicPartition};
+use crate::write::checkpoints::CheckpointChange;
+
+/// The error of a plan without an outcome.
+pub(super) fn not_loaded(partition: &PartitionFolder) -> Error {
+    Error::InvalidArgument(format!("{}: not loaded", partition.path.display()))
+}
+
+/// What became of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionReport {
+    /// Its folder in the source.
+    pub folder: PathBuf,
+    /// Whose records it holds.
+    pub topic_partition: TopicPartition,
+    /// Where checking began; everything below it was believed.
+    pub recovered_from: Offset,
+    /// First offset that may be read.
+    pub log_start_offset: Offset,
+    /// The next offset to be written.
+    pub log_end_offset: Offset,
+    /// Segments there are now.
+    pub segments: usize,
+    /// Bytes of their `.log` files.
+    pub size: u64,
+    /// What was done, in order.
+    pub notes: Vec<Note>,
+    /// What became of the files, by name.
+    pub files: Vec<FileChange>,
+}
+
+impl PartitionReport {
+    pub(in crate::tools) fn of(
+        partition: &PartitionFolder,
+        request: LoadRequest,
+        plan: &Plan,
+    ) -> Result<Self> {
+        let Ok(log) = &plan.outcome else {
+            return Err(not_loaded(partition));
+        };
+        Ok(Self {
+            folder: partition.path.clone(),
+            topic_partition: partition.name.topic_partition.clone(),
+            recovered_from: if request.clean {
+                log.log_end_offset
+            } else {
+                request.recovery_point
+            },
+            log_start_offset: log.log_start_offset,
+            log_end_offset: log.log_end_offset,
+            segments: log.segments.len(),
+            size: log.segments.iter().map(|segment| segment.size).sum(),
+            notes: said_once(&plan.notes),
+            files: plan.changes(),
+        })
+    }
+
+    /// Bytes of batches and of damage that were cut or deleted.
+    #[must_use]
+    pub fn bytes_cut(&self) -> u64 {
+        let notes = self.notes.iter();
+        notes
+            .map(|note| match note {
+                Note::Recovered { truncated, .. } => *truncated,
+                Note::Dropped { size, .. } | Note::Deleted { size, .. } => *size,
+                Note::Salvaged { lost, .. } => *lost,
+                _ => 0,
+            })
+            .sum()
+    }
+}
+
+/// A segment without an index is checked as it is opened, and again with the others; that is told once.
+fn said_once(notes: &[Note]) -> Vec<Note> {
+    let mut told: Vec<Note> = Vec::new();
+    for note in notes {
+        let is_told = matches!(note, Note::Recovered { truncated: 0, .. }) && told.contains(note);
+        if !is_told {
+            told.push(note.clone());
+        }
+    }
+    told
+}
+
+/// What a recovery found and did, or would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// The log dir or partition folder.
+    pub path: PathBuf,
+    /// Where the result was written, if not in place.
+    pub out: Option<PathBuf>,
+    /// Nothing was written.
+    pub dry_run: bool,
+    /// The broker had stopped cleanly.
+    pub clean: bool,
+    /// The partitions, by topic and number.
+    pub partitions: Vec<PartitionReport>,
+    /// Lines of the log dir's checkpoints that changed.
+    pub checkpoints: Vec<CheckpointChange>,
+    /// Folders that a broker does not load so: on their way out, or the metadata log.
+    pub skipped: Vec<PathBuf>,
+}

@@ -1,0 +1,104 @@
+//! A log opened for writing (`UnifiedLog.create`): loaded as a broker does at start-up, then the last segment opened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::roll::next_settings;
+use super::segments::Segments;
+use super::{WritableLog, WriteOptions};
+use crate::error::Result;
+use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
+use crate::log::epochs::LeaderEpochs;
+use crate::producers::snapshots::FolderSnapshots;
+use crate::records::validate::LeaderValidator;
+use crate::segment::writer::{Known, WritableSegment};
+use crate::types::TimestampMs;
+
+impl WritableLog {
+    /// Loads the partition folder as a broker does at start-up, recovery and all if the stop was not clean, and opens it
+    /// for writing; a folder that is not there is made. The high watermark is at the log start.
+    ///
+    /// # Errors
+    /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
+    /// entry.
+    pub fn open(folder: &Path, options: WriteOptions, request: LoadRequest) -> Result<Self> {
+        let plan = load::plan(folder, &options.config, request)?;
+        Self::open_planned(folder, options, plan, request.now_ms)
+    }
+
+    /// Carries out what loading the folder would do, and opens it for writing.
+    ///
+    /// # Errors
+    /// As [`WritableLog::open`].
+    pub fn open_planned(
+        folder: &Path,
+        options: WriteOptions,
+        mut plan: Plan,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        options.disk.create_folders(folder)?;
+        if plan.outcome.is_ok() {
+            plan.hand_over()?;
+        }
+        // What a broker would have done before it refused to load is done too.
+        plan.apply(&options.disk)?;
+        let deleted = plan.deleted().to_vec();
+        let mut log = Self::from_loaded(folder, options, plan.outcome?, now_ms)?;
+        for name in deleted {
+            log.delete_later(&name, now_ms);
+        }
+        Ok(log)
+    }
+
+    /// Opens the last of the segments, as a plan that was carried out leaves them: its indexes are cut to their entries
+    /// and get their full length here.
+    fn from_loaded(
+        folder: &Path,
+        mut options: WriteOptions,
+        loaded: LoadedLog,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        let settings = next_settings(&mut options);
+        let disk = &options.disk;
+        let known = |segment: &LoadedSegment| {
+            let known = Known {
+                size: segment.size,
+                max_timestamp: segment.max_timestamp,
+                created_ms: now_ms,
+            };
+            (segment.base_offset, known)
+        };
+        let mut closed: BTreeMap<_, _> = loaded.segments.iter().map(known).collect();
+        let mut active = if let Some((base, known)) = closed.pop_last() {
+            WritableSegment::open_known(disk, folder, base, settings, known)?
+        } else {
+            let base = loaded.log_start_offset;
+            WritableSegment::open(disk, folder, base, settings, now_ms)?
+        };
+        active.resize_indexes(settings.max_index_size)?;
+        let segments = Segments { closed, active };
+        let start = loaded.log_start_offset.max(segments.first_base_offset());
+        let snapshots = Arc::new(FolderSnapshots::new(folder, disk.clone()));
+        let mut log = Self {
+            folder: folder.to_path_buf(),
+            segments,
+            log_start_offset: start,
+            log_end_offset: loaded.log_end_offset,
+            recovery_point: loaded.recovery_point.max(start),
+            high_watermark: start,
+            first_unstable: None,
+            last_flush_ms: now_ms,
+            epochs: LeaderEpochs::load(folder, disk.clone())?,
+            producers: loaded.producers.kept_in(snapshots),
+            validator: LeaderValidator::new(),
+            deleted: Vec::new(),
+            flush_after_roll: None,
+            failure: None,
+            options,
+        };
+        log.update_first_unstable_offset();
+        log.look_up_first_unstable();
+        Ok(log)
+    }
+}

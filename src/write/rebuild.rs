@@ -1,0 +1,114 @@
+//! The batches of an open log, for its producers' state.
+
+use std::path::Path;
+
+use super::WritableLog;
+use super::segments::Segments;
+use crate::error::Result;
+use crate::format::file_name::{FileKind, FileName};
+use crate::index::offset::OffsetIndex;
+use crate::load::content::{Content, Places};
+use crate::load::scan::LogScan;
+use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
+use crate::segment::source::Access;
+use crate::types::{Offset, Position, TimestampMs};
+
+/// The segments of a log open for writing, to be replayed.
+#[derive(Debug)]
+struct WrittenBatches<'a> {
+    folder: &'a Path,
+    segments: &'a mut Segments,
+}
+
+impl WrittenBatches<'_> {
+    /// The batches of a segment in its first `end` bytes, from `begin` on.
+    fn scan(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogScan> {
+        let name = FileName::new(base_offset, FileKind::Log).to_string();
+        let content = Content::disk(&name, self.segments.size(base_offset));
+        let places = Places::new(self.folder);
+        LogScan::open(&places, &content, begin, end, Access::Headers)
+    }
+
+    /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
+    fn translate_offset(
+        &mut self,
+        base_offset: Offset,
+        offset: Offset,
+    ) -> Result<Option<Position>> {
+        if base_offset == self.segments.active.base_offset() {
+            return self.segments.active.translate_offset(offset);
+        }
+        let name = FileName::new(base_offset, FileKind::OffsetIndex).to_string();
+        let path = self.folder.join(name);
+        let begin = if path.exists() {
+            let index = OffsetIndex::open(&path, base_offset, crate::index::Access::Closed)?;
+            Position::try_from(index.lookup(offset).position).unwrap_or_default()
+        } else {
+            0
+        };
+        let end = self.segments.size(base_offset);
+        self.scan(base_offset, begin, end)?.search(offset)
+    }
+}
+
+impl ReplayedLog for WrittenBatches<'_> {
+    fn base_offsets(&self) -> Vec<Offset> {
+        let infos = self.segments.infos();
+        infos.iter().map(|info| info.base_offset).collect()
+    }
+
+    fn replay(
+        &mut self,
+        base_offset: Offset,
+        start: Offset,
+        end: Option<Offset>,
+        replay: &mut Replay<'_>,
+    ) -> Result<()> {
+        let end = match end {
+            Some(end) => self.translate_offset(base_offset, end)?,
+            None => None,
+        };
+        let end = end.unwrap_or_else(|| self.segments.size(base_offset));
+        let Some(begin) = self.translate_offset(base_offset, start)? else {
+            return Ok(());
+        };
+        let mut batches = self.scan(base_offset, begin, end)?;
+        while let Some((position, header)) = batches.next_batch()? {
+            replay.take(&header, || batches.marker(position, &header))?;
+        }
+        Ok(())
+    }
+}
+
+impl WritableLog {
+    /// The base offset of the first batch that holds `offset` or what follows it; `None` where no batch follows.
+    pub(super) fn batch_at_or_after(&mut self, offset: Offset) -> Result<Option<Offset>> {
+        let mut log = WrittenBatches {
+            folder: &self.folder,
+            segments: &mut self.segments,
+        };
+        for base_offset in log.segments.bases(offset, Offset::MAX) {
+            if let Some(position) = log.translate_offset(base_offset, offset)? {
+                let end = log.segments.size(base_offset);
+                let found = log.scan(base_offset, position, end)?.next_batch()?;
+                return Ok(found.map(|(_, header)| header.base_offset));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Brings the producers to what they were when the log ended at `end`.
+    pub(super) fn rebuild_producers(&mut self, end: Offset, now_ms: TimestampMs) -> Result<()> {
+        let mut log = WrittenBatches {
+            folder: &self.folder,
+            segments: &mut self.segments,
+        };
+        let to = Rebuilding {
+            log_start_offset: self.log_start_offset,
+            log_end_offset: end,
+            now_ms,
+            was_clean: false,
+        };
+        self.producers.rebuild(&mut log, to)
+    }
+}

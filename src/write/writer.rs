@@ -1,0 +1,169 @@
+//! One partition of a log dir, open for writing: locked, loaded as a broker loads it, and left as a broker leaves it.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::format::uuid::Uuid;
+use crate::load::{self, LoadRequest, Note, Plan};
+use crate::types::{Offset, TimestampMs, TopicPartition};
+use crate::write::storage::{Identity, LogDirs, PartitionDir, Progress, check_names};
+use crate::write::{WritableLog, WriteOptions};
+
+/// A partition and the right to write it.
+#[derive(Debug)]
+pub struct PartitionWriter {
+    log: WritableLog,
+    dir: PartitionDir,
+    notes: Vec<Note>,
+}
+
+impl PartitionWriter {
+    /// Opens it; log dirs and folder are made where they are not there. What was not closed cleanly is recovered as at a
+    /// broker's start. There are no replicas, so the high watermark is the log end.
+    ///
+    /// # Errors
+    /// Those of [`LogDirs::open`] and [`LogDirs::partition`]; what would keep a broker from loading the log, and then
+    /// nothing in its folder is changed.
+    pub fn open(
+        log_dirs: &[PathBuf],
+        identity: &Identity,
+        partition: &TopicPartition,
+        topic_id: Option<Uuid>,
+        options: WriteOptions,
+        now_ms: TimestampMs,
+    ) -> Result<Self> {
+        check_names(partition, topic_id)?;
+        let dirs = LogDirs::open(log_dirs, identity, &options.disk)?;
+        let dir = dirs.partition(partition, topic_id)?;
+        dirs.close()?;
+        let request = LoadRequest {
+            clean: dir.is_clean(),
+            recovery_point: dir.recovery_point().unwrap_or(0),
+            log_start_offset: dir.log_start_offset().unwrap_or(0),
+            now_ms,
+            producer_id_expiration_ms: options.producer_id_expiration_ms,
+        };
+        let plan = match load::plan(dir.folder(), &options.config, request) {
+            Ok(Plan {
+                outcome: Err(error),
+                ..
+            })
+            | Err(error) => {
+                dir.release()?;
+                return Err(error);
+            }
+            Ok(plan) => plan,
+        };
+        let notes = plan.notes.clone();
+        let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;
+        log.update_high_watermark(log.log_end_offset())?;
+        Ok(Self { log, dir, notes })
+    }
+
+    /// The log.
+    #[must_use]
+    pub const fn log(&self) -> &WritableLog {
+        &self.log
+    }
+
+    /// The log, to be written.
+    pub const fn log_mut(&mut self) -> &mut WritableLog {
+        &mut self.log
+    }
+
+    /// The partition folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.dir.folder()
+    }
+
+    /// The topic's id, where there is one.
+    #[must_use]
+    pub fn topic_id(&self) -> Option<&str> {
+        self.dir.topic_id()
+    }
+
+    /// Whether this process may write: a forked child may not.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.dir.is_held()
+    }
+
+    /// What loading did.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
+    /// Brings everything to the disk, and the log dir's checkpoints up to date. Files that a truncation or a roll put
+    /// aside go once `file.delete.delay.ms` has passed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn flush(&mut self, now_ms: TimestampMs) -> Result<()> {
+        self.log.flush(false, now_ms)?;
+        self.log.remove_deleted(now_ms)?;
+        self.dir.checkpoint(&self.progress())
+    }
+
+    /// Cuts the log as [`WritableLog::truncate_to`], and the log dir's checkpoints with it (`LogManager.truncateTo`): what
+    /// is written from there on is not known to be on the disk.
+    ///
+    /// # Errors
+    /// As there; `Io`.
+    pub fn truncate_to(&mut self, offset: Offset, now_ms: TimestampMs) -> Result<bool> {
+        let base_offset = self.log.segments().last().map(|s| s.base_offset);
+        let is_cut = self.log.truncate_to(offset, now_ms)?;
+        if is_cut {
+            self.checkpoint_cut(base_offset.is_some_and(|base| offset < base))?;
+        }
+        Ok(is_cut)
+    }
+
+    /// Empties the log as [`WritableLog::truncate_fully_and_start_at`], and brings the checkpoints in line
+    /// (`LogManager.truncateFullyAndStartAt`).
+    ///
+    /// # Errors
+    /// As there; `Io`.
+    pub fn truncate_fully_and_start_at(
+        &mut self,
+        offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        self.log.truncate_fully_and_start_at(offset, None, now_ms)?;
+        self.checkpoint_cut(true)
+    }
+
+    fn checkpoint_cut(&self, may_be_compacted: bool) -> Result<()> {
+        let active = self.log.segments().last().map(|s| s.base_offset);
+        if let (true, true, Some(base)) = (may_be_compacted, self.log.config().compact, active) {
+            self.dir.truncate_cleaner(base)?;
+        }
+        self.dir.checkpoint(&self.progress())
+    }
+
+    /// Closes cleanly. A log that failed is left for recovery.
+    ///
+    /// # Errors
+    /// `Io`; `Refused` for a log that had failed; `InvalidArgument` in a forked child, where the files are the parent's.
+    pub fn close(self, now_ms: TimestampMs) -> Result<()> {
+        if !self.is_held() {
+            return Err(Error::InvalidArgument(
+                "this writer belongs to the process that opened it".to_owned(),
+            ));
+        }
+        let mut progress = self.progress();
+        progress.recovery_point = self.log.close(now_ms)?;
+        self.dir.close(&progress)
+    }
+
+    fn progress(&self) -> Progress {
+        let start = self.log.log_start_offset();
+        let first = self.log.segments().first().map(|s| s.base_offset);
+        Progress {
+            recovery_point: self.log.recovery_point(),
+            log_start_offset: first.is_some_and(|base| start > base).then_some(start),
+            high_watermark: self.log.high_watermark(),
+        }
+    }
+}
