@@ -7,17 +7,6 @@ is there. ``kafkalog.spark`` does the same on Spark and is imported when it is f
 from typing import TYPE_CHECKING
 
 from kafkalog._core import __version__, build_profile
-from kafkalog.care import (
-    CheckpointChange,
-    FileChange,
-    PartitionRecovery,
-    RecoveryNote,
-    RecoveryReport,
-    TruncateReport,
-    rebuild_indexes,
-    recover,
-    truncate,
-)
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,
@@ -46,7 +35,19 @@ from kafkalog.log import (
     PartitionOffset,
     SegmentInfo,
 )
+from kafkalog.options import ReadOptions
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
+from kafkalog.tools import (
+    CheckpointChange,
+    FileChange,
+    PartitionRecovery,
+    RecoveryNote,
+    RecoveryReport,
+    TruncateReport,
+    rebuild_indexes,
+    recover,
+    truncate,
+)
 from kafkalog.writer import AppendInfo, LogWriter, Record
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ __all__ = [
     "PartitionLog",
     "PartitionOffset",
     "PartitionRecovery",
+    "ReadOptions",
     "Record",
     "RecordReader",
     "RecoveryNote",

@@ -9,8 +9,9 @@ import errno
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafkalog._times import since_1970, to_millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,6 @@ LATEST = -1
 MAX_THREADS = 1024
 _INT32_MAX = (1 << 31) - 1
 _INT64_MAX = (1 << 63) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def choose(option: str, given: str, valid: Sequence[_T]) -> _T:
@@ -202,27 +202,10 @@ def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[in
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return _by_partition(option, given, lambda value: sought(option, value))
-    return sought(option, given)
+        return _by_partition(option, given, lambda value: lookup_time(option, value))
+    return lookup_time(option, given)
 
 
-def sought(option: str, given: Any) -> int:
-    """Give a timestamp to look up: Kafka finds none before the epoch."""
-    number = timestamp(option, given)
-    if number < 0:
-        raise ValueError(f"{option} is {number}; the log can be asked for times from 1970 (0) on")
-    return number
-
-
-def timestamp(option: str, given: Any, *, up: bool = True) -> int:
-    """Give milliseconds since the epoch.
-
-    A datetime between two milliseconds counts as the later one, for lower bounds ("at or after"), or as the earlier
-    one, for upper bounds ("at or before").
-    """
-    if isinstance(given, datetime):
-        if given.tzinfo is None or given.utcoffset() is None:
-            raise ValueError(f"{option} {given.isoformat()} has no time zone; give one, for instance timezone.utc")
-        millisecond = timedelta(milliseconds=1)
-        return -((_EPOCH - given) // millisecond) if up else (given - _EPOCH) // millisecond
-    return integer(option, given)
+def lookup_time(option: str, given: Any) -> int:
+    """Give milliseconds since the epoch of a time to look up."""
+    return since_1970(to_millis(given, option), option)

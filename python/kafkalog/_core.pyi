@@ -1,6 +1,6 @@
 """The compiled module: small and private. The documented face is the Python around it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
 __version__: str
@@ -40,7 +40,7 @@ class RecordStream:
 def plan(
     paths: list[str],
     *,
-    topics: list[str] | None = None,
+    topics: Sequence[str] | None = None,
     topic_pattern: str | None = None,
     partitions: _Partitions = None,
     starting_offsets: _Starting | None = None,  # earliest
@@ -61,7 +61,7 @@ def pieces(planned: list[_Range], piece_bytes: int) -> list[list[_Range]]: ...
 def bounds(
     paths: list[str],
     *,
-    topics: list[str] | None = None,
+    topics: Sequence[str] | None = None,
     topic_pattern: str | None = None,
     partitions: _Partitions = None,
     ending_offsets: _Ending | None = None,  # latest
@@ -73,7 +73,7 @@ def divide(planned: _Range, borders: list[int]) -> list[_Range]: ...
 def scan_ranges(
     ranges: list[_Range],
     *,
-    columns: list[str] | None = None,
+    columns: Sequence[str] | None = None,
     include_control: bool = False,
     check_crcs: bool = True,
     layout: Literal["binary", "view"] = "binary",

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafkalog import _arguments, _core
-from kafkalog.reader import scan, scan_batches
+from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, merged, spelled_out
+from kafkalog.reader import batch_reader, record_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
+    from typing_extensions import Unpack
+
+    from kafkalog.options import ReadOptions
     from kafkalog.reader import RecordReader
-    from kafkalog.typing import EndingOffsets, Layout, StartingOffsets, StrPath, Timestamps, TimestampUnit
+    from kafkalog.typing import StrPath
 
 __all__ = [
     "LeaderEpoch",
@@ -338,69 +342,43 @@ class PartitionLog:
         """The entries of ``leader-epoch-checkpoint``."""
         return [LeaderEpoch(*entry) for entry in self._core.leader_epochs]
 
-    def scan(
-        self,
-        *,
-        columns: str | Iterable[str] | None = None,
-        starting_offsets: StartingOffsets = "earliest",
-        ending_offsets: EndingOffsets = "latest",
-        starting_timestamp: Timestamps | None = None,
-        ending_timestamp: Timestamps | None = None,
-        min_offset: int | None = None,
-        max_offset: int | None = None,
-        min_timestamp: int | datetime | None = None,
-        max_timestamp: int | datetime | None = None,
-        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-        include_control: bool = False,
-        check_crcs: bool = True,
-        on_corrupt: Literal["raise", "skip"] = "raise",
-        layout: Layout = "binary",
-        timestamp_unit: TimestampUnit = "ms",
-        batch_rows: int = 65_536,
-        batch_bytes: int = 2_097_152,
-        threads: int = 1,
-    ) -> RecordReader:
-        """Read the partition's records; the parameters are those of :func:`kafkalog.scan`."""
-        return scan(
-            self._path,
-            columns=columns,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            starting_timestamp=starting_timestamp,
-            ending_timestamp=ending_timestamp,
-            min_offset=min_offset,
-            max_offset=max_offset,
-            min_timestamp=min_timestamp,
-            max_timestamp=max_timestamp,
-            isolation_level=isolation_level,
-            include_control=include_control,
-            check_crcs=check_crcs,
-            on_corrupt=on_corrupt,
-            layout=layout,
-            timestamp_unit=timestamp_unit,
-            batch_rows=batch_rows,
-            batch_bytes=batch_bytes,
-            threads=threads,
-        )
+    @spelled_out(PartitionScanKeywords)
+    def scan(self, *, options: ReadOptions | None = None, **keywords: Unpack[PartitionScanKeywords]) -> RecordReader:
+        """Read the partition's records.
 
-    def batches(
-        self,
-        *,
-        starting_offsets: StartingOffsets = "earliest",
-        ending_offsets: EndingOffsets = "latest",
-        starting_timestamp: Timestamps | None = None,
-        ending_timestamp: Timestamps | None = None,
-        check_crcs: bool = True,
-    ) -> RecordReader:
-        """Read the partition's batches, one row each; the parameters are those of :func:`kafkalog.scan_batches`."""
-        return scan_batches(
-            self._path,
-            starting_offsets=starting_offsets,
-            ending_offsets=ending_offsets,
-            starting_timestamp=starting_timestamp,
-            ending_timestamp=ending_timestamp,
-            check_crcs=check_crcs,
-        )
+        Parameters
+        ----------
+        options : ReadOptions, optional
+            Several options at once; keywords take precedence.
+        **keywords
+            Those options of :class:`kafkalog.ReadOptions` that do not choose partitions.
+
+        Returns
+        -------
+        RecordReader
+            As of :func:`kafkalog.scan`.
+        """
+        chosen = merged("PartitionLog.scan", PartitionScanKeywords.__annotations__, options, {**keywords})
+        return record_reader(self._path, chosen)
+
+    @spelled_out(BatchRangeKeywords)
+    def batches(self, *, options: ReadOptions | None = None, **keywords: Unpack[BatchRangeKeywords]) -> RecordReader:
+        """Read the partition's batches, one row each.
+
+        Parameters
+        ----------
+        options : ReadOptions, optional
+            Several options at once; keywords take precedence.
+        **keywords
+            Where to begin and end, and ``check_crcs``, as for :func:`kafkalog.scan_batches`.
+
+        Returns
+        -------
+        RecordReader
+            As of :func:`kafkalog.scan_batches`.
+        """
+        chosen = merged("PartitionLog.batches", BatchRangeKeywords.__annotations__, options, {**keywords})
+        return batch_reader(self._path, chosen)
 
     def lookup(self, offset: int) -> Lookup | None:
         """Find the first record at or after an offset.
@@ -440,7 +418,7 @@ class PartitionLog:
             timestamps, or without its time index, is as late as its file was modified.
         """
         found = self._core.offset_for_timestamp(
-            _arguments.sought("timestamp", timestamp), _arguments.flag("exact", exact)
+            _arguments.lookup_time("timestamp", timestamp), _arguments.flag("exact", exact)
         )
         return None if found is None else OffsetAndTimestamp(*found)
 

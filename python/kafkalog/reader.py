@@ -7,24 +7,29 @@ comes in, and only when a pyarrow object is asked for.
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
-from kafkalog.schema import RECORD_COLUMNS
+from kafkalog.options import (
+    ReadOptions,
+    ScanBatchesKeywords,
+    ScanKeywords,
+    decode_arguments,
+    merged,
+    plan_arguments,
+    spelled_out,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     import pyarrow as pa
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from kafkalog.typing import EndingOffsets, Layout, Partitions, Paths, StartingOffsets, Timestamps, TimestampUnit
+    from kafkalog.typing import Paths
 
 __all__ = ["RecordReader", "read_table", "scan", "scan_batches"]
-
-_RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
 
 
 class _Schema:
@@ -248,35 +253,17 @@ class RecordReader:
         return self._batches
 
 
+@spelled_out(ScanKeywords)
 def scan(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    topic_pattern: str | None = None,
-    partitions: Partitions | None = None,
-    columns: str | Iterable[str] | None = None,
-    starting_offsets: StartingOffsets = "earliest",
-    ending_offsets: EndingOffsets = "latest",
-    starting_timestamp: Timestamps | None = None,
-    ending_timestamp: Timestamps | None = None,
-    min_offset: int | None = None,
-    max_offset: int | None = None,
-    min_timestamp: int | datetime | None = None,
-    max_timestamp: int | datetime | None = None,
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-    include_control: bool = False,
-    include_inactive: bool = False,
-    check_crcs: bool = True,
-    on_corrupt: Literal["raise", "skip"] = "raise",
-    layout: Layout = "binary",
-    timestamp_unit: TimestampUnit = "ms",
-    batch_rows: int = 65_536,
-    batch_bytes: int = 2_097_152,
-    threads: int = 1,
+    options: ReadOptions | None = None,
+    **keywords: Unpack[ScanKeywords],
 ) -> RecordReader:
     """Read records, by topic, partition and offset.
 
-    Planning happens here, so what is read is what the files hold now; decoding happens as the reader is read.
+    Planning happens here: the reader returns what the files hold now. Decoding happens as the reader is read.
 
     Parameters
     ----------
@@ -284,54 +271,10 @@ def scan(
         A log dir, several log dirs, a partition's folder, or ``.log`` files.
     topics : str or iterable of str, optional
         Topics to read. Default: all but internal ones (``__...``).
-    topic_pattern : str, optional
-        A regular expression that matches the whole name of the topics to read.
-    partitions : int, list of int or {topic: [int]}, optional
-        Partitions to read. Default: all.
-    columns : str or iterable of str, optional
-        Names of ``RECORD_COLUMNS`` in any order; a column that is not asked for costs nothing.
-        Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
-    starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
-        First offset to read: the log start offset as the broker has it, the first record that is still in the files,
-        or an offset (-2 is earliest). From one below the log start offset reading begins there; behind the end there is
-        nothing to read.
-    ending_offsets : {"latest", "high_watermark"}, int or {topic: {partition: int}}
-        First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
-    starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
-        Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, or a datetime with
-        a time zone. Wins over ``starting_offsets``, as in Spark's Kafka source.
-    ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
-        End before the first record whose timestamp is at or after it. Wins over ``ending_offsets``.
-    min_offset, max_offset : int, optional
-        Leave out records with offsets outside, whatever the bounds above; both are inclusive. A partition that has
-        none within them is no error.
-    min_timestamp, max_timestamp : int or datetime, optional
-        Leave out records with timestamps outside, both inclusive: milliseconds since the epoch, or a datetime with a
-        time zone. Unlike ``starting_timestamp`` they hold for every record, also where times are out of order.
-        Segments and batches that cannot hold such a record are passed over unread, so their checksums are not checked.
-    isolation_level : {"read_uncommitted", "read_committed"}
-        Read records of open and aborted transactions as well, or, as Kafka's consumer does, only those of committed
-        transactions and of none. ``read_committed`` ends at the last stable offset, where the oldest open transaction
-        begins: of the whole log, or of what lies below the high watermark when that is the end.
-    include_control : bool
-        Give control records (transaction markers and the like) as rows. Also under ``read_committed``, which leaves
-        out the records of aborted transactions but not the markers that say so.
-    include_inactive : bool
-        Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
-    check_crcs : bool
-        Check every batch's checksum.
-    on_corrupt : {"raise"}
-        Damage ends the read with an error.
-    layout : {"binary", "view"}
-        ``view`` gives ``binary_view`` columns that point into the mapped files, without a copy.
-    timestamp_unit : {"ms", "us"}
-        Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
-        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
-    batch_rows, batch_bytes : int
-        An Arrow batch ends when it has this many rows or bytes of keys, values and headers; of views also when some
-        megabytes that were copied or decompressed are kept for what points into them.
-    threads : int
-        Threads that decode, the one that reads among them; the order is kept.
+    options : ReadOptions, optional
+        Several options at once; keywords take precedence.
+    **keywords
+        Any option of :class:`kafkalog.ReadOptions`, which documents them all.
 
     Returns
     -------
@@ -341,73 +284,21 @@ def scan(
     Raises
     ------
     FileNotFoundError
-        When there is no such path.
+        When the path does not exist.
     ValueError
-        For arguments that make no sense or name a topic that is not there, and for a folder in which nothing is Kafka's
-        but something is.
+        For arguments that make no sense or name a topic that does not exist, and for a folder with files of which none
+        is Kafka's.
     """
-    _arguments.supported("on_corrupt", on_corrupt, ("raise",), ("skip",))
-    wanted = _arguments.column_names(columns, _RECORD_COLUMN_NAMES)
-    layout = _arguments.choose("layout", layout, ("binary", "view"))
-    timestamp_unit = _arguments.choose("timestamp_unit", timestamp_unit, ("ms", "us"))
-    batch_rows = _arguments.integer("batch_rows", batch_rows, 1)
-    batch_bytes = _arguments.integer("batch_bytes", batch_bytes, 1)
-    threads = _arguments.integer("threads", threads, 1, _arguments.MAX_THREADS)
-    ranges = plan_ranges(
-        path,
-        topics=topics,
-        topic_pattern=topic_pattern,
-        partitions=partitions,
-        starting_offsets=starting_offsets,
-        ending_offsets=ending_offsets,
-        starting_timestamp=starting_timestamp,
-        ending_timestamp=ending_timestamp,
-        min_offset=min_offset,
-        max_offset=max_offset,
-        min_timestamp=min_timestamp,
-        max_timestamp=max_timestamp,
-        isolation_level=isolation_level,
-        include_inactive=include_inactive,
-    )
-    stream = _core.scan_ranges(
-        ranges,
-        columns=None if wanted is None else list(wanted),
-        include_control=_arguments.flag("include_control", include_control),
-        check_crcs=_arguments.flag("check_crcs", check_crcs),
-        layout=layout,
-        timestamp_unit=timestamp_unit,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        threads=threads,
-    )
-    return RecordReader(stream)
+    return _scan("scan", path, topics, options, keywords)
 
 
+@spelled_out(ScanKeywords)
 def read_table(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    topic_pattern: str | None = None,
-    partitions: Partitions | None = None,
-    columns: str | Iterable[str] | None = None,
-    starting_offsets: StartingOffsets = "earliest",
-    ending_offsets: EndingOffsets = "latest",
-    starting_timestamp: Timestamps | None = None,
-    ending_timestamp: Timestamps | None = None,
-    min_offset: int | None = None,
-    max_offset: int | None = None,
-    min_timestamp: int | datetime | None = None,
-    max_timestamp: int | datetime | None = None,
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-    include_control: bool = False,
-    include_inactive: bool = False,
-    check_crcs: bool = True,
-    on_corrupt: Literal["raise", "skip"] = "raise",
-    layout: Layout = "binary",
-    timestamp_unit: TimestampUnit = "ms",
-    batch_rows: int = 65_536,
-    batch_bytes: int = 2_097_152,
-    threads: int = 1,
+    options: ReadOptions | None = None,
+    **keywords: Unpack[ScanKeywords],
 ) -> pa.Table:
     """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.
 
@@ -416,46 +307,17 @@ def read_table(
     pyarrow.Table
         All records that were asked for.
     """
-    with scan(
-        path,
-        topics=topics,
-        topic_pattern=topic_pattern,
-        partitions=partitions,
-        columns=columns,
-        starting_offsets=starting_offsets,
-        ending_offsets=ending_offsets,
-        starting_timestamp=starting_timestamp,
-        ending_timestamp=ending_timestamp,
-        min_offset=min_offset,
-        max_offset=max_offset,
-        min_timestamp=min_timestamp,
-        max_timestamp=max_timestamp,
-        isolation_level=isolation_level,
-        include_control=include_control,
-        include_inactive=include_inactive,
-        check_crcs=check_crcs,
-        on_corrupt=on_corrupt,
-        layout=layout,
-        timestamp_unit=timestamp_unit,
-        batch_rows=batch_rows,
-        batch_bytes=batch_bytes,
-        threads=threads,
-    ) as reader:
+    with _scan("read_table", path, topics, options, keywords) as reader:
         return reader.read_all()
 
 
+@spelled_out(ScanBatchesKeywords)
 def scan_batches(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    topic_pattern: str | None = None,
-    partitions: Partitions | None = None,
-    starting_offsets: StartingOffsets = "earliest",
-    ending_offsets: EndingOffsets = "latest",
-    starting_timestamp: Timestamps | None = None,
-    ending_timestamp: Timestamps | None = None,
-    include_inactive: bool = False,
-    check_crcs: bool = True,
+    options: ReadOptions | None = None,
+    **keywords: Unpack[ScanBatchesKeywords],
 ) -> RecordReader:
     """Read Kafka's batches, one row each; nothing is decompressed.
 
@@ -463,68 +325,48 @@ def scan_batches(
 
     Parameters
     ----------
-    path, topics, topic_pattern, partitions
-        As for :func:`scan`.
-    starting_offsets, ending_offsets, starting_timestamp, ending_timestamp
-        As for :func:`scan`; a batch that reaches into the range counts.
-    include_inactive : bool
-        As for :func:`scan`.
-    check_crcs : bool
-        Tell in ``isValid`` whether the checksum holds; without it only headers are read (and those batches of v0 and
-        v1) and ``isValid`` is null.
+    path, topics, options
+        As for :func:`scan`; ``options`` may set only what is listed here.
+    **keywords
+        ``topic_pattern``, ``partitions``, ``include_inactive``, and where to begin and end (``starting_offsets``,
+        ``ending_offsets``, ``starting_timestamp``, ``ending_timestamp``), as in :class:`kafkalog.ReadOptions`; a batch
+        that overlaps the range counts. With ``check_crcs``, the default, ``isValid`` says whether the checksum holds;
+        without it only headers are read (and those batches of v0 and v1) and ``isValid`` is null.
 
     Returns
     -------
     RecordReader
         The columns are ``BATCH_COLUMNS``.
     """
-    ranges = plan_ranges(
-        path,
-        topics=topics,
-        topic_pattern=topic_pattern,
-        partitions=partitions,
-        starting_offsets=starting_offsets,
-        ending_offsets=ending_offsets,
-        starting_timestamp=starting_timestamp,
-        ending_timestamp=ending_timestamp,
-        include_inactive=include_inactive,
-    )
-    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=_arguments.flag("check_crcs", check_crcs)))
+    valid = ("topics", *ScanBatchesKeywords.__annotations__)
+    return batch_reader(path, merged("scan_batches", valid, options, _with_topics(topics, keywords)))
 
 
-def plan_ranges(
+def _scan(
+    function: str,
     path: Paths,
-    *,
-    topics: str | Iterable[str] | None = None,
-    topic_pattern: str | None = None,
-    partitions: Partitions | None = None,
-    starting_offsets: StartingOffsets = "earliest",
-    ending_offsets: EndingOffsets = "latest",
-    starting_timestamp: Timestamps | None = None,
-    ending_timestamp: Timestamps | None = None,
-    min_offset: int | None = None,
-    max_offset: int | None = None,
-    min_timestamp: int | datetime | None = None,
-    max_timestamp: int | datetime | None = None,
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
-    include_inactive: bool = False,
-) -> list[_core._Range]:
-    """Give what is to be read as plain values (``src/scan/range.rs``), one for each partition."""
-    if topic_pattern is not None and not isinstance(topic_pattern, str):
-        raise TypeError(f"topic_pattern is a regular expression as str, not {topic_pattern!r}")
-    return _core.plan(
-        _arguments.paths(path),
-        topics=_arguments.names("topics", topics),
-        topic_pattern=topic_pattern,
-        partitions=_arguments.partitions(partitions),
-        starting_offsets=_arguments.starting_offsets(starting_offsets),
-        ending_offsets=_arguments.ending_offsets(ending_offsets),
-        starting_timestamp=_arguments.timestamps("starting_timestamp", starting_timestamp),
-        ending_timestamp=_arguments.timestamps("ending_timestamp", ending_timestamp),
-        min_offset=None if min_offset is None else _arguments.integer("min_offset", min_offset),
-        max_offset=None if max_offset is None else _arguments.integer("max_offset", max_offset),
-        min_timestamp=None if min_timestamp is None else _arguments.timestamp("min_timestamp", min_timestamp),
-        max_timestamp=None if max_timestamp is None else _arguments.timestamp("max_timestamp", max_timestamp, up=False),
-        isolation_level=_arguments.choose("isolation_level", isolation_level, ("read_uncommitted", "read_committed")),
-        include_inactive=_arguments.flag("include_inactive", include_inactive),
-    )
+    topics: str | Iterable[str] | None,
+    options: ReadOptions | None,
+    keywords: ScanKeywords,
+) -> RecordReader:
+    valid = ("topics", *ScanKeywords.__annotations__)
+    return record_reader(path, merged(function, valid, options, _with_topics(topics, keywords)))
+
+
+def _with_topics(topics: str | Iterable[str] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    return {**keywords} if topics is None else {"topics": topics, **keywords}
+
+
+def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
+    """Plan a read of records."""
+    return RecordReader(_core.scan_ranges(plan_ranges(path, options), **decode_arguments(options)))
+
+
+def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
+    """Plan a read of batches."""
+    return RecordReader(_core.scan_batch_ranges(plan_ranges(path, options), check_crcs=options.check_crcs))
+
+
+def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core._Range]:
+    """Plan what to read as plain values, one for each partition."""
+    return _core.plan(_arguments.paths(path), **plan_arguments(ReadOptions() if options is None else options))

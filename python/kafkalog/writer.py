@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kafkalog import _arguments, _core
+from kafkalog._times import to_millis
 from kafkalog.config import LogConfig, pairs
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
@@ -493,7 +494,7 @@ def as_arrow(data: Iterable[Any], *, keep_offsets: bool) -> Iterator[Any]:
 
 def _row(record: Record, *, keep_offsets: bool) -> tuple[Any, ...]:
     shaped = [] if record.headers is None else _headers(record.headers)
-    moment = None if record.timestamp is None else _arguments.timestamp("timestamp", record.timestamp, up=False)
+    moment = None if record.timestamp is None else to_millis(record.timestamp, "timestamp", up=False)
     for name, data in (("key", record.key), ("value", record.value)):
         if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"a record's {name} is bytes or None, not {data!r}")

@@ -10,7 +10,7 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog import _arguments
+from kafkalog._times import to_millis
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,7 +187,7 @@ def test_every_way_to_read_heeds_every_option(path: Path, options: dict[str, Any
 
 def test_every_option_is_tried() -> None:
     tried = {name for _, options in CHANGES for name in options}
-    assert tried == inspect.signature(kafkalog.scan).parameters.keys() - {"path"}
+    assert tried == inspect.signature(kafkalog.scan).parameters.keys() - {"path", "options"}
 
 
 def test_what_may_be_given_by_its_place(tmp_path: Path) -> None:
@@ -214,12 +214,12 @@ def test_a_topic_that_is_not_there_lists_those_that_are() -> None:
 
 def test_datetimes() -> None:
     moment = datetime(2023, 11, 15, 6, 39, 50, tzinfo=timezone.utc)
-    assert _arguments.timestamp("t", moment) == 1_700_030_390_000
+    assert to_millis(moment, "t") == 1_700_030_390_000
     plus_two = timezone(timedelta(hours=2))
-    assert _arguments.timestamp("t", moment.astimezone(plus_two)) == 1_700_030_390_000
+    assert to_millis(moment.astimezone(plus_two), "t") == 1_700_030_390_000
     # "at or after" half a millisecond later is the next one
-    assert _arguments.timestamp("t", moment + timedelta(microseconds=1)) == 1_700_030_390_001
-    assert _arguments.timestamp("t", moment + timedelta(microseconds=999)) == 1_700_030_390_001
+    assert to_millis(moment + timedelta(microseconds=1), "t") == 1_700_030_390_001
+    assert to_millis(moment + timedelta(microseconds=999), "t") == 1_700_030_390_001
     refused("no time zone", starting_timestamp=datetime(2023, 11, 15))  # noqa: DTZ001 - the mistake itself
     refused("whole number", TypeError, starting_timestamp="2023-11-15")
 

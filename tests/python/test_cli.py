@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 
 import corpus
 import kafkalog
-from kafkalog.cli._cells import csv_cells, json_cells
-from kafkalog.cli._common import moment
+from kafkalog._cells import csv_cells, json_cells
+from kafkalog._export import Files
+from kafkalog._text import text_of
+from kafkalog._times import format_time
 from kafkalog.cli._format import Format
-from kafkalog.cli._text import text_of
-from kafkalog.cli._write import Files
 from kafkalog.cli.export import Progress
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import record_schema
@@ -370,7 +370,7 @@ def test_format_escapes() -> None:
 
 def test_moments() -> None:
     times = (-1, None, 0, 1_700_030_344_941, 253_402_300_799_999, -62_135_596_800_000, -62_135_596_800_001, 1 << 62, -2)
-    assert [moment(time) for time in times] == [
+    assert [format_time(time) for time in times] == [
         None,
         None,
         "1970-01-01T00:00:00.000Z",

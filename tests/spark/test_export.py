@@ -110,7 +110,7 @@ def test_a_pattern_is_the_whole_name_as_in_a_local_export(spark: SparkSession, t
 # What a worker imports before all else: a task that has opened its file waits, or dies.
 SLOW = """
 import os, signal, time
-import kafkalog.cli._write as write
+import kafkalog._export as write
 opened = write.Files._open
 def slow(self, path, schema):
     writer = opened(self, path, schema)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog._times import parse_time
 from kafkalog.errors import KafkaLogError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
 
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 DAMAGED, FAILED = 1, 3
 
 T = TypeVar("T")
-
-_NO_YEAR = 253_402_300_800_000  # from the year 10000 on there is no ISO form
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC throughout; the zone's name is put behind
-_FIRST_YEAR = -62_135_596_800_000
 
 
 def add_path(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +58,16 @@ def _setting(text: str) -> tuple[str, Any]:
 
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for instance compression.type=zstd")
     return name, value
+
+
+def time(text: str) -> int:
+    """Give milliseconds since the epoch, for ``type=``: the first record at or after the time is meant."""
+    try:
+        return parse_time(text, "the time")
+    except ValueError as error:
+        import argparse
+
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
@@ -147,15 +153,6 @@ def told(error: KafkaLogError | OSError) -> tuple[str, int]:
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
     return " ".join(text.split()), code
-
-
-def moment(timestamp: int | None) -> str | None:
-    """Give a time as ISO 8601 in UTC with milliseconds; a number where there is no such year, None for none."""
-    if timestamp is None or timestamp == -1:
-        return None
-    if not _FIRST_YEAR <= timestamp < _NO_YEAR:
-        return str(timestamp)
-    return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds") + "Z"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:

@@ -6,7 +6,7 @@ import re
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cli._text import text_of
+from kafkalog._text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def _unescaped(text: str) -> bytes:
 def envelope(row: tuple[Any, ...]) -> bytes:
     """Show one record as kcat's JSON, given as the cells of ``ENVELOPE_COLUMNS``.
 
-    There is no broker, so ``broker`` is -1. Bytes that are no UTF-8 are shown as ``kafkalog.cli._text`` says.
+    There is no broker, so ``broker`` is -1. Bytes that are no UTF-8 are shown as ``kafkalog._text`` says.
     """
     topic, partition, offset, timestamp_type, timestamp, headers, key, value = row
     kind = _TIMESTAMP_TYPES.get(timestamp_type, "unknown")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import codecs
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _arguments
-from kafkalog.cli._text import bytes_of, from_base64
+from kafkalog._text import bytes_of, from_base64
+from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InvalidRecordError
 from kafkalog.schema import RECORD_COLUMNS
 from kafkalog.writer import Record
@@ -185,7 +184,7 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
     return Record(
         data("value", fields.get("value")),
         data("key", fields.get("key")),
-        _moment(fields.get("timestamp")),
+        _timestamp(fields.get("timestamp")),
         [(key, data(f"header {key!r}", value)) for key, value in pairs],
         offset,
     )
@@ -197,16 +196,12 @@ def _pair(header: Any) -> tuple[str, Any]:
     raise ValueError(f'a header is {{"key": ..., "value": ...}}, not {header!r}')
 
 
-def _moment(given: Any) -> int | None:
+def _timestamp(given: Any) -> int | None:
     if given is None:
         return None
-    if isinstance(given, str) and given.removeprefix("-").isdecimal():
-        # What an export writes of years without an ISO form.
-        given = int(given)
     if isinstance(given, str):
-        # Python 3.10 does not know Z. Whole milliseconds, the rest cut off, as of a column of a finer unit.
-        when = datetime.fromisoformat(given.replace("Z", "+00:00"))
-        return _arguments.timestamp("timestamp", when, up=False)
+        # Finer times lose what is below a millisecond, as a column of a finer unit does.
+        return parse_time(given, "timestamp", up=False)
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"expected a timestamp as ISO 8601 or whole milliseconds, found {given}")
-    return _arguments.integer("timestamp", given)
+    return to_millis(given, "timestamp")

@@ -31,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=_offset,
         metavar="OFF",
-        help="beginning, end, an offset, -N for the last N of each partition or of the file, s@MS from a time, "
-        "e@MS until a time",
+        help="beginning, end, an offset, -N for the last N of each partition or of the file, s@WHEN from a time, "
+        "e@WHEN until a time: milliseconds, or ISO 8601 with a time zone",
     )
     _common.add_isolation_level(parser)
     parser.add_argument("-c", "--count", type=_count, help="end after this many records")
@@ -152,11 +152,11 @@ def _offset(text: str) -> tuple[str, Any]:
         if text in {"end", "latest"}:
             return "end", None
         if text[:2] in {"s@", "e@"}:
-            return ("from" if text[0] == "s" else "until"), int(text[2:])
+            return ("from" if text[0] == "s" else "until"), _common.time(text[2:])
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"expected beginning, end, an offset, -N, s@MS or e@MS, found {text!r}"
+            f"expected beginning, end, an offset, -N, s@WHEN or e@WHEN, found {text!r}"
         ) from None
     return ("last", -number) if number < 0 else ("at", number)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
+from kafkalog._export import SUFFIXES, Files, interruptible, left_behind
 from kafkalog.cli import _common
-from kafkalog.cli._write import SUFFIXES, Files, interruptible, left_behind
+from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 
@@ -37,8 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
     parser.add_argument("-p", "--partition", type=int, action="append", help="a partition; may be repeated")
     parser.add_argument("--columns", type=_names, help="names with commas between them; default: Spark's and headers")
-    parser.add_argument("--from", dest="start", type=_moment, metavar="WHEN", help="ms, or ISO 8601 with a time zone")
-    parser.add_argument("--until", dest="end", type=_moment, metavar="WHEN", help="exclusive; as --from")
+    parser.add_argument(
+        "--from", dest="start", type=_common.time, metavar="WHEN", help="milliseconds, or ISO 8601 with a time zone"
+    )
+    parser.add_argument("--until", dest="end", type=_common.time, metavar="WHEN", help="exclusive; as --from")
     _common.add_isolation_level(parser)
     parser.add_argument("--include-control", action="store_true", help="control records too")
     parser.add_argument("--threads", type=_threads, default=1, help="segments decoded at a time; default 1")
@@ -53,15 +56,18 @@ def run(arguments: argparse.Namespace) -> int:
     _keep_out(arguments.paths, out)
     if arguments.spark is not None:
         return _on_spark(arguments, form)
-    ranges = plan_ranges(
-        arguments.paths,
+    options = ReadOptions(
         topics=arguments.topic,
         topic_pattern=arguments.topic_pattern,
         partitions=arguments.partition,
         starting_timestamp=arguments.start,
         ending_timestamp=arguments.end,
         isolation_level=arguments.isolation_level,
+        columns=arguments.columns or DEFAULT_COLUMNS,
+        include_control=arguments.include_control,
+        threads=arguments.threads,
     )
+    ranges = plan_ranges(arguments.paths, options)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
     progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, *_ in each[5]))
     for path in left_behind(out.parent if suffix is not None else out):
@@ -71,20 +77,20 @@ def run(arguments: argparse.Namespace) -> int:
             files,
             progress,
             _targets(out, ranges, SUFFIXES[form], single=suffix is not None),
-            columns=arguments.columns or list(DEFAULT_COLUMNS),
-            include_control=arguments.include_control,
-            threads=arguments.threads,
+            options,
         )
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
     return 0
 
 
-def _write(files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core._Range]]], **options: Any) -> int:
+def _write(
+    files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core._Range]]], options: ReadOptions
+) -> int:
     """Write each file; the number of records in all."""
     written = 0
     for target, some in targets:
-        reader = RecordReader(_core.scan_ranges(some, **options))
+        reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)))
         with reader:
             written += files.write(target, reader.schema, progress.watched(reader))
         progress.finished(reader)
@@ -219,17 +225,3 @@ def _names(text: str) -> list[str]:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return list(found or ())
-
-
-def _moment(text: str) -> int:
-    from datetime import datetime
-
-    from kafkalog import _arguments
-
-    if text.lstrip("-").isdigit():
-        return int(text)
-    try:
-        # Python 3.10 does not know Z.
-        return _arguments.timestamp("the time", datetime.fromisoformat(text.replace("Z", "+00:00")))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

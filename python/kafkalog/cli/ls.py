@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._times import format_time
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError
 from kafkalog.index import TimeIndex
@@ -90,6 +91,6 @@ def _row(partition: dict[str, Any], segment: dict[str, Any]) -> tuple[Any, ...]:
         segment["baseOffset"],
         segment["endOffset"],
         segment["size"],
-        _common.moment(segment["maxTimestamp"]),
-        _common.moment(segment["modified"]),
+        format_time(segment["maxTimestamp"]),
+        format_time(segment["modified"]),
     )

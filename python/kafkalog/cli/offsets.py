@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from kafkalog._times import parse_time, since_1970
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_time,
         default=-1,
         metavar="WHEN",
-        help="latest (-1, the default), earliest (-2), max-timestamp (-3), or milliseconds since the epoch",
+        help="latest (-1, the default), earliest (-2), max-timestamp (-3), milliseconds since the epoch, or "
+        "ISO 8601 with a time zone",
     )
     _common.add_isolation_level(parser)
     parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out topics named __...")
@@ -68,15 +70,14 @@ def _offset(log: PartitionLog, time: int, *, committed: bool) -> int | None:
 def _time(text: str) -> int:
     if text in _WORDS:
         return _WORDS[text]
+    if text in {str(number) for number in _WORDS.values()}:
+        return int(text)
     try:
-        time = int(text)
-    except ValueError:
-        time = -4
-    if time < min(_WORDS.values()):
+        return since_1970(parse_time(text, "the time"), "the time")
+    except ValueError as error:
         import argparse
 
-        raise argparse.ArgumentTypeError(f"expected {', '.join(_WORDS)} or milliseconds, found {text!r}")
-    return time
+        raise argparse.ArgumentTypeError(f"expected {', '.join(_WORDS)} or a time: {error}") from None
 
 
 def _numbers(text: str) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kafkalog import care
+from kafkalog import tools
 from kafkalog.cli import _common
 from kafkalog.cli.recover import fields_of, lines_of
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done."""
-    report = care.rebuild_indexes(
+    report = tools.rebuild_indexes(
         arguments.path,
         level=arguments.level,
         out=arguments.out,

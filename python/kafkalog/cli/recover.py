@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import care
+from kafkalog import tools
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done."""
-    report = care.recover(
+    report = tools.recover(
         arguments.path,
         clean=arguments.clean,
         recovery_point=arguments.recovery_point,
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_json(report: care.RecoveryReport) -> None:
+def print_json(report: tools.RecoveryReport) -> None:
     """Print an object for each partition; also for those that are gone and leave the checkpoints."""
     changes: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for change in report.checkpoints:
@@ -78,7 +78,7 @@ def print_json(report: care.RecoveryReport) -> None:
         _common.json_line({"path": None, "topic": topic, "partition": partition, "checkpoints": lines})
 
 
-def lines_of(partition: care.PartitionRecovery) -> Iterator[str]:
+def lines_of(partition: tools.PartitionRecovery) -> Iterator[str]:
     """Give what became of a partition in lines."""
     changed = sum(not file.is_same for file in partition.files)
     yield (
@@ -89,7 +89,7 @@ def lines_of(partition: care.PartitionRecovery) -> Iterator[str]:
         yield f"  {note}"
 
 
-def fields_of(partition: care.PartitionRecovery) -> dict[str, Any]:
+def fields_of(partition: tools.PartitionRecovery) -> dict[str, Any]:
     """Give the same for JSON."""
     return {
         "path": partition.path,

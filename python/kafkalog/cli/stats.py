@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._times import format_time
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def _row(sums: dict[str, Any]) -> tuple[Any, ...]:
         f"{sums['records']}+" if sums["legacy_batches"] else sums["records"],
         sums["log_start_offset"],
         sums["log_end_offset"],
-        _common.moment(sums["min_timestamp"]),
-        _common.moment(sums["max_timestamp"]),
+        format_time(sums["min_timestamp"]),
+        format_time(sums["max_timestamp"]),
         ",".join(sums["codecs"]) or None,
         len(sums["producers"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from kafkalog import care
+from kafkalog import tools
 from kafkalog.cli import _common
 
 _EPILOG = """\
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Truncate, and say what was cut."""
-    report = care.truncate(
+    report = tools.truncate(
         arguments.path,
         arguments.out,
         offset=arguments.offset,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import errors
-from kafkalog.cli._write import SUFFIXES, Files
+from kafkalog._export import SUFFIXES, Files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

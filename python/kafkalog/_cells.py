@@ -6,8 +6,8 @@ import re
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cli import _common
-from kafkalog.cli._text import base64_of, text_of
+from kafkalog._text import base64_of, text_of
+from kafkalog._times import format_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ def _strings(column: pa.Array[Any], *, text: bool) -> list[str | None]:
     if pa.types.is_timestamp(column.type):
         return [
             # A record without a timestamp stays what it is in the table: a moment before the epoch.
-            _NO_TIMESTAMP if value == -1 else _common.moment(value)
+            _NO_TIMESTAMP if value == -1 else format_time(value)
             for value in column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         ]
     if pa.types.is_binary(column.type):

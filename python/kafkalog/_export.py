@@ -11,7 +11,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from kafkalog.cli._cells import csv_cells, json_cells
+from kafkalog._cells import csv_cells, json_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

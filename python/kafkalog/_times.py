@@ -1,0 +1,167 @@
+"""The one parser of times: of the command line, of ``scan`` and of Spark's options.
+
+A time is whole milliseconds since the epoch, as in Kafka, or a ``datetime`` with a time zone; as text, milliseconds or
+ISO 8601 with a time zone. Python's datetimes are finer than Kafka's timestamps, and there is one rule for rounding:
+
+* Up, where the question is "the first record at or after": starting, minimum and ending times. An end is exclusive, so
+  it is the first record at or after its time as well.
+* Down, for an inclusive upper bound ("at or before"), and for the timestamp of a record that is written.
+"""
+
+from __future__ import annotations
+
+import operator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+__all__ = ["format_time", "parse_time", "since_1970", "to_micros", "to_millis"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+# The years that ISO 8601 writes with four digits, as far as Python counts them: 1 to 9999.
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000
+_YEAR_DIGITS = 4
+_NO_TIMESTAMP = -1
+
+
+def to_millis(value: Any, name: str, *, up: bool = True) -> int:
+    """Convert a time to milliseconds since the epoch.
+
+    Parameters
+    ----------
+    value : int or datetime
+        Milliseconds, or a datetime with a time zone.
+    name : str
+        The argument or option, for the error.
+    up : bool
+        Round a datetime between two milliseconds up, or else down.
+
+    Raises
+    ------
+    TypeError
+        For another type.
+    ValueError
+        For a datetime without a time zone, or a number beyond 64 bits.
+    """
+    if isinstance(value, datetime):
+        micros = to_micros(value, name)
+        return -(-micros // 1000) if up else micros // 1000
+    return _integer(value, name)
+
+
+def to_micros(value: Any, name: str) -> int:
+    """Convert a time to microseconds since the epoch, which is exact.
+
+    Parameters
+    ----------
+    value : int or datetime
+        Milliseconds, or a datetime with a time zone.
+    name : str
+        The argument or option, for the error.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`to_millis`.
+    """
+    if not isinstance(value, datetime):
+        return _integer(value, name) * 1000
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise ValueError(f"{name} {value.isoformat()} has no time zone; add one, for instance timezone.utc")
+    return (value - _EPOCH) // timedelta(microseconds=1)
+
+
+def since_1970(millis: int, name: str) -> int:
+    """Refuse a time that a log cannot be asked for: Kafka looks up none before 1970.
+
+    Parameters
+    ----------
+    millis : int
+        What :func:`to_millis` or :func:`parse_time` gave.
+    name : str
+        The argument or option, for the error.
+
+    Returns
+    -------
+    int
+        The same.
+
+    Raises
+    ------
+    ValueError
+        For a time before 1970.
+    """
+    if millis < 0:
+        raise ValueError(f"{name} is {millis}; the log can be asked for times from 1970 (0) on")
+    return millis
+
+
+def parse_time(text: str, name: str, *, up: bool = True) -> int:
+    """Read a time as text, in milliseconds since the epoch.
+
+    Parameters
+    ----------
+    text : str
+        Whole milliseconds, or ISO 8601 with a time zone (``Z`` or ``+01:00``). A bare number of four digits is refused:
+        ``2024`` is a year to a person, and two seconds after the epoch to Kafka.
+    name : str
+        The argument or option, for the error.
+    up : bool
+        As for :func:`to_millis`.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    given = text.strip()
+    digits = given[1:] if given[:1] in {"+", "-"} else given
+    if digits.isascii() and digits.isdecimal():
+        if len(given) == _YEAR_DIGITS:
+            raise ValueError(
+                f"{name} {given!r} is ambiguous: for the year write {given}-01-01T00:00:00Z, for milliseconds 0{given}"
+            )
+        return _integer(int(given), name)
+    try:
+        # Python 3.10 does not know Z.
+        when = datetime.fromisoformat(f"{given[:-1]}+00:00" if given[-1:] in {"Z", "z"} else given)
+    except ValueError:
+        raise ValueError(
+            f"{name} {text!r} is neither milliseconds since the epoch nor ISO 8601, as in 2024-01-31T12:00:00Z"
+        ) from None
+    if when.tzinfo is None:
+        raise ValueError(f"{name} {given} has no time zone; add one, for instance Z or +01:00")
+    return to_millis(when, name, up=up)
+
+
+def format_time(millis: int | None) -> str | None:
+    """Write a time as ISO 8601 in UTC with milliseconds.
+
+    Parameters
+    ----------
+    millis : int or None
+        Milliseconds since the epoch; -1 and None are no time.
+
+    Returns
+    -------
+    str or None
+        A bare number for years that ISO 8601 cannot write; None for no time.
+    """
+    if millis is None or millis == _NO_TIMESTAMP:
+        return None
+    if not _YEAR_1 <= millis < _YEAR_10000:
+        return str(millis)
+    when = _EPOCH + timedelta(milliseconds=millis)
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is a time in milliseconds or a datetime, not {value!r}")
+    try:
+        millis = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number of milliseconds or a datetime, not {value!r}") from None
+    if not _LEAST <= millis <= _MOST:
+        raise ValueError(f"{name} is {millis}, not within {_LEAST} to {_MOST}")
+    return millis

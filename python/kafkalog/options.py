@@ -1,0 +1,349 @@
+"""What to read and how: the one list of the options of every function that reads.
+
+``scan``, ``read_table``, ``scan_batches`` and the methods of ``PartitionLog`` take any of them by keyword, and all of
+them at once as ``options=ReadOptions(...)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+
+from kafkalog import _arguments
+from kafkalog._times import to_millis
+from kafkalog.schema import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from kafkalog.typing import EndingOffsets, Layout, Partitions, StartingOffsets, Timestamps, TimestampUnit
+
+__all__ = ["ReadOptions"]
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+_RECORD_COLUMN_NAMES = tuple(column.name for column in RECORD_COLUMNS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What to read and how.
+
+    Frozen, comparable and picklable; checked when it is created. ``dataclasses.replace`` gives a changed copy.
+
+    Parameters
+    ----------
+    topics : str or iterable of str, optional
+        Topics to read. Default: all but internal ones (``__...``).
+    topic_pattern : str, optional
+        A regular expression that matches the whole name of the topics to read.
+    partitions : int, list of int or {topic: [int]}, optional
+        Partitions to read. Default: all.
+    columns : str or iterable of str, optional
+        Names of ``RECORD_COLUMNS`` in any order; a column that is not asked for costs nothing.
+        Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
+    starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
+        First offset to read: the log start offset as the broker has it, the first record that is still in the files,
+        or an offset (-2 is earliest). An offset below the log start offset reads from the log start offset; one beyond
+        the log end offset reads nothing.
+    ending_offsets : {"latest", "high_watermark"}, int or {topic: {partition: int}}
+        First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
+    starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
+        Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, or a datetime with
+        a time zone. Takes precedence over ``starting_offsets``, as in Spark's Kafka source.
+    ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
+        End before the first record whose timestamp is at or after it. Takes precedence over ``ending_offsets``.
+    min_offset, max_offset : int, optional
+        Leave out records with offsets outside, whatever the bounds above; both are inclusive. A partition without such
+        records is not an error.
+    min_timestamp, max_timestamp : int or datetime, optional
+        Leave out records with timestamps outside, both inclusive: milliseconds since the epoch, or a datetime with a
+        time zone. Unlike ``starting_timestamp`` they hold for every record, also where times are out of order.
+        Segments and batches that cannot hold such a record are skipped unread, so their checksums are not checked.
+    isolation_level : {"read_uncommitted", "read_committed"}
+        Read records of open and aborted transactions as well, or, as Kafka's consumer does, only those of committed
+        transactions and of none. ``read_committed`` ends at the last stable offset, where the oldest open transaction
+        begins: of the whole log, or of the part below the high watermark when that is the end.
+    include_control : bool
+        Return control records (transaction markers and the like) as rows. Also under ``read_committed``, which leaves
+        out the records of aborted transactions but not the markers that say so.
+    include_inactive : bool
+        Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
+    check_crcs : bool
+        Check the checksum of every batch.
+    on_corrupt : {"raise"}
+        Damage ends the read with an error.
+    layout : {"binary", "view"}
+        ``view`` returns ``binary_view`` columns that point into the mapped files, without a copy.
+    timestamp_unit : {"ms", "us"}
+        Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
+        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
+    batch_rows, batch_bytes : int
+        An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of views also when
+        some megabytes of copied or decompressed data are kept alive by it.
+    threads : int
+        Threads that decode, including the one that reads; the order is kept.
+
+    Attributes
+    ----------
+    topics, topic_pattern, partitions, ... : object
+        The parameters. Names are tuples and times milliseconds, however they were given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments that make no sense.
+
+    Examples
+    --------
+    >>> options = kafkalog.ReadOptions(columns=["offset", "value"], isolation_level="read_committed")
+    >>> kafkalog.read_table("/var/lib/kafka/data", "orders", options=options)  # doctest: +SKIP
+    """
+
+    topics: str | Iterable[str] | None = None
+    topic_pattern: str | None = None
+    partitions: Partitions | None = None
+    columns: str | Iterable[str] | None = None
+    starting_offsets: StartingOffsets = "earliest"
+    ending_offsets: EndingOffsets = "latest"
+    starting_timestamp: Timestamps | None = None
+    ending_timestamp: Timestamps | None = None
+    min_offset: int | None = None
+    max_offset: int | None = None
+    min_timestamp: int | datetime | None = None
+    max_timestamp: int | datetime | None = None
+    isolation_level: IsolationLevel = "read_uncommitted"
+    include_control: bool = False
+    include_inactive: bool = False
+    check_crcs: bool = True
+    on_corrupt: Literal["raise", "skip"] = "raise"
+    layout: Layout = "binary"
+    timestamp_unit: TimestampUnit = "ms"
+    batch_rows: int = 65_536
+    batch_bytes: int = 2_097_152
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    def __repr__(self) -> str:
+        changed = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
+        return f"kafkalog.ReadOptions({changed})"
+
+    def changed(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults.
+
+        Returns
+        -------
+        dict
+            By name; ``ReadOptions(**changed)`` equals this one.
+        """
+        given = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
+        return {name: value for name, (value, default) in given.items() if value != default}
+
+
+class BatchRangeKeywords(TypedDict, total=False):
+    """Keywords of ``PartitionLog.batches``."""
+
+    starting_offsets: StartingOffsets
+    ending_offsets: EndingOffsets
+    starting_timestamp: Timestamps | None
+    ending_timestamp: Timestamps | None
+    check_crcs: bool
+
+
+class ScanBatchesKeywords(BatchRangeKeywords, total=False):
+    """Keywords of ``scan_batches``."""
+
+    topic_pattern: str | None
+    partitions: Partitions | None
+    include_inactive: bool
+
+
+class PartitionScanKeywords(BatchRangeKeywords, total=False):
+    """Keywords of ``PartitionLog.scan``."""
+
+    columns: str | Iterable[str] | None
+    min_offset: int | None
+    max_offset: int | None
+    min_timestamp: int | datetime | None
+    max_timestamp: int | datetime | None
+    isolation_level: IsolationLevel
+    include_control: bool
+    on_corrupt: Literal["raise", "skip"]
+    layout: Layout
+    timestamp_unit: TimestampUnit
+    batch_rows: int
+    batch_bytes: int
+    threads: int
+
+
+class ScanKeywords(ScanBatchesKeywords, PartitionScanKeywords, total=False):
+    """Keywords of ``scan`` and ``read_table``."""
+
+
+_PLAN = (
+    "topics",
+    "topic_pattern",
+    "partitions",
+    "starting_offsets",
+    "ending_offsets",
+    "starting_timestamp",
+    "ending_timestamp",
+    "min_offset",
+    "max_offset",
+    "min_timestamp",
+    "max_timestamp",
+    "isolation_level",
+    "include_inactive",
+)
+_DECODE = (
+    "columns",
+    "include_control",
+    "check_crcs",
+    "layout",
+    "timestamp_unit",
+    "batch_rows",
+    "batch_bytes",
+    "threads",
+)
+
+
+def plan_arguments(options: ReadOptions) -> dict[str, Any]:
+    """Return the options that choose what is read, as ``_core.plan`` takes them."""
+    return {name: getattr(options, name) for name in _PLAN}
+
+
+def decode_arguments(options: ReadOptions) -> dict[str, Any]:
+    """Return the options that say how it is decoded, as ``_core.scan_ranges`` takes them."""
+    return {name: getattr(options, name) for name in _DECODE}
+
+
+def merged(function: str, valid: Iterable[str], options: ReadOptions | None, given: dict[str, Any]) -> ReadOptions:
+    """Combine ``options=`` with keywords, which take precedence.
+
+    Parameters
+    ----------
+    function : str
+        Its name, for errors.
+    valid : iterable of str
+        Names of the options that the function takes.
+    options : ReadOptions or None
+        What the caller passed as ``options``.
+    given : dict
+        What the caller passed by keyword.
+
+    Raises
+    ------
+    TypeError
+        For a keyword that the function does not take.
+    ValueError
+        When ``options`` sets one that it does not take.
+    """
+    known = set(valid)
+    for name in given:
+        if name not in known:
+            near = _arguments.did_you_mean(name, known)
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{near}")
+    if options is None:
+        return ReadOptions(**given)
+    if not isinstance(options, ReadOptions):
+        raise TypeError(f"options is a kafkalog.ReadOptions, not {options!r}")
+    for name in options.changed():
+        if name not in known:
+            raise ValueError(f"{function}() takes no {name}, which options sets")
+    return dataclasses.replace(options, **given) if given else options
+
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def spelled_out(keywords: type) -> Callable[[_Function], _Function]:
+    """Show a function's ``**keywords`` one by one in its signature: for ``help`` and for editors that ask at runtime.
+
+    Parameters
+    ----------
+    keywords : TypedDict
+        What the function unpacks.
+    """
+    defaults = {field.name: field for field in dataclasses.fields(ReadOptions)}
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+            for name, field in defaults.items()
+            if name in keywords.__annotations__
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _topics(name: str, given: Any) -> tuple[str, ...] | None:
+    found = _arguments.names(name, given)
+    return None if found is None else tuple(found)
+
+
+def _pattern(name: str, given: Any) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{name} is a regular expression as str, not {given!r}")
+    return given
+
+
+def _offset(name: str, given: Any) -> int | None:
+    return None if given is None else _arguments.integer(name, given)
+
+
+def _minimum(name: str, given: Any) -> int | None:
+    return None if given is None else to_millis(given, name)
+
+
+def _maximum(name: str, given: Any) -> int | None:
+    return None if given is None else to_millis(given, name, up=False)
+
+
+def _at_least_1(name: str, given: Any) -> int:
+    return _arguments.integer(name, given, 1)
+
+
+def _on_corrupt(name: str, given: Any) -> str:
+    _arguments.supported(name, given, ("raise",), ("skip",))
+    return cast("str", given)
+
+
+def _one_of(*valid: str) -> Callable[[str, Any], str]:
+    return lambda name, given: _arguments.choose(name, given, valid)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "topics": _topics,
+    "topic_pattern": _pattern,
+    "partitions": lambda _, given: _arguments.partitions(given),
+    "columns": lambda _, given: _arguments.column_names(given, _RECORD_COLUMN_NAMES),
+    "starting_offsets": lambda _, given: _arguments.starting_offsets(given),
+    "ending_offsets": lambda _, given: _arguments.ending_offsets(given),
+    "starting_timestamp": _arguments.timestamps,
+    "ending_timestamp": _arguments.timestamps,
+    "min_offset": _offset,
+    "max_offset": _offset,
+    "min_timestamp": _minimum,
+    "max_timestamp": _maximum,
+    "isolation_level": _one_of("read_uncommitted", "read_committed"),
+    "include_control": _arguments.flag,
+    "include_inactive": _arguments.flag,
+    "check_crcs": _arguments.flag,
+    "on_corrupt": _on_corrupt,
+    "layout": _one_of("binary", "view"),
+    "timestamp_unit": _one_of("ms", "us"),
+    "batch_rows": _at_least_1,
+    "batch_bytes": _at_least_1,
+    "threads": lambda name, given: _arguments.integer(name, given, 1, _arguments.MAX_THREADS),
+}
+"""By name, what each option may be; it returns the value as it is kept."""

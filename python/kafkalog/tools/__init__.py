@@ -1,0 +1,24 @@
+"""Work on a whole log: recovering it after a crash, rebuilding its indexes, truncating it."""
+
+from kafkalog.tools.recovery import rebuild_indexes, recover
+from kafkalog.tools.reports import (
+    CheckpointChange,
+    FileChange,
+    PartitionRecovery,
+    RecoveryNote,
+    RecoveryReport,
+    TruncateReport,
+)
+from kafkalog.tools.truncation import truncate
+
+__all__ = [
+    "CheckpointChange",
+    "FileChange",
+    "PartitionRecovery",
+    "RecoveryNote",
+    "RecoveryReport",
+    "TruncateReport",
+    "rebuild_indexes",
+    "recover",
+    "truncate",
+]
