@@ -1,9 +1,25 @@
 //! Apache Kafka's on-disk logs as Arrow, without a broker.
 //!
-//! # Layers
-//! `python -> tools -> arrow -> write -> load, scan -> log -> producers -> segment -> index, records -> io, compress,
-//! format -> types, error`.
-//! Imports point down only (`tests/rust/layers.rs`); siblings do not import each other.
+//! [`scan()`] reads a broker's log dir, or a copy of one, as Arrow record batches. [`LogDir`] and [`PartitionLog`] answer
+//! what operators ask a broker: offsets, timestamps, segments. [`LogWriter`] writes a partition that a broker mounts, and
+//! [`recover()`] repairs a log dir after a crash. Nothing is written, locked or cut where it only reads.
+//!
+//! ```
+//! use kafkalog::{LogDir, ScanOptions, scan};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/clean-restarts/data-1");
+//! let options = ScanOptions::new().topics(["orders"]).columns(["offset", "value"]);
+//! for batch in scan(path, options)? {
+//!     println!("{} rows", batch?.num_rows());
+//! }
+//!
+//! let log = LogDir::open(path)?.partition("orders", 0)?;
+//! println!("offsets {} to {}", log.log_start_offset(), log.log_end_offset()?);
+//! println!("{:?}", log.offset_for_timestamp(1_700_030_390_000)?);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Words
 //! | word | here |
@@ -12,6 +28,8 @@
 //! | offset, position | a record's number in its partition; a byte in a `.log` file |
 //! | segment | one `.log` file with its indexes |
 //! | index | offset, time or transaction index: a hint; the log is the truth |
+
+// The layers, lowest first. Imports point down only, and siblings do not import each other (`tests/rust/layers.rs`).
 
 pub mod error;
 pub mod types;
@@ -37,6 +55,26 @@ pub mod write;
 pub mod arrow;
 
 pub mod tools;
+
+mod api;
+
+pub use api::{
+    LogConfig, LogDir, LogWriter, PartitionLog, RecordReader, RecoverOptions, ScanMetrics,
+    ScanOptions, Segment, WriterOptions, recover, scan, scan_batches, scan_log_dirs,
+};
+pub use arrow::append::Appended as AppendInfo;
+pub use arrow::schema::{Layout, TimestampUnit};
+pub use error::{Error, Fault, Location, ProducerFault, ProducerRule, Refusal, Result};
+pub use io::appender::SyncPolicy;
+pub use load::Note;
+pub use load::folder::FileChange;
+pub use log::partition::{Lookup, OffsetAndTimestamp};
+pub use scan::plan::{Ending as EndingOffsets, IsolationLevel, Starting as StartingOffsets};
+pub use segment::statistics::{SegmentStatistics, Tally};
+pub use tools::recover::OnLoss;
+pub use tools::recover::report::{PartitionReport, RecoveryReport};
+pub use types::TopicPartition;
+pub use write::checkpoints::CheckpointChange;
 
 #[cfg(feature = "python")]
 mod python;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 12] = [
+const LAYERS: [&[&str]; 13] = [
     &["types"],
     &["error"],
     &["io", "compress", "format"],
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 12] = [
     &["write"],
     &["arrow"],
     &["tools"],
+    &["api"],
     &["python"],
 ];
 

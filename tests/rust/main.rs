@@ -8,6 +8,7 @@
 //! | [`batches`] | random batches: the fast decoder against the plain one, every codec |
 //! | [`locks`] | a log dir's lock between processes, a JVM among them |
 //! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
+//! | [`front_door`] | what a Rust user writes, by the names at the crate's root alone |
 //! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
@@ -42,6 +43,7 @@ mod common;
 mod corpus;
 mod corruption;
 mod encoding;
+mod front_door;
 mod index_files;
 mod layers;
 mod locks;

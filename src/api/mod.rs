@@ -1,0 +1,42 @@
+//! The public face of the crate: what `kafkalog::` names at its root.
+//!
+//! | module | what |
+//! |---|---|
+//! | `config` | [`LogConfig`], a topic's settings |
+//! | `log_dir` | [`LogDir`], the partitions of a log dir |
+//! | `partition_log` | [`PartitionLog`], questions to one partition |
+//! | `reader` | [`RecordReader`], an iterator of Arrow record batches |
+//! | `recover` | [`recover()`] and its options |
+//! | `scan` | [`scan()`], [`scan_batches`] and their options |
+//! | `writer` | [`LogWriter`], one partition open for writing |
+//!
+//! The types here wrap those of the layers below, so that the layers can change and the face stays.
+
+mod config;
+mod log_dir;
+mod partition_log;
+mod reader;
+mod recover;
+mod scan;
+mod writer;
+
+pub use self::config::LogConfig;
+pub use self::log_dir::LogDir;
+pub use self::partition_log::{PartitionLog, Segment};
+pub use self::reader::{RecordReader, ScanMetrics};
+pub use self::recover::{RecoverOptions, recover};
+pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};
+pub use self::writer::{LogWriter, WriterOptions};
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::types::TimestampMs;
+
+/// The system's clock.
+fn now_ms() -> TimestampMs {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+}

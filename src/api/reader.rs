@@ -1,0 +1,202 @@
+//! What a scan returns.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+
+use crate::arrow::batches::{BatchReader, batch_schema};
+use crate::arrow::columns::ColumnOptions;
+use crate::arrow::parallel::ParallelReader;
+use crate::arrow::reader;
+use crate::arrow::schema::record_schema;
+use crate::error::Result;
+use crate::scan::range::PartitionRange;
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::ReadOptions;
+
+/// What a scan did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScanMetrics {
+    /// Bytes of the batches that were looked at.
+    pub bytes: u64,
+    /// Batches whose records were read.
+    pub batches: u64,
+    /// Rows returned.
+    pub rows: u64,
+    /// Batches skipped on their header.
+    pub batches_skipped: u64,
+    /// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds.
+    pub records_skipped: u64,
+    /// Bytes that came out of decompression.
+    pub bytes_decompressed: u64,
+    /// Segments opened.
+    pub segments: u64,
+    /// Planned segments that retention deleted before they were read.
+    pub segments_lost: u64,
+}
+
+/// What to read, as planned.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Records as rows.
+    Records {
+        /// Where they are.
+        ranges: Vec<PartitionRange>,
+        /// What to check and leave out.
+        options: ReadOptions,
+        /// The columns.
+        columns: ColumnOptions,
+        /// How many threads read.
+        threads: usize,
+    },
+    /// Kafka's batches as rows.
+    Batches {
+        /// Where they are.
+        ranges: Vec<PartitionRange>,
+        /// Compare the checksums.
+        check_crcs: bool,
+    },
+}
+
+impl Request {
+    /// The schema of its record batches.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        match self {
+            Self::Records { columns, .. } => {
+                record_schema(&columns.columns, columns.layout, columns.unit)
+            }
+            Self::Batches { .. } => batch_schema(),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing is open before the first row is asked for.
+    Planned(Request),
+    One(Box<reader::RecordReader>),
+    Many(Box<ParallelReader>),
+    Batches(Box<BatchReader>),
+    Ended,
+}
+
+impl State {
+    fn open(request: Request) -> Result<Self> {
+        Ok(match request {
+            Request::Batches { ranges, check_crcs } => {
+                Self::Batches(Box::new(BatchReader::new(ranges, check_crcs)))
+            }
+            Request::Records {
+                ranges,
+                options,
+                columns,
+                threads,
+            } if threads > 1 => {
+                let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
+                Self::Many(Box::new(reader))
+            }
+            Request::Records {
+                ranges,
+                options,
+                columns,
+                ..
+            } => Self::One(Box::new(reader::RecordReader::try_new(
+                ranges, options, columns,
+            )?)),
+        })
+    }
+}
+
+/// The rows of a scan: an iterator of Arrow record batches, and a [`RecordBatchReader`].
+///
+/// Rows come by topic, partition and offset. As an iterator it yields a [`kafkalog::Error`](crate::Error) inside
+/// [`ArrowError::ExternalError`]; [`RecordReader::next_batch`] returns it as it is. The rows before a fault come first, and
+/// after it the iterator ends.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/clean-restarts/data-1");
+/// use kafkalog::{ScanOptions, scan};
+///
+/// let mut rows = 0;
+/// for batch in scan(dir, ScanOptions::new().topics(["orders"]))? {
+///     rows += batch?.num_rows();
+/// }
+/// # assert!(rows > 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RecordReader {
+    schema: SchemaRef,
+    state: State,
+    metrics: (Metrics, u64),
+}
+
+impl RecordReader {
+    pub(crate) fn new(request: Request) -> Self {
+        Self {
+            schema: request.schema(),
+            state: State::Planned(request),
+            metrics: Default::default(),
+        }
+    }
+
+    /// The next record batch; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io), and whatever is wrong with the bytes, with file and position.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if let State::Planned(_) = self.state {
+            let State::Planned(request) = std::mem::replace(&mut self.state, State::Ended) else {
+                return Ok(None);
+            };
+            self.state = State::open(request)?;
+        }
+        let (next, metrics) = match &mut self.state {
+            State::One(reader) => (reader.next_batch(), reader.metrics()),
+            State::Many(reader) => (reader.next_batch(), reader.metrics()),
+            State::Batches(reader) => (reader.next_batch(), reader.metrics()),
+            State::Planned(_) | State::Ended => return Ok(None),
+        };
+        self.metrics = metrics;
+        if !matches!(next, Ok(Some(_))) {
+            self.state = State::Ended;
+        }
+        next
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn metrics(&self) -> ScanMetrics {
+        let (metrics, rows) = self.metrics;
+        ScanMetrics {
+            bytes: metrics.bytes,
+            batches: metrics.batches,
+            rows,
+            batches_skipped: metrics.batches_skipped,
+            records_skipped: metrics.records_skipped,
+            bytes_decompressed: metrics.bytes_decompressed,
+            segments: metrics.segments,
+            segments_lost: metrics.segments_lost,
+        }
+    }
+}
+
+impl Iterator for RecordReader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        next.map_err(|error| ArrowError::ExternalError(Box::new(error)))
+            .transpose()
+    }
+}
+
+impl RecordBatchReader for RecordReader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

@@ -1,0 +1,267 @@
+//! Reading records and batches.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::reader::{RecordReader, Request};
+use crate::arrow::columns::ColumnOptions;
+use crate::arrow::schema::{Column, Layout, TimestampUnit};
+use crate::error::Result;
+use crate::scan::plan::{
+    Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan,
+};
+use crate::segment::reader::ReadOptions;
+use crate::types::{Offset, TimestampMs};
+
+/// What to scan, and how the rows are laid out.
+///
+/// By default: every partition of every topic but the internal ones, from the log start offset to the log end, with the
+/// columns of Spark's Kafka source and the headers, checksums compared, on the calling thread.
+///
+/// ```
+/// use kafkalog::{IsolationLevel, ScanOptions};
+///
+/// let options = ScanOptions::new()
+///     .topics(["orders", "payments"])
+///     .columns(["offset", "value"])
+///     .isolation_level(IsolationLevel::ReadCommitted)
+///     .starting_timestamp(1_700_030_390_000)
+///     .threads(2);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ScanOptions {
+    plan: PlanOptions,
+    read: ReadOptions,
+    /// `None` for the default ones. Names are checked by the scan.
+    columns: Option<Vec<String>>,
+    layout: ColumnOptions,
+    threads: usize,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            plan: PlanOptions::default(),
+            read: ReadOptions::default(),
+            columns: None,
+            layout: ColumnOptions::default(),
+            threads: 1,
+        }
+    }
+}
+
+impl ScanOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads these topics only. Naming a topic that does not exist is an error.
+    pub fn topics<S: Into<String>>(mut self, topics: impl IntoIterator<Item = S>) -> Self {
+        self.plan.topics = Some(topics.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Reads the topics whose whole name matches this regular expression, internal ones too.
+    pub fn topic_pattern(mut self, pattern: impl Into<String>) -> Self {
+        self.plan.topic_pattern = Some(pattern.into());
+        self
+    }
+
+    /// Reads these partitions of every topic.
+    pub fn partitions(mut self, numbers: impl IntoIterator<Item = i32>) -> Self {
+        self.plan.partitions = Partitions::Numbers(numbers.into_iter().collect());
+        self
+    }
+
+    /// Reads these partitions, and no topic that is not named here.
+    pub fn topic_partitions<S: Into<String>>(
+        mut self,
+        partitions: impl IntoIterator<Item = (S, i32)>,
+    ) -> Self {
+        let mut by_topic: BTreeMap<String, std::collections::BTreeSet<i32>> = BTreeMap::new();
+        for (topic, number) in partitions {
+            by_topic.entry(topic.into()).or_default().insert(number);
+        }
+        self.plan.partitions = Partitions::ByTopic(by_topic);
+        self
+    }
+
+    /// The columns, in this order. An unknown name is an error of the scan.
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Where to begin.
+    pub fn starting_offsets(mut self, starting: Starting) -> Self {
+        self.plan.starting_offsets = starting;
+        self
+    }
+
+    /// Where to end.
+    pub fn ending_offsets(mut self, ending: Ending) -> Self {
+        self.plan.ending_offsets = ending;
+        self
+    }
+
+    /// Begins at the first record whose timestamp is at or after this one, as Kafka's `ListOffsets` finds it.
+    pub fn starting_timestamp(mut self, timestamp_ms: TimestampMs) -> Self {
+        self.plan.starting_timestamp = Some(Timestamp::At(timestamp_ms));
+        self
+    }
+
+    /// Ends before the first record whose timestamp is at or after this one, as Kafka's `ListOffsets` finds it.
+    pub fn ending_timestamp(mut self, timestamp_ms: TimestampMs) -> Self {
+        self.plan.ending_timestamp = Some(Timestamp::At(timestamp_ms));
+        self
+    }
+
+    /// The smallest offset of a row.
+    pub fn min_offset(mut self, offset: Offset) -> Self {
+        self.plan.pruning.min_offset = Some(offset);
+        self
+    }
+
+    /// The largest offset of a row.
+    pub fn max_offset(mut self, offset: Offset) -> Self {
+        self.plan.pruning.max_offset = Some(offset);
+        self
+    }
+
+    /// The smallest timestamp of a row.
+    pub fn min_timestamp(mut self, timestamp_ms: TimestampMs) -> Self {
+        self.plan.pruning.timestamps.min = Some(timestamp_ms);
+        self
+    }
+
+    /// The largest timestamp of a row.
+    pub fn max_timestamp(mut self, timestamp_ms: TimestampMs) -> Self {
+        self.plan.pruning.timestamps.max = Some(timestamp_ms);
+        self
+    }
+
+    /// Which records of transactions are read.
+    pub fn isolation_level(mut self, level: IsolationLevel) -> Self {
+        self.plan.isolation_level = level;
+        self
+    }
+
+    /// Also reads the `-delete`, `-future` and `-stray` folders of a log dir.
+    pub fn include_inactive(mut self, include: bool) -> Self {
+        self.plan.include_inactive = include;
+        self
+    }
+
+    /// Skips topics and partitions that are named and do not exist.
+    pub fn allow_missing(mut self, allow: bool) -> Self {
+        self.plan.allow_missing = allow;
+        self
+    }
+
+    /// Returns control records as rows, too.
+    pub fn include_control(mut self, include: bool) -> Self {
+        self.read.include_control = include;
+        self
+    }
+
+    /// Compares the checksum of every batch that is read.
+    pub fn check_crcs(mut self, check: bool) -> Self {
+        self.read.check_crcs = check;
+        self
+    }
+
+    /// How keys, values and strings are laid out.
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout.layout = layout;
+        self
+    }
+
+    /// The unit of the timestamp column.
+    pub fn timestamp_unit(mut self, unit: TimestampUnit) -> Self {
+        self.layout.unit = unit;
+        self
+    }
+
+    /// Most rows of a record batch.
+    pub fn batch_rows(mut self, rows: usize) -> Self {
+        self.layout.batch_rows = rows;
+        self
+    }
+
+    /// Most bytes of a record batch, unless one row alone has more.
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.layout.batch_bytes = bytes;
+        self
+    }
+
+    /// How many threads read and decode, the caller's included.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    fn column_options(self) -> Result<ColumnOptions> {
+        let columns = match self.columns {
+            Some(names) => Column::parse_all(&names)?,
+            None => Column::defaults().to_vec(),
+        };
+        Ok(ColumnOptions {
+            columns,
+            ..self.layout
+        })
+    }
+}
+
+/// Scans the records of a log dir, a partition folder or a `.log` file.
+///
+/// Files are listed and bounds are looked up now; records are read as the reader is iterated.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) where the path does not exist;
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for options that name what does not exist;
+/// [`Error::DuplicatePartition`](crate::Error::DuplicatePartition) where two folders hold the same partition; and what is
+/// wrong with bytes that had to be read for a bound.
+pub fn scan(path: impl AsRef<Path>, options: ScanOptions) -> Result<RecordReader> {
+    scan_log_dirs([path], options)
+}
+
+/// Scans the records of several log dirs of one broker, or several partition folders or `.log` files.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_log_dirs<P: AsRef<Path>>(
+    paths: impl IntoIterator<Item = P>,
+    options: ScanOptions,
+) -> Result<RecordReader> {
+    let ranges = plan(&owned(paths), &options.plan)?;
+    let (read, threads) = (options.read, options.threads);
+    Ok(RecordReader::new(Request::Records {
+        ranges,
+        options: read,
+        columns: options.column_options()?,
+        threads,
+    }))
+}
+
+/// Scans Kafka's batches: one row a batch, from its header; nothing is decompressed.
+///
+/// Of the options, those that choose topics, partitions and bounds count, and `check_crcs`, which fills the column `isValid`.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_batches(path: impl AsRef<Path>, options: ScanOptions) -> Result<RecordReader> {
+    let ScanOptions {
+        plan: wanted, read, ..
+    } = options;
+    Ok(RecordReader::new(Request::Batches {
+        ranges: plan(&owned([path]), &wanted)?,
+        check_crcs: read.check_crcs,
+    }))
+}
+
+fn owned<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Vec<PathBuf> {
+    let paths = paths.into_iter();
+    paths.map(|path| path.as_ref().to_path_buf()).collect()
+}
