@@ -160,6 +160,8 @@ pub enum Error {
         /// How much was asked for.
         bytes: usize,
     },
+    /// A fault of this library, neither of the data nor of the caller; its text asks for a report.
+    Internal(String),
     /// Whoever asked does not want the answer any more ([`crate::io::interrupt`]).
     Interrupted,
 }
@@ -253,6 +255,12 @@ impl Error {
         }
     }
 
+    /// [`Error::Internal`]; shaped for `map_err`.
+    #[cold]
+    pub fn internal(fault: impl fmt::Display) -> Self {
+        Self::Internal(fault.to_string())
+    }
+
     /// [`Error::OutOfMemory`] of no file yet.
     #[cold]
     #[must_use]
@@ -273,7 +281,7 @@ impl Error {
     /// Whether files that are others by now may be the reason.
     #[must_use]
     pub fn is_of_the_files(&self) -> bool {
-        !matches!(self, Self::Interrupted) && !self.is_out_of_memory()
+        !matches!(self, Self::Interrupted | Self::Internal(_)) && !self.is_out_of_memory()
     }
 
     /// Why the log refused, if that is what this says.
@@ -467,6 +475,9 @@ impl fmt::Display for Error {
                     write!(f, "{}: ", path.display())?;
                 }
                 write!(f, "no memory for {bytes} bytes more")
+            }
+            Self::Internal(text) => {
+                write!(f, "internal error of kafkalog, please report it: {text}")
             }
             Self::Interrupted => f.write_str("interrupted"),
         }

@@ -11,6 +11,7 @@ from kafkalog.config import LogConfig
 from kafkalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
+    InternalError,
     InvalidRecordError,
     KafkaLogError,
     LogLockedError,
@@ -60,6 +61,7 @@ __all__ = [
     "CorruptIndexError",
     "CorruptRecordError",
     "FileChange",
+    "InternalError",
     "InvalidRecordError",
     "KafkaLogError",
     "LeaderEpoch",

@@ -9,6 +9,7 @@ The compiled module raises these classes; they are plain Python so that they pic
 __all__ = [
     "CorruptIndexError",
     "CorruptRecordError",
+    "InternalError",
     "InvalidRecordError",
     "KafkaLogError",
     "LogLockedError",
@@ -81,3 +82,7 @@ class LogLockedError(KafkaLogError):
 
 class OffsetOutOfRangeError(KafkaLogError, LookupError):
     """An offset below the log start or beyond the log end."""
+
+
+class InternalError(KafkaLogError, RuntimeError):
+    """A fault of kafkalog itself, neither of the data nor of the caller: please report it, with its text."""

@@ -309,7 +309,7 @@ impl Rows {
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 fn refused(error: ArrowError) -> Error {
-    Error::InvalidArgument(format!("Arrow refused a batch: {error}"))
+    Error::internal(format_args!("Arrow refused a batch: {error}"))
 }
 
 /// The same array in memory aligned to 64 bytes, which builders do not give.

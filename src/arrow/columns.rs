@@ -310,7 +310,7 @@ impl Columns {
     /// The batch so far; begins the next one.
     ///
     /// # Errors
-    /// `InvalidArgument` where Arrow refuses what was built (a fault of ours).
+    /// `Internal` where Arrow refuses what was built.
     pub fn finish(&mut self) -> Result<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
@@ -329,7 +329,7 @@ impl Columns {
         let arrays: Vec<ArrayRef> = arrays.collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-            .map_err(|e| Error::InvalidArgument(format!("Arrow refused a batch: {e}")))
+            .map_err(|e| Error::internal(format_args!("Arrow refused a batch: {e}")))
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 
-use super::errors::{internal, into_py, of_panic};
+use super::errors::{into_py, of_panic};
 use super::interrupt::heeding;
 use super::writer::{Clock, Settings, config_of};
 use crate::error::Result;
@@ -114,7 +114,7 @@ fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyRe
     py.detach(|| match heeding(|| catch_unwind(AssertUnwindSafe(step))) {
         (_, Some(raised)) => Err(raised),
         (Ok(done), None) => done.map_err(into_py),
-        (Err(panic), None) => Err(internal(of_panic(panic.as_ref()))),
+        (Err(panic), None) => Err(of_panic(panic.as_ref())),
     })
 }
 

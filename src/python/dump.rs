@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::errors::{internal, into_py, of_panic};
+use super::errors::{into_py, of_panic};
 use super::interrupt::heeding;
 use crate::tools::dump::{Decoder, Options};
 
@@ -119,6 +119,6 @@ pub(super) fn dump(
         return Err(raised);
     }
     dumped
-        .map_err(|panic| internal(of_panic(panic.as_ref())))?
+        .map_err(|panic| of_panic(panic.as_ref()))?
         .map_err(into_py)
 }

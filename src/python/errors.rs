@@ -5,9 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use pyo3::exceptions::{
-    PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
-};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -85,6 +83,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             None => PyOSError::new_err(text),
         },
         Error::InvalidArgument(_) => PyValueError::new_err(text),
+        Error::Internal(_) => new(py, "InternalError", (text,))?,
     })
 }
 
@@ -113,16 +112,16 @@ fn new<'py>(
     Ok(PyErr::from_value(class.call1(args)?))
 }
 
-/// What is said of a panic: a fault of ours, told instead of ending the process.
-pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> String {
+/// A panic as an exception: a fault of ours, reported instead of ending the process.
+pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> PyErr {
+    to_py(&Error::internal(panic_text(panic)))
+}
+
+/// What the panic said.
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("kafkalog failed internally: {}", text.unwrap_or("panic"))
-}
-
-/// A `RuntimeError` with this text.
-pub(super) fn internal(text: String) -> PyErr {
-    PyRuntimeError::new_err(text)
+    text.unwrap_or("panic").to_owned()
 }

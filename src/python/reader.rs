@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::capsule;
-use super::errors::{internal, into_py, of_panic, to_py};
+use super::errors::{into_py, panic_text, to_py};
 use super::interrupt;
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::columns::ColumnOptions;
@@ -217,7 +217,6 @@ struct Shared {
 
 enum Failure {
     Error(Error),
-    Panic(String),
     /// By a signal's handler.
     Raised(PyErr),
     /// Asked for more behind that: never a quiet end, as rows would be missing.
@@ -228,7 +227,6 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error(error) => error.fmt(f),
-            Self::Panic(text) => f.write_str(text),
             Self::Raised(raised) => write!(f, "interrupted: {raised}"),
             Self::Interrupted => f.write_str("this reader was interrupted; scan again"),
         }
@@ -284,7 +282,7 @@ impl Iterator for Stream {
                 (Ok(Err(error)), None) => Failure::Error(error),
                 (Err(panic), None) => {
                     self.batches = None;
-                    Failure::Panic(of_panic(panic.as_ref()))
+                    Failure::Error(Error::internal(panic_text(panic.as_ref())))
                 }
             }
         };
@@ -403,7 +401,6 @@ impl RecordStream {
         let failure = shared().failure.clone()?;
         let error = match &*failure {
             Failure::Error(error) => to_py(error),
-            Failure::Panic(text) => internal(text.clone()),
             Failure::Raised(raised) => raised.clone_ref(py),
             Failure::Interrupted => PyValueError::new_err(failure.to_string()),
         };

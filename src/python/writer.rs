@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::capsule;
-use super::errors::{internal, into_py, of_panic, to_py};
+use super::errors::{into_py, of_panic, to_py};
 use super::reader::{RangeTuple, range_from};
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
 use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_large};
@@ -206,7 +206,7 @@ impl LogWriter {
                 }),
                 Err(panic) => {
                     *held = None;
-                    Err(internal(of_panic(panic.as_ref())))
+                    Err(of_panic(panic.as_ref()))
                 }
             }
         })

@@ -10,6 +10,7 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog import errors
+from kafkalog.cli.main import main
 
 CORRUPT = corpus.GOLDEN / "corrupt"
 CLASSES = [getattr(errors, name) for name in errors.__all__]
@@ -28,6 +29,7 @@ def test_pickles_with_message_and_place(kind: type[kafkalog.KafkaLogError]) -> N
 def test_family(kind: type[kafkalog.KafkaLogError]) -> None:
     assert issubclass(kind, kafkalog.KafkaLogError)
     assert issubclass(kind, LookupError) == (kind is kafkalog.OffsetOutOfRangeError)
+    assert issubclass(kind, RuntimeError) == (kind is kafkalog.InternalError)
     assert not issubclass(kind, (OSError, ValueError))
     assert getattr(kafkalog, kind.__name__) is kind
     error = kind("text")
@@ -90,3 +92,15 @@ def test_unsound_index_asked_for_by_itself(tmp_path: Path) -> None:
     with kafkalog.OffsetIndex(file) as index, pytest.raises(kafkalog.CorruptIndexError) as caught:
         index.sanity_check()
     assert caught.value.path == str(file)
+
+
+def test_a_fault_of_ours_ends_a_command_as_a_failure_and_not_as_damage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise kafkalog.InternalError("internal error of kafkalog, please report it: for the test")
+
+    monkeypatch.setattr("kafkalog._core.scan_ranges", fail)
+    folder = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+    assert main(["cat", str(folder)]) == 3
+    assert capsys.readouterr().err == "kafkalog: internal error of kafkalog, please report it: for the test\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog._times import parse_time
-from kafkalog.errors import KafkaLogError
+from kafkalog.errors import InternalError, KafkaLogError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Partitions:
 
 def told(error: KafkaLogError | OSError) -> tuple[str, int]:
     """Give one line about an error of the data or of the system, and the exit code for it."""
-    text, code = str(error), DAMAGED
+    text, code = str(error), FAILED if isinstance(error, InternalError) else DAMAGED
     if isinstance(error, OSError):
         names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
         if not names and error.errno is not None and error.strerror == os.strerror(error.errno):
