@@ -299,6 +299,12 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
+    /// A broker has replaced or removed a file since the log was opened: the log must be opened again.
+    pub fn replaced(path: impl Into<PathBuf>) -> Self {
+        let what = "a broker has replaced or removed this file since the log was opened; open the log again";
+        Self::io(path)(io::Error::new(io::ErrorKind::NotFound, what))
+    }
+
     /// The fault inside, if this error is about bytes.
     #[must_use]
     pub fn as_fault(&self) -> Option<&Fault> {

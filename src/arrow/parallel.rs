@@ -157,7 +157,7 @@ impl ParallelReader {
                 .spawn(move || {
                     let told = Arc::clone(&shared);
                     let poll = move || told.is_stopped.load(Ordering::Relaxed);
-                    interrupt::heeding(poll, || work(&shared, options, columns));
+                    interrupt::with_cancellation(poll, || work(&shared, options, columns));
                 })
                 .map_err(Error::io("thread"))?;
             all.threads.push(handle);

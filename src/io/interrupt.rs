@@ -24,7 +24,7 @@ impl Drop for Before {
 
 /// Does the work, which ends early once `poll` says so; from then on it has to say so every time, as what is asked here
 /// may take one error for an answer.
-pub fn heeding<T>(poll: impl FnMut() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+pub fn with_cancellation<T>(poll: impl FnMut() -> bool + 'static, work: impl FnOnce() -> T) -> T {
     let _before = Before(POLL.replace(Some(Box::new(poll))));
     work()
 }
@@ -55,12 +55,14 @@ mod tests {
     fn the_innermost_is_asked_and_nobody_afterwards() {
         let is_over = || matches!(check(), Err(Error::Interrupted));
         assert!(!is_over());
-        heeding(
-            || heeding(|| true, || check().is_err()),
+        with_cancellation(
+            || with_cancellation(|| true, || check().is_err()),
             || {
                 assert!(is_over());
-                assert!(!heeding(|| false, is_over));
-                let unwound = catch_unwind(AssertUnwindSafe(|| heeding(|| false, || panic!("x"))));
+                assert!(!with_cancellation(|| false, is_over));
+                let unwound = catch_unwind(AssertUnwindSafe(|| {
+                    with_cancellation(|| false, || panic!("x"))
+                }));
                 assert!(unwound.is_err() && is_over());
             },
         );

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::content::{Content, Rebuild, Source};
+use super::failure::LoadFailure;
 use super::folder::Folder;
-use super::trouble::Trouble;
 use crate::error::{Error, Result};
 use crate::format::entry::{
     OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset, relative_offset,
@@ -246,7 +246,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     #[cold]
-    fn full(&self, folder: &Folder) -> Trouble {
+    fn full(&self, folder: &Folder) -> LoadFailure {
         let expected = format!("room for more than {} entries", self.entries);
         let found = format!("{} bytes (segment.index.bytes)", self.max_index_size);
         let error = Error::corrupt_index("index", self.length, expected, found);
@@ -254,11 +254,11 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     #[cold]
-    fn backwards(&self, folder: &Folder, offset: Offset) -> Trouble {
+    fn backwards(&self, folder: &Folder, offset: Offset) -> LoadFailure {
         let at = Self::position(self.entries) as u64;
         let expected = format!("above {}, as offsets rise", self.last.offset());
         let error = Error::corrupt_index("index entry offset", at, expected, offset);
-        Trouble::InvalidOffset(error.at(&folder.path_of(&self.name)))
+        LoadFailure::InvalidOffset(error.at(&folder.path_of(&self.name)))
     }
 
     /// Puts what was built into the folder.
@@ -293,7 +293,7 @@ impl OffsetIndex {
         folder: &Folder,
         offset: Offset,
         position: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LoadFailure> {
         if self.entries >= self.max_entries() {
             return Err(self.full(folder));
         }
@@ -313,7 +313,7 @@ impl TimeIndex {
         timestamp: TimestampMs,
         offset: Offset,
         skip_full_check: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LoadFailure> {
         // The last slot is kept for the roll.
         if !skip_full_check && self.entries.saturating_add(1) >= self.max_entries() {
             return Err(self.full(folder));

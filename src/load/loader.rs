@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::content::Content;
+use super::failure::LoadFailure;
 use super::folder::{Folder, SharedFolder};
 use super::loaded::{LoadedLog, LoadedSegment};
 use super::note::Note;
@@ -14,7 +15,6 @@ use super::segment::Segment;
 use super::segments::Segments;
 use super::settings::IndexSettings;
 use super::snapshots::PlannedSnapshots;
-use super::trouble::Trouble;
 use super::txns::txn_index_is_sound;
 use crate::error::Result;
 use crate::format::checkpoint::{
@@ -156,11 +156,14 @@ impl Loader<'_> {
     }
 
     /// Takes a step, and takes it again after each segment that was in its way, as its offsets reach too far, was split.
-    fn splitting<T>(&mut self, mut step: impl FnMut(&mut Self) -> Result<T, Trouble>) -> Result<T> {
+    fn splitting<T>(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Result<T, LoadFailure>,
+    ) -> Result<T> {
         loop {
             match step(self) {
-                Err(Trouble::Overflow(base, error)) => self.split(base, error)?,
-                outcome => return outcome.map_err(Trouble::into_error),
+                Err(LoadFailure::Overflow(base, error)) => self.split(base, error)?,
+                outcome => return outcome.map_err(LoadFailure::into_error),
             }
         }
     }
@@ -297,7 +300,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_segment_files(&mut self) -> Result<(), Trouble> {
+    fn load_segment_files(&mut self) -> Result<(), LoadFailure> {
         for segment in self.segments.iter_mut() {
             segment.close(&mut self.folder.lock())?;
         }
@@ -322,7 +325,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_segment(&mut self, base_offset: Offset) -> Result<(), Trouble> {
+    fn load_segment(&mut self, base_offset: Offset) -> Result<(), LoadFailure> {
         let mut folder = self.folder.lock();
         let of = |kind| FileName::new(base_offset, kind).to_string();
         let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
@@ -344,13 +347,15 @@ impl Loader<'_> {
         self.segments.insert(segment);
         self.recover_segment(base_offset, producers)
             .map(drop)
-            .map_err(|trouble| match trouble {
-                Trouble::Overflow(base, error) => {
+            .map_err(|failure| match failure {
+                LoadFailure::Overflow(base, error) => {
                     self.unlisted = Some(base);
-                    Trouble::Overflow(base, error)
+                    LoadFailure::Overflow(base, error)
                 }
                 // Only the recovery of what was not flushed drops a segment for this.
-                Trouble::InvalidOffset(error) | Trouble::Fatal(error) => Trouble::Fatal(error),
+                LoadFailure::InvalidOffset(error) | LoadFailure::Fatal(error) => {
+                    LoadFailure::Fatal(error)
+                }
             })
     }
 

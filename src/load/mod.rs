@@ -8,7 +8,7 @@
 //! | `index`, `txns`, `segment`, `segments` | Kafka's classes over a folder under plan |
 //! | `settings`, `rebuilt` | what indexes are made by; those not kept, made again |
 //! | `producers`, `snapshots` | what producer state is replayed from, and kept in |
-//! | `request`, `loader`, `recovery`, `trouble` | the steps, in Kafka's order, and what stops one |
+//! | `request`, `loader`, `recovery`, `failure` | the steps, in Kafka's order, and what stops one |
 //! | `salvage` | before them, where no whole batch may be lost |
 //! | `plan`, `loaded`, `note` | what they come to, and what is worth saying of it |
 //! | `apply` | a plan carried out, in place or into another folder |
@@ -20,6 +20,7 @@
 mod ahead;
 mod apply;
 pub mod content;
+mod failure;
 pub mod folder;
 mod index;
 mod loaded;
@@ -36,7 +37,6 @@ mod segment;
 mod segments;
 mod settings;
 mod snapshots;
-mod trouble;
 mod txns;
 
 #[cfg(test)]

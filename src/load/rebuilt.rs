@@ -3,10 +3,11 @@
 use super::content::{Content, Places, Rebuild};
 use super::scan::LogScan;
 use super::settings::IndexSettings;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::entry::{OffsetPosition, TimestampOffset, relative_offset};
 use crate::format::file_name::FileKind;
 use crate::index::writable::Entry;
+use crate::segment::entries::{EntryInterval, largest_timestamp};
 use crate::segment::source::Access;
 use crate::types::{NO_TIMESTAMP, Offset};
 
@@ -40,33 +41,39 @@ fn rebuild(
 ) -> Result<Vec<u8>> {
     let mut scan = LogScan::open(places, log, 0, log.length(), Access::Headers)?;
     let mut bytes = Vec::new();
-    let relative = |offset| relative_offset(base_offset, offset).unwrap_or(i32::MAX);
     let mut put = |words: &[u32]| bytes.extend(words.iter().copied().flat_map(u32::to_be_bytes));
     let mut max = TimestampOffset::none(base_offset);
-    let (mut last_indexed, mut last_time) = (0, NO_TIMESTAMP);
+    let mut entries = EntryInterval::new(settings.interval);
+    let mut last_time = NO_TIMESTAMP;
     while let Some((position, header)) = scan.next_batch()? {
-        let offset = header.last_offset();
-        if header.max_timestamp > max.timestamp {
-            max = TimestampOffset {
-                timestamp: header.max_timestamp,
-                offset,
-            };
-        }
-        let since = position.saturating_sub(last_indexed);
-        if i64::try_from(since).unwrap_or(i64::MAX) > i64::from(settings.interval) {
+        max = largest_timestamp(max, &header);
+        if entries.is_due() {
             if kind == FileKind::OffsetIndex {
                 let offset = scan.entry_offset(position, &header, settings.entry)?;
-                let position = i32::try_from(position).unwrap_or(i32::MAX);
-                put(&OffsetPosition { offset, position }.encode(relative(offset)));
+                let position = i32::try_from(position).map_err(|_| moved(offset))?;
+                let relative = relative_offset(base_offset, offset).ok_or_else(|| moved(offset))?;
+                put(&OffsetPosition { offset, position }.encode(relative));
             } else if max.timestamp > last_time {
-                put(&max.encode(relative(max.offset)));
+                put(&time_entry(base_offset, max)?);
                 last_time = max.timestamp;
             }
-            last_indexed = position;
+            entries.restart();
         }
+        entries.count(&header);
     }
     if kind == FileKind::TimeIndex && max.timestamp > last_time {
-        put(&max.encode(relative(max.offset)));
+        put(&time_entry(base_offset, max)?);
     }
     Ok(bytes)
+}
+
+fn time_entry(base_offset: Offset, max: TimestampOffset) -> Result<[u32; 3]> {
+    let relative = relative_offset(base_offset, max.offset);
+    Ok(max.encode(relative.ok_or_else(|| moved(max.offset))?))
+}
+
+/// The first pass took every batch of this `.log`, so a second one that does not saw other bytes.
+fn moved(offset: Offset) -> Error {
+    let expected = "the batches it had when the recovery was planned";
+    Error::corrupt("log", 0, expected, "others").for_offset(offset)
 }

@@ -1,11 +1,11 @@
 //! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
 
 use super::content::Content;
+use super::failure::LoadFailure;
 use super::folder::Folder;
 use super::loader::Loader;
 use super::note::Note;
 use super::segment::Segment;
-use super::trouble::Trouble;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::producers::ProducerStateManager;
@@ -32,7 +32,7 @@ impl Loader<'_> {
         &mut self,
         base_offset: Offset,
         mut producers: ProducerStateManager,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, LoadFailure> {
         let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(0);
         };
@@ -56,7 +56,7 @@ impl Loader<'_> {
     pub(super) fn recover_log(
         &mut self,
         producers: &mut ProducerStateManager,
-    ) -> Result<(Offset, Offset), Trouble> {
+    ) -> Result<(Offset, Offset), LoadFailure> {
         if !self.request.clean {
             self.recover_unflushed(producers)?;
         }
@@ -97,13 +97,16 @@ impl Loader<'_> {
         }
     }
 
-    fn recover_unflushed(&mut self, producers: &mut ProducerStateManager) -> Result<(), Trouble> {
+    fn recover_unflushed(
+        &mut self,
+        producers: &mut ProducerStateManager,
+    ) -> Result<(), LoadFailure> {
         let from = self.request.recovery_point;
         let mut left = self.segments.values(from, Offset::MAX).into_iter();
         while let Some(base) = left.next() {
             let before = self.producers_up_to(base)?;
             let truncated = match self.recover_segment(base, before) {
-                Err(Trouble::InvalidOffset(error)) => self.drop_segment(base, &error)?,
+                Err(LoadFailure::InvalidOffset(error)) => self.drop_segment(base, &error)?,
                 recovered => recovered?,
             };
             if truncated > 0 {
@@ -281,7 +284,7 @@ impl Loader<'_> {
             let mut part = Segment::open(folder, base, self.settings, state)?;
             let taken = part
                 .fill(folder, &mut scan, &log)
-                .map_err(Trouble::into_error)?;
+                .map_err(LoadFailure::into_error)?;
             if taken == 0 {
                 return Ok(None);
             }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::content::{Content, Source};
+use super::failure::LoadFailure;
 use super::folder::Folder;
 use super::index::{Index, OffsetIndex, TimeIndex};
 use super::rebuilt::RebuiltIndex;
 use super::scan::LogScan;
 use super::settings::IndexSettings;
-use super::trouble::Trouble;
 use super::txns::{TxnLog, truncate_txns};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
@@ -18,6 +18,7 @@ use crate::index::writable::Entry;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::records::control::NO_END;
+use crate::segment::entries::{EntryInterval, largest_timestamp};
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position};
@@ -222,25 +223,24 @@ impl Segment {
         folder: &mut Folder,
         producers: &mut ProducerStateManager,
         epochs: &mut LeaderEpochs,
-    ) -> Result<Recovered, Trouble> {
+    ) -> Result<Recovered, LoadFailure> {
         self.offset_index(folder)?.reset(folder)?;
         self.time_index(folder)?.reset(folder)?;
         let mut txns = TxnLog::reset(folder, self.name(FileKind::TxnIndex));
         self.max_timestamp = None;
-        let mut pass = Pass::default();
+        let mut pass = Pass::new(self.settings);
         let outcome = self.take_batches(folder, producers, epochs, &mut txns, &mut pass);
         txns.store(folder)?;
-        let reason =
-            match outcome {
-                Ok(()) => None,
-                Err(Trouble::Fatal(
-                    error @ (Error::CorruptRecord(_) | Error::InvalidRecord(_)),
-                )) if !is_refusal(&error) => Some(error.to_string()),
-                Err(trouble) => {
-                    self.store_indexes(folder)?;
-                    return Err(trouble);
-                }
-            };
+        let reason = match outcome {
+            Ok(()) => None,
+            Err(LoadFailure::Fatal(
+                error @ (Error::CorruptRecord(_) | Error::InvalidRecord(_)),
+            )) if !is_refusal(&error) => Some(error.to_string()),
+            Err(failure) => {
+                self.store_indexes(folder)?;
+                return Err(failure);
+            }
+        };
         let truncated = self.size.saturating_sub(pass.valid_bytes);
         self.truncate_log(folder, pass.valid_bytes);
         self.checked = pass.valid_bytes;
@@ -266,7 +266,7 @@ impl Segment {
         epochs: &mut LeaderEpochs,
         txns: &mut TxnLog,
         pass: &mut Pass,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LoadFailure> {
         let is_summed = self.checked >= self.size;
         let access = if is_summed {
             Access::Headers
@@ -312,14 +312,14 @@ impl Segment {
         folder: &Folder,
         position: Position,
         offset: Offset,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LoadFailure> {
         if self.can_append_offset(offset) {
             return Ok(());
         }
         let expected = format!("{} to {} behind it", self.base_offset, i32::MAX);
         let error = Error::corrupt("last offset", position, expected, offset);
         let path = folder.path_of(&self.name(FileKind::Log));
-        Err(Trouble::Overflow(self.base_offset, error.at(&path)))
+        Err(LoadFailure::Overflow(self.base_offset, error.at(&path)))
     }
 
     /// Index entries for a batch: what appending and recovering have in common.
@@ -329,24 +329,17 @@ impl Segment {
         pass: &mut Pass,
         position: Position,
         (header, entry): (&BatchHeader, Offset),
-    ) -> Result<(), Trouble> {
-        let last_offset = header.last_offset();
-        let mut max = self.max_timestamp_so_far(folder)?;
-        if header.max_timestamp > max.timestamp {
-            max = TimestampOffset {
-                timestamp: header.max_timestamp,
-                offset: last_offset,
-            };
-            self.max_timestamp = Some(max);
-        }
-        let since = position.saturating_sub(pass.last_indexed);
-        if i64::try_from(since).unwrap_or(i64::MAX) > i64::from(self.settings.interval) {
+    ) -> Result<(), LoadFailure> {
+        let max = largest_timestamp(self.max_timestamp_so_far(folder)?, header);
+        self.max_timestamp = Some(max);
+        if pass.entries.is_due() {
             let index = self.offset_index(folder)?;
             index.append(folder, entry, position)?;
             let index = self.time_index(folder)?;
             index.maybe_append(folder, max.timestamp, max.offset, false)?;
-            pass.last_indexed = position;
+            pass.entries.restart();
         }
+        pass.entries.count(header);
         pass.valid_bytes = position.saturating_add(header.size as u64);
         pass.batches = pass.batches.saturating_add(1);
         Ok(())
@@ -459,9 +452,9 @@ impl Segment {
         folder: &mut Folder,
         source: &mut LogScan,
         log: &Content,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, LoadFailure> {
         let start = source.position();
-        let mut pass = Pass::default();
+        let mut pass = Pass::new(self.settings);
         let mut counted = 0u64;
         self.open_indexes(folder)?;
         while let Some((position, header)) = source.next_batch()? {
@@ -469,7 +462,6 @@ impl Segment {
                 source.seek(position);
                 break;
             }
-            // Appending counts from the last entry's end, which is one place with recovering's count.
             let entry = source.entry_offset(position, &header, self.settings.entry)?;
             let position = position.saturating_sub(start);
             self.index_batch(folder, &mut pass, position, (&header, entry))?;
@@ -519,9 +511,19 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// How far a recovery has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pass {
     valid_bytes: u64,
-    last_indexed: Position,
+    entries: EntryInterval,
     batches: u64,
+}
+
+impl Pass {
+    const fn new(settings: IndexSettings) -> Self {
+        Self {
+            valid_bytes: 0,
+            entries: EntryInterval::new(settings.interval),
+            batches: 0,
+        }
+    }
 }

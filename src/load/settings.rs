@@ -9,7 +9,7 @@ pub(super) struct IndexSettings {
     /// `segment.index.bytes`.
     pub(super) max_index_size: i32,
     /// `index.interval.bytes`.
-    pub(super) interval: i32,
+    pub(super) interval: u64,
     /// Which of its batch's offsets an entry names.
     pub(super) entry: EntryOffset,
 }
@@ -25,10 +25,10 @@ pub enum EntryOffset {
 }
 
 impl IndexSettings {
-    pub(super) const fn of(config: &LogConfig) -> Self {
+    pub(super) fn of(config: &LogConfig) -> Self {
         Self {
             max_index_size: config.segment_index_bytes,
-            interval: config.index_interval_bytes,
+            interval: u64::try_from(config.index_interval_bytes).unwrap_or_default(),
             entry: EntryOffset::Last,
         }
     }

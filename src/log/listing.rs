@@ -12,7 +12,8 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::thread::sleep;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
@@ -22,13 +23,17 @@ use crate::types::{Offset, TimestampMs};
 
 /// How often a folder is listed again while the broker is exchanging segments in it.
 const LISTINGS: usize = 5;
+/// The same, for whoever opens a file between two listings that have to agree.
+const MAX_ANSWERS: usize = 50;
+/// How long the folder is left alone before it is listed again.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Length and modification time.
 pub(super) type Stat = (u64, TimestampMs);
 
 /// The segment files of a folder by name; only logs have been looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Listing {
+pub(crate) struct Listing {
     logs: BTreeMap<FileName, Stat>,
     others: BTreeSet<FileName>,
 }
@@ -57,6 +62,47 @@ impl Listing {
             }
         }
         Ok(found)
+    }
+
+    /// The answer to a question about the folder that was asked between two listings that agree, neither of them in the
+    /// middle of an exchange: files opened by it and their neighbours belong together. An error that `is_gone` says to be
+    /// of a file that is gone has the folder listed again.
+    ///
+    /// # Errors
+    /// Those of the question; `Io` where the folder cannot be listed.
+    pub(crate) fn ask<T>(
+        folder: &Path,
+        is_gone: impl Fn(&Error) -> bool,
+        question: impl Fn(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut now = Self::read(folder)?;
+        for _ in 0..MAX_ANSWERS {
+            let answer = question(&now);
+            let again = Self::read(folder)?;
+            if again.agrees(&now) && !answer.as_ref().is_err_and(&is_gone) {
+                return answer;
+            }
+            sleep(PAUSE);
+            now = again;
+        }
+        question(&now)
+    }
+
+    /// The live `.log` files and their lengths, by base offset.
+    pub(crate) fn live(&self) -> impl DoubleEndedIterator<Item = (FileName, u64)> {
+        let logs = self.logs.iter();
+        logs.filter(|(name, _)| name.state == FileState::Live)
+            .map(|(&name, &(size, _))| (name, size))
+    }
+
+    /// Whether nothing was exchanged since an earlier listing, nor is about to be; the last segment may have grown.
+    fn agrees(&self, before: &Self) -> bool {
+        let is_settled = !self.logs.keys().any(|name| name.state == FileState::Swap);
+        let last = |listing: &Self| listing.live().next_back().map(|(name, _)| name);
+        let closed = |name: &FileName| Some(*name) != last(self);
+        let mine = self.live().filter(|(name, _)| closed(name));
+        let earlier = before.live().filter(|(name, _)| closed(name));
+        is_settled && last(self) == last(before) && mine.eq(earlier)
     }
 
     /// Lists until nothing moves: a listing made while the cleaner renames may miss a file that is there.

@@ -12,6 +12,6 @@
 pub mod config;
 pub mod dir;
 pub mod epochs;
-mod listing;
+pub(crate) mod listing;
 mod live;
 pub mod partition;

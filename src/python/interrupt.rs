@@ -79,7 +79,7 @@ pub(super) fn heeding<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
         last: Instant::now(),
         is_deaf: false,
     };
-    let answer = interrupt::heeding(move || signals.arrived(), work);
+    let answer = interrupt::with_cancellation(move || signals.arrived(), work);
     let raised = raised.take();
     (answer, raised)
 }

@@ -7,9 +7,9 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
 use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
@@ -65,10 +65,6 @@ pub(super) fn open_planned(
     Ok(same.then_some(source))
 }
 
-/// How often a folder is listed again while the broker exchanges segments in it, and how long it is left alone before.
-const LISTINGS: usize = 50;
-const PAUSE: Duration = Duration::from_millis(2);
-
 /// What holds an exchanged segment's records now; `None` where retention took them.
 pub(super) fn replacement(
     folder: &Path,
@@ -92,48 +88,37 @@ pub(super) fn replacement(
         }
     }
     let wanted = segment.start_offset.max(floor);
-    let stand_in = |logs: &[_]| {
-        let found = stand_in(folder, logs, wanted, opening)?;
+    Listing::ask(folder, is_gone, |listing| {
+        let found = stand_in(folder, listing, wanted, opening)?;
         // Transactions stay as they were planned.
         Ok(found.map(|(mut found, source)| {
             found.aborted.clone_from(&segment.aborted);
             (found, source)
         }))
-    };
-    let mut now = Listing::read(folder)?;
-    for _ in 0..LISTINGS {
-        let found = stand_in(&now.logs);
-        // Opened between two equal listings, neither in the middle of an exchange: file and neighbours belong together.
-        let again = Listing::read(folder)?;
-        if again.is_settled() && again.agrees(&now) && !found.as_ref().is_err_and(is_gone) {
-            return found;
-        }
-        std::thread::sleep(PAUSE);
-        now = again;
-    }
-    stand_in(&now.logs)
+    })
 }
 
-/// The segment among `logs` that would hold `wanted`.
+/// The listed segment that would hold `wanted`.
 fn stand_in(
     folder: &Path,
-    logs: &[(Offset, String, u64)],
+    listing: &Listing,
     wanted: Offset,
     opening: Opening,
 ) -> Result<Option<(SegmentRange, SegmentSource)>> {
-    let Some((base, name, size)) = logs.iter().rev().find(|(base, ..)| *base <= wanted) else {
+    let Some((name, size)) = listing.live().rfind(|(name, _)| name.offset <= wanted) else {
         return Ok(None);
     };
-    let next_base_offset = logs.iter().map(|(base, ..)| *base).find(|next| next > base);
+    let mut offsets = listing.live().map(|(name, _)| name.offset);
+    let next_base_offset = offsets.find(|&next| next > name.offset);
     let found = SegmentRange {
-        base_offset: *base,
-        file_name: name.clone(),
-        size: *size,
+        base_offset: name.offset,
+        file_name: name.to_string(),
+        size,
         is_active: next_base_offset.is_none(),
         start_position: 0,
         next_base_offset,
         aborted: None,
-        start_offset: *base,
+        start_offset: name.offset,
         end: None,
     };
     let source = opening.open(folder, &found, &mut None)?;
@@ -154,54 +139,4 @@ fn deleted_folder(folder: &Path) -> Option<PathBuf> {
                 .and_then(|n| n.to_str())
                 .is_some_and(|n| n.starts_with(&name) && n.ends_with("-delete"))
         })
-}
-
-/// The segments of a folder as it is now.
-#[derive(Debug, Default)]
-struct Listing {
-    /// Base offset, name and length, in order.
-    logs: Vec<(Offset, String, u64)>,
-    /// Whether a `.swap` waits for its last renaming.
-    exchanging: bool,
-}
-
-impl Listing {
-    fn read(folder: &Path) -> Result<Self> {
-        let mut found = Self::default();
-        for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {
-            let entry = entry.map_err(Error::io(folder))?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            if name.ends_with(".log.swap") {
-                found.exchanging = true;
-            }
-            let Some(base) = name.strip_suffix(".log").and_then(|base| base.parse().ok()) else {
-                continue;
-            };
-            match entry.metadata() {
-                Ok(stat) => found.logs.push((base, name.to_owned(), stat.len())),
-                // Renamed or unlinked since.
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io(entry.path())(e)),
-            }
-        }
-        found.logs.sort_unstable();
-        Ok(found)
-    }
-
-    const fn is_settled(&self) -> bool {
-        !self.exchanging
-    }
-
-    /// Whether nothing was exchanged between two listings; the last segment may have grown.
-    fn agrees(&self, before: &Self) -> bool {
-        let closed = |l: &Self| l.logs.len().saturating_sub(1);
-        closed(self) == closed(before)
-            && self
-                .logs
-                .iter()
-                .take(closed(self))
-                .eq(before.logs.iter().take(closed(before)))
-            && self.logs.last().map(|l| l.0) == before.logs.last().map(|l| l.0)
-    }
 }

@@ -23,7 +23,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -370,7 +369,7 @@ fn exchanged(segment: &LogSegment) -> Option<Error> {
     let path = segment.path();
     match fs::metadata(&path) {
         Ok(now) if segment.is_active || now.len() == segment.size => None,
-        Ok(_) => Some(Error::io(path)(io::ErrorKind::NotFound.into())),
+        Ok(_) => Some(Error::replaced(path)),
         Err(error) => Some(Error::io(path)(error)),
     }
 }

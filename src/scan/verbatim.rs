@@ -3,8 +3,6 @@
 //! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch.
 //! Checksums are left to whoever appends.
 
-use std::io::ErrorKind;
-
 use crate::error::{Error, Result};
 use crate::scan::batches::OpenBatches;
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
@@ -110,7 +108,7 @@ impl WholeBatches {
             }
             Some(Turn::Gone(segment)) => {
                 let path = self.segments.range().folder.join(segment.file_name);
-                Err(Error::io(path)(ErrorKind::NotFound.into()))
+                Err(Error::replaced(path))
             }
             None => Ok(false),
         }

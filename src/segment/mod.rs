@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`entries`] | which batches get index entries |
 //! | [`files`] | the files of a segment that nobody holds open |
 //! | `lazy_index` | index files opened when first looked at |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
@@ -27,6 +28,7 @@ use crate::index::txn::TransactionIndex;
 use crate::types::{Offset, TimestampMs};
 
 pub mod batches;
+pub mod entries;
 pub mod files;
 pub mod filter;
 mod lazy_index;

@@ -1,10 +1,9 @@
 //! A segment that is appended to (`LogSegment`): a `.log`, and the indexes that follow it.
 //!
 //! # Entries
-//! Every batch is looked at by itself, whatever append it came in. Before it is counted, more than
-//! `index.interval.bytes` since the last entry make one: (the batch's last offset, its position), and in the time index
-//! the largest timestamp so far with the last offset of the batch that reached it. So the first batch of a segment never
-//! has an entry, nor has the first one after a reopening or a truncation, which begin to count anew.
+//! Every batch is looked at by itself, whatever append it came in. Where it gets entries ([`super::entries`]), they are
+//! (its last offset, its position), and in the time index the largest timestamp so far with the last offset of the batch
+//! that reached it.
 //!
 //! # Index files
 //! They are made when first looked at, at full length, and cut to their entries when the segment is rolled or closed. So
@@ -12,6 +11,7 @@
 
 use std::path::Path;
 
+use super::entries::{EntryInterval, largest_timestamp};
 use super::lazy_index::LazyIndex;
 use super::search::{BatchSpan, search_for_offset};
 use crate::compress::DecodeLimit;
@@ -112,7 +112,7 @@ pub struct WritableSegment {
     first_batch_timestamp: Option<TimestampMs>,
     /// The largest timestamp, and the last offset of the batch that reached it; from the time index at first.
     max_timestamp: Option<TimestampOffset>,
-    bytes_since_last_index_entry: u64,
+    entries: EntryInterval,
 }
 
 impl WritableSegment {
@@ -145,7 +145,7 @@ impl WritableSegment {
             created_ms: now_ms,
             first_batch_timestamp: None,
             max_timestamp: None,
-            bytes_since_last_index_entry: 0,
+            entries: EntryInterval::new(settings.index_interval_bytes),
         })
     }
 
@@ -328,15 +328,9 @@ impl WritableSegment {
         let start = self.log.append(bytes)?;
         let mut position = start;
         for batch in batches {
-            let mut max = self.max_timestamp()?;
-            if batch.max_timestamp > max.timestamp {
-                max = TimestampOffset {
-                    timestamp: batch.max_timestamp,
-                    offset: batch.last_offset(),
-                };
-                self.max_timestamp = Some(max);
-            }
-            if self.bytes_since_last_index_entry > self.settings.index_interval_bytes {
+            let max = largest_timestamp(self.max_timestamp()?, batch);
+            self.max_timestamp = Some(max);
+            if self.entries.is_due() {
                 let entry = i32::try_from(position).unwrap_or(i32::MAX);
                 self.offset_index
                     .get()?
@@ -344,12 +338,10 @@ impl WritableSegment {
                 self.time_index
                     .get()?
                     .maybe_append(max.timestamp, max.offset, false)?;
-                self.bytes_since_last_index_entry = 0;
+                self.entries.restart();
             }
-            let size = batch.size as u64;
-            position = position.saturating_add(size);
-            self.bytes_since_last_index_entry =
-                self.bytes_since_last_index_entry.saturating_add(size);
+            position = position.saturating_add(batch.size as u64);
+            self.entries.count(batch);
         }
         Ok(start)
     }
@@ -432,7 +424,7 @@ impl WritableSegment {
             self.created_ms = now_ms;
             self.first_batch_timestamp = None;
         }
-        self.bytes_since_last_index_entry = 0;
+        self.entries.restart();
         if self.max_timestamp()?.timestamp >= 0 {
             self.max_timestamp = Some(self.read_largest_timestamp()?);
         }

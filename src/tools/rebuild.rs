@@ -143,7 +143,7 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     }
     if !options.dry_run {
         match &options.out {
-            None => interrupt::heeding(|| false, || plan.apply(&options.disk))?,
+            None => interrupt::with_cancellation(|| false, || plan.apply(&options.disk))?,
             Some(out) => fill(out, || plan.write_to(&options.disk, out))?,
         }
     }

@@ -30,7 +30,7 @@ fn asking<T>(n: usize, work: impl FnOnce() -> T) -> (T, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let poll = move || count.fetch_add(1, Ordering::Relaxed) >= n;
-    let done = interrupt::heeding(poll, work);
+    let done = interrupt::with_cancellation(poll, work);
     (done, asked.load(Ordering::Relaxed))
 }
 

@@ -7,6 +7,7 @@ use crate::format::file_name::FileName;
 use crate::load::content::{Content, Places};
 use crate::load::scan::LogScan;
 use crate::load::settings::IndexSettings;
+use crate::segment::entries::EntryInterval;
 use crate::segment::source::Access;
 use crate::types::{Offset, Position};
 
@@ -184,14 +185,15 @@ impl<'a> Batches<'a> {
     fn divide(&self, log: &LogFile, parts: &Parts, settings: IndexSettings) -> Result<Vec<Piece>> {
         let room = settings.room();
         let mut pieces: Vec<Piece> = Vec::new();
-        let (mut since, mut entries, mut base) = (0i64, 0usize, None);
+        let mut interval = EntryInterval::new(settings.interval);
+        let (mut entries, mut base) = (0usize, None);
         for &(begin, length) in parts {
             let end = begin.saturating_add(length);
             let access = Access::Headers;
             let mut scan = LogScan::open(self.places, self.content, begin, end, access)?;
             while let Some((position, header)) = scan.next_batch()? {
                 let size = header.size as u64;
-                let mut due = since > i64::from(settings.interval);
+                let mut due = interval.is_due();
                 let reaches = base.is_some_and(|base: Offset| {
                     header.last_offset().saturating_sub(base) > i64::from(i32::MAX)
                 });
@@ -206,12 +208,14 @@ impl<'a> Batches<'a> {
                         base_offset,
                         parts: Parts::new(),
                     });
-                    (since, entries, due) = (0, 0, false);
+                    interval.restart();
+                    (entries, due) = (0, false);
                 }
                 if due {
-                    (since, entries) = (0, entries.saturating_add(1));
+                    interval.restart();
+                    entries = entries.saturating_add(1);
                 }
-                since = since.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
+                interval.count(&header);
                 if let Some(piece) = pieces.last_mut() {
                     push(
                         &mut piece.parts,

@@ -178,14 +178,14 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         Checkpoints::default()
     };
     match (&options.out, &lock) {
-        (None, Some((lock, _))) => {
+        (None, Some(_)) => {
             let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
             // What has begun in place comes to its end.
-            interrupt::heeding(
+            interrupt::with_cancellation(
                 || false,
                 || {
                     in_place(&log_dir, is_log_dir, &planned, options)?;
-                    write_checkpoints(lock, &log_dir, &checkpoints, &options.disk)?;
+                    write_checkpoints(&log_dir, &checkpoints, &options.disk)?;
                     write_marker(marker, &log_dir, options)
                 },
             )?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::progress::Progress;
 use crate::error::{Error, Result};
@@ -19,21 +19,32 @@ use crate::write::checkpoints::Checkpoints;
 
 /// What this process knows of a log dir it writes to.
 #[derive(Debug)]
-pub(super) struct OpenDir {
-    lock: LogDirLock,
+pub(super) struct Known {
     users: usize,
     /// The marker was there.
     pub(super) was_clean: bool,
     recovery_points: Offsets,
     log_starts: Offsets,
     high_watermarks: Offsets,
-    /// Opened and closed as it should be.
+    /// Partitions that were opened and closed cleanly.
     pub(super) closed: BTreeSet<TopicPartition>,
-    /// Open, or left without being closed.
+    /// Partitions that are open, or were left without a close.
     pub(super) dirty: BTreeSet<TopicPartition>,
 }
 
-impl OpenDir {
+impl Known {
+    fn new(state: DirState) -> Self {
+        Self {
+            users: 0,
+            was_clean: state.clean_shutdown,
+            recovery_points: state.recovery_points,
+            log_starts: state.log_starts,
+            high_watermarks: state.high_watermarks.unwrap_or_default(),
+            closed: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+        }
+    }
+
     /// The checkpoints that writers keep up to date, by file name, in the order of [`Progress`].
     pub(super) const fn checkpoints(&mut self) -> [(&'static str, &mut Offsets); 3] {
         [
@@ -44,10 +55,36 @@ impl OpenDir {
     }
 }
 
-static OPEN: Mutex<Vec<OpenDir>> = Mutex::new(Vec::new());
+/// A log dir that this process has locked. Its mutex is held across syncs, so each dir has its own.
+#[derive(Debug)]
+struct OpenDir {
+    lock: LogDirLock,
+    /// `None` while no writer has the dir open.
+    known: Mutex<Option<Known>>,
+}
 
-fn open_dirs() -> MutexGuard<'static, Vec<OpenDir>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+impl OpenDir {
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The locked log dirs of this process. This mutex is never held across input or output.
+static OPEN: Mutex<Vec<Weak<OpenDir>>> = Mutex::new(Vec::new());
+
+/// The entry of a log dir, which the first to ask adds.
+fn open_dir(lock: LogDirLock) -> Arc<OpenDir> {
+    let mut dirs = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A forked child does not have open what its parent has.
+    dirs.retain(|dir| dir.upgrade().is_some_and(|dir| dir.lock.is_held()));
+    let same = dirs.iter().filter_map(Weak::upgrade);
+    if let Some(dir) = same.into_iter().find(|dir| dir.lock.is_same(&lock)) {
+        return dir;
+    }
+    let known = Mutex::new(None);
+    let dir = Arc::new(OpenDir { lock, known });
+    dirs.push(Arc::downgrade(&dir));
+    dir
 }
 
 /// A share in a log dir that is open for writing.
@@ -56,6 +93,7 @@ pub(super) struct DirHandle {
     pub(super) path: PathBuf,
     pub(super) lock: LogDirLock,
     pub(super) disk: Disk,
+    dir: Arc<OpenDir>,
     is_closed: bool,
 }
 
@@ -68,32 +106,24 @@ impl DirHandle {
         }
         refuse_partition_folder(&path)?;
         let lock = LogDirLock::acquire(&path)?;
-        let mut dirs = open_dirs();
-        // What a parent process has open is not open here.
-        dirs.retain(|dir| dir.lock.is_held());
-        if let Some(dir) = dirs.iter_mut().find(|dir| dir.lock.is_same(&lock)) {
-            dir.users = dir.users.saturating_add(1);
-        } else {
+        let dir = open_dir(LogDirLock::acquire(&path)?);
+        let mut known = dir.known();
+        if known.is_none() {
             let state = DirState::read(&path);
             if disk.remove(&path.join(CLEAN_SHUTDOWN))? {
                 disk.sync_folder(&path)?;
             }
-            dirs.push(OpenDir {
-                lock: LogDirLock::acquire(&path)?,
-                users: 1,
-                was_clean: state.clean_shutdown,
-                recovery_points: state.recovery_points,
-                log_starts: state.log_starts,
-                high_watermarks: state.high_watermarks.unwrap_or_default(),
-                closed: BTreeSet::new(),
-                dirty: BTreeSet::new(),
-            });
+            *known = Some(Known::new(state));
         }
-        drop(dirs);
+        if let Some(known) = known.as_mut() {
+            known.users = known.users.saturating_add(1);
+        }
+        drop(known);
         Ok(Self {
             path,
             lock,
             disk: disk.clone(),
+            dir,
             is_closed: false,
         })
     }
@@ -103,34 +133,36 @@ impl DirHandle {
     }
 
     /// Does something to what is known of the log dir; `InvalidArgument` in a forked child, which has no part in it.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut OpenDir) -> Result<T>) -> Result<T> {
-        let mut dirs = open_dirs();
-        let mine = dirs.iter_mut().find(|dir| dir.lock.is_same(&self.lock));
-        match mine.filter(|_| self.lock.is_held()) {
-            Some(dir) => act(dir),
-            None => Err(Error::InvalidArgument(format!(
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Known) -> Result<T>) -> Result<T> {
+        let foreign = || {
+            Error::InvalidArgument(format!(
                 "{}: opened by another process than this one",
                 self.path.display()
-            ))),
+            ))
+        };
+        if !self.lock.is_held() {
+            return Err(foreign());
         }
+        act(self.dir.known().as_mut().ok_or_else(foreign)?)
     }
 
-    /// Gives the share back; the last one leaves the marker, if the log dir deserves it.
+    /// Gives the share back; the last one writes the marker, if the log dir deserves it.
     pub(super) fn close(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_closed, true) || !self.lock.is_held() {
             return Ok(());
         }
-        let mut dirs = open_dirs();
-        let mine = dirs.iter().position(|dir| dir.lock.is_same(&self.lock));
-        let Some((at, dir)) = mine.and_then(|at| Some((at, dirs.get_mut(at)?))) else {
+        // Held to the end: whoever opens the dir next removes the marker again.
+        let mut known = self.dir.known();
+        if let Some(shared) = known.as_mut() {
+            shared.users = shared.users.saturating_sub(1);
+            if shared.users > 0 {
+                return Ok(());
+            }
+        }
+        let Some(last) = known.take() else {
             return Ok(());
         };
-        dir.users = dir.users.saturating_sub(1);
-        if dir.users > 0 {
-            return Ok(());
-        }
-        let dir = dirs.swap_remove(at);
-        if !self.deserves_marker(&dir)? {
+        if !self.deserves_marker(&last)? {
             return Ok(());
         }
         let marker = self.path.join(CLEAN_SHUTDOWN);
@@ -140,7 +172,7 @@ impl DirHandle {
         self.disk.sync_folder(&self.path)
     }
 
-    fn deserves_marker(&self, dir: &OpenDir) -> Result<bool> {
+    fn deserves_marker(&self, dir: &Known) -> Result<bool> {
         if !dir.dirty.is_empty() {
             return Ok(false);
         }
@@ -185,20 +217,15 @@ impl Drop for DirHandle {
     }
 }
 
-/// Writes checkpoints into a locked log dir; what writers of this process know of it follows.
+/// Writes checkpoints into a log dir that the caller has locked; what writers of this process know of it follows.
 ///
 /// # Errors
 /// `Io`.
-pub fn write_checkpoints(
-    lock: &LogDirLock,
-    log_dir: &Path,
-    checkpoints: &Checkpoints,
-    disk: &Disk,
-) -> Result<()> {
-    let mut dirs = open_dirs();
+pub fn write_checkpoints(log_dir: &Path, checkpoints: &Checkpoints, disk: &Disk) -> Result<()> {
+    let dir = open_dir(LogDirLock::acquire(log_dir)?);
+    let mut known = dir.known();
     checkpoints.write(disk, log_dir)?;
-    let mine = dirs.iter_mut().find(|dir| dir.lock.is_same(lock));
-    let Some(dir) = mine else {
+    let Some(dir) = known.as_mut() else {
         return Ok(());
     };
     for (name, known) in dir.checkpoints() {

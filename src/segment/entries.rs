@@ -1,0 +1,56 @@
+//! Which batches get index entries (`LogSegment.append`, `LogSegment.recover`).
+//!
+//! A batch gets an entry if more than `index.interval.bytes` came before it since the last one. So the first batch of a
+//! segment has none, nor has the first one after the segment was reopened or truncated: the count begins at 0.
+
+use crate::format::batch::BatchHeader;
+use crate::format::entry::TimestampOffset;
+
+/// Counts the bytes between index entries.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryInterval {
+    /// `index.interval.bytes`.
+    interval: u64,
+    since: u64,
+}
+
+impl EntryInterval {
+    /// Begins to count.
+    #[must_use]
+    pub const fn new(interval: u64) -> Self {
+        Self { interval, since: 0 }
+    }
+
+    /// Whether the next batch gets an entry.
+    #[inline]
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        self.since > self.interval
+    }
+
+    /// Begins to count again: an entry was made, or the segment was cut.
+    #[inline]
+    pub const fn restart(&mut self) {
+        self.since = 0;
+    }
+
+    /// Counts a batch.
+    #[inline]
+    pub const fn count(&mut self, batch: &BatchHeader) {
+        self.since = self.since.saturating_add(batch.size as u64);
+    }
+}
+
+/// The largest timestamp once `batch` is there too, and the last offset of the batch that reached it.
+#[inline]
+#[must_use]
+pub fn largest_timestamp(so_far: TimestampOffset, batch: &BatchHeader) -> TimestampOffset {
+    if batch.max_timestamp > so_far.timestamp {
+        TimestampOffset {
+            timestamp: batch.max_timestamp,
+            offset: batch.last_offset(),
+        }
+    } else {
+        so_far
+    }
+}
