@@ -28,7 +28,13 @@ NEEDED = {"truncate": ["--offset", "1"], "dump": []}
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_flag(command: str) -> None:
-    paths = {"dump": ["--files", "x"], "export": ["a", "b"], "import": ["a", "b"], "truncate": ["a", "b"]}
+    paths = {
+        "dump": ["--files", "x"],
+        "help": ["shell"],
+        "export": ["a", "b"],
+        "import": ["a", "b"],
+        "truncate": ["a", "b"],
+    }
     said = fails(2, command, *paths.get(command, ["a"]), *NEEDED.get(command, []), "--nope")
     assert said == f"kafkalog: {command}: unrecognized arguments: --nope (kafkalog {command} --help shows the usage)\n"
 

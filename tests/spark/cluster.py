@@ -1,4 +1,4 @@
-"""A standalone cluster on loopback from the pip package of pyspark, and what the README says to run on one.
+"""A standalone cluster on loopback from the pip package of pyspark, and what the guide ``cluster`` says to run on one.
 
 The package has no ``start-master.sh``; what the script would run is run here.
 """
@@ -6,7 +6,6 @@ The package has no ``start-master.sh``; what the script would run is run here.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import documents
 from interop.broker import held_ports
 
 if TYPE_CHECKING:
@@ -46,12 +46,10 @@ def wheel(into: Path) -> Path:
     return next(into.glob("*.whl"))
 
 
-def readme_commands() -> str:
-    """Give the commands of the README's section on clusters."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    (found,) = (block for block in blocks if "spark-submit" in block)
-    return str(found)
+def guide_commands() -> str:
+    """Give the commands of the guide ``cluster``."""
+    (found,) = documents.blocks("cluster", "sh")
+    return found
 
 
 class Cluster:

@@ -13,7 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
-from spark.cluster import WORKERS, Cluster, readme_commands, wheel
+from spark.cluster import WORKERS, Cluster, guide_commands, wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,13 +38,13 @@ def shipped(home: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(home: Path, shipped: Path) -> Iterator[dict[str, Any]]:
-    """Run the README's commands; only the names that stand for the user's own are filled in."""
+    """Run the commands of the guide; only the names that stand for the user's own are filled in."""
     own = {
         "install . ": f"install {shipped} ",
         "job.py": f"{HERE / 'on_cluster.py'} {DATA} {home / 'out'}",
     }
     with Cluster(home) as cluster:
-        commands = readme_commands()
+        commands = guide_commands()
         for name, value in {**own, "spark://host:7077": cluster.master}.items():
             assert name in commands
             commands = commands.replace(name, value)
@@ -124,7 +124,7 @@ def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
 
 
 def test_a_zip_does_not_carry_it(shipped: Path) -> None:
-    """Why README sends nobody to ``--py-files``, which puts one on the path."""
+    """Why the guide warns of ``--py-files``, which puts one on the path."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import kafkalog"
     done = subprocess.run([sys.executable, "-I", "-c", code, str(shipped)], capture_output=True, text=True, check=False)
     assert done.returncode != 0

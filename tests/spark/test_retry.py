@@ -1,7 +1,7 @@
 """A worker that dies: its task is tried again and gives the same rows, once each.
 
 Retries need another master than the shared session's, so this is a session of its own, over unix sockets and in a JVM
-as README advises where all cores are busy.
+as the guide recommends where all cores are busy.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 
 import corpus
+import documents
 from spark.ways import has_data_sources
 
 SCRIPT = Path(__file__).resolve().parent / "killing.py"
-README = Path(__file__).resolve().parents[2] / "README.md"
 LOGS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
 
 
 def java_options() -> list[str]:
-    """Give what README says that a JVM may be told."""
-    return re.findall(r"`(-Darrow\.\S+ -Darrow\.\S+)`", README.read_text(encoding="utf-8"))
+    """Give the options that the guide recommends for a busy JVM."""
+    return re.findall(r"`(-Darrow\.\S+ -Darrow\.\S+)`", documents.text("spark"))
 
 
 @pytest.mark.spark
@@ -42,7 +42,7 @@ def test_killed_workers_cost_no_rows_and_double_none() -> None:
     assert found["found"] == dict.fromkeys(ways, wanted)
     # one of each task's first attempts was killed, or the test shows nothing
     assert found["kills"] == ways
-    # and rows went as README advises, by sockets from Spark 4.1 on
+    # and rows went as the guide recommends, by sockets from Spark 4.1 on
     assert found["checks"] == [False, False]
     if tuple(map(int, found["spark"].split(".")[:2])) >= (4, 1):
         assert found["sockets"] == "True"

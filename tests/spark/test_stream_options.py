@@ -172,7 +172,7 @@ def test_tasks_of_a_batch(logs: tuple[Growing, Growing]) -> None:
 
 @pytest.mark.usefixtures("limits")
 def test_lag(spark: SparkSession, logs: tuple[Growing, Growing], tmp_path: Path) -> None:
-    """How README says that it is found: what the log has less what was read, in the progress of each batch."""
+    """As the guide says: what the log has less what was read, in the progress of each batch."""
     stream = Stream(spark, logs[0].folder, tmp_path / "c", startingOffsets="earliest", maxOffsetsPerTrigger="200")
     query = stream.start(availableNow=True)
     assert query.awaitTermination(120)

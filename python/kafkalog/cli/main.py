@@ -33,6 +33,7 @@ COMMANDS = {
     "rebuild": "the indexes of a partition made anew",
     "truncate": "a partition without its end, in a new log dir",
     "import": "Parquet, Arrow, JSON lines and other logs into a log dir that a broker mounts",
+    "help": "guides to reading, writing, recovering and Spark",
 }
 
 

@@ -1,0 +1,51 @@
+"""README.md and the guides of the package as documents: their fenced blocks, and a folder that stands for the user's.
+
+Examples in the README read ``tests/golden`` and run in a clone as they are pasted. Examples in guides name folders
+below ``/data`` and ``/backup``; :func:`own_folders` puts copies of golden log dirs in their place.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import corpus
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+
+
+def text(document: str) -> str:
+    """Give ``README``, or a guide as it is installed."""
+    if document == "README":
+        return README.read_text(encoding="utf-8")
+    return (files("kafkalog") / "guides" / f"{document}.md").read_text(encoding="utf-8")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """Give the fenced blocks of a language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", text(document), flags=re.DOTALL | re.MULTILINE)
+    return [str(block) for block in found]
+
+
+def python(document: str, *, spark: bool) -> list[str]:
+    """Give the Python blocks that need Spark, or the others, each below as many empty lines as the document has."""
+    content = text(document)
+    found = re.finditer(r"^```python\n(.*?)^```", content, flags=re.DOTALL | re.MULTILINE)
+    padded = ("\n" * content.count("\n", 0, each.start(1)) + each[1] for each in found)
+    return [code for code in padded if ("pyspark" in code) == spark]
+
+
+def own_folders(home: Path) -> None:
+    """Make what stands for the user's ``/data`` and ``/backup``: log dirs to read, one to recover, files to import."""
+    golden = corpus.GOLDEN
+    shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "kafka-logs")
+    shutil.copytree(golden / "kill-9" / "data-1", home / "data" / "killed-logs")
+    shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")
+
+
+def filled_in(code: str, home: Path) -> str:
+    """Replace the names that stand for the user's own."""
+    return re.sub(r"(?<![\w.])/(data|backup)/", rf"{home}/\1/", code)

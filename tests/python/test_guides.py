@@ -1,0 +1,159 @@
+"""The examples of the README and of the guides, run as they are pasted, and the lists that guides repeat.
+
+What stands for the user's own folders is filled in (``documents``). Commands of ``cluster`` are run by
+``tests/spark/test_cluster.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import documents
+import kafkalog
+from kafkalog.cli.help import GUIDES
+from kafkalog.cli.main import COMMANDS, main
+from kafkalog.schema import RECORD_COLUMNS
+
+DOCUMENTS = ("README", *GUIDES)
+
+
+def documents_with(*, spark: bool) -> list[str]:
+    return [name for name in DOCUMENTS if documents.python(name, spark=spark)]
+
+
+@pytest.mark.parametrize("document", documents_with(spark=False))
+def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the document: later examples use what earlier ones import."""
+    documents.own_folders(tmp_path)
+    monkeypatch.chdir(documents.ROOT)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    names: dict[str, object] = {}
+    for code in documents.python(document, spark=False):
+        exec(compile(documents.filled_in(code, tmp_path), document, "exec"), names)  # noqa: S102 - the examples themselves
+
+
+README_ROWS = "print(frame.count(), fast.count(), frame.columns, fast.columns)\n"
+GUIDE_ROWS = """
+print(spark.read.format('kafkalog').load(log_dir).count())
+print(fast.count(), same.count(), fast.columns, number, stream.isStreaming)
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+def test_spark_examples_run(tmp_path: Path) -> None:
+    """In a process of its own: a session is made, and it ends with the process."""
+    assert documents_with(spark=True) == ["README", "spark"]
+    documents.own_folders(tmp_path)
+    (readme,) = documents.python("README", spark=True)
+    (guide,) = documents.python("spark", spark=True)
+    done = subprocess.run(
+        [sys.executable, "-c", readme + README_ROWS + documents.filled_in(guide, tmp_path) + GUIDE_ROWS],
+        cwd=documents.ROOT,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    sevens = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    expected = [f"880 880 {sevens} ['value', 'offset']", "880", "880 880 ['value', 'offset'] 2373 True"]
+    assert done.stdout.splitlines()[:3] == expected
+
+
+def shell(code: str, home: Path, cwd: Path) -> str:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euc", documents.filled_in(code, home)],
+        cwd=cwd,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_shell_blocks_are_these() -> None:
+    """CI runs the first two of the README, tests/spark that of ``cluster``; the others run here."""
+    counts = {name: len(documents.blocks(name, "sh")) for name in DOCUMENTS}
+    kept = {name: count for name, count in counts.items() if count}
+    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "shell": 1}
+
+
+def test_readme_shell_examples_run(tmp_path: Path) -> None:
+    """In a folder with the clone's golden logs: one of them writes."""
+    (tmp_path / "tests").symlink_to(documents.ROOT / "tests")
+    (tmp_path / "out").mkdir()
+    shown = shell(documents.blocks("README", "sh")[2], tmp_path, tmp_path)
+    assert "orders:0:880" in shown
+    assert pq.read_metadata(tmp_path / "out" / "orders.parquet").num_rows == 880
+
+
+def test_shell_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shown = shell(documents.blocks("shell", "sh")[0], tmp_path, tmp_path)
+    assert "orders:0:880" in shown
+    assert pq.read_metadata(tmp_path / "data" / "orders.parquet").num_rows == 880
+
+
+def test_import_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    (tmp_path / "events.jsonl").write_text('{"key": "k", "value": "v"}\n{"value": "w"}\n')
+    pq.write_table(pa.table({"key": ["a"], "value": [b"1"]}), tmp_path / "orders.parquet")
+    shell(documents.blocks("writing", "sh")[0], tmp_path, tmp_path)
+    found = kafkalog.LogDir(tmp_path / "data" / "new-logs")
+    ledger = kafkalog.PartitionLog(tmp_path / "backup" / "kafka-logs" / "ledger-0")
+    wanted = {"orders": 1, "events": 2, "ledger": ledger.log_end_offset}
+    assert {log.topic: log.log_end_offset for log in found} == wanted
+    assert {batch.column("compression")[0].as_py() for batch in found["orders", 0].batches()} == {"zstd"}
+
+
+def test_recovering_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shell(documents.blocks("recovering", "sh")[0], tmp_path, tmp_path)
+    assert kafkalog.LogDir(tmp_path / "data" / "shorter")["ledger", 0].log_end_offset <= 100
+
+
+def test_columns_are_those_of_the_table() -> None:
+    text = documents.text("reading")
+    table = text[text.index("| column | type |") :].split("\n\n")[0]
+    named = [name.strip() for line in table.splitlines()[2:] for name in line.split("|")[1].split(",")]
+    assert named == [column.name for column in RECORD_COLUMNS]
+
+
+def test_commands_are_those_there_are() -> None:
+    assert re.findall(r"^\| `kafkalog (\w+)", documents.text("shell"), flags=re.MULTILINE) == list(COMMANDS)
+
+
+def test_help_lists_the_guides_that_are_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help"]) == 0
+    listed = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in listed] == list(GUIDES)
+    shipped = (Path(kafkalog.__file__).parent / "guides").glob("*.md")
+    assert {path.stem for path in shipped} == set(GUIDES)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_help_shows_a_guide(guide: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", guide]) == 0
+    assert capsys.readouterr().out == documents.text(guide)
+
+
+def test_help_names_the_guides_where_one_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "sparks"]) == 2
+    error = capsys.readouterr().err
+    assert "sparks" in error
+    assert "safety" in error
