@@ -46,7 +46,7 @@ use kafkalog::compress::{DecodeLimit, Decompressor};
 use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};
 use kafkalog::io::mapping::Mapping;
 use kafkalog::records::{block, plain};
-use kafkalog::scan::pieces::{Pieces, Uncharted};
+use kafkalog::scan::pieces::{NoIndexEntry, Pieces};
 use kafkalog::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::reader::ReadOptions;
@@ -124,6 +124,13 @@ fn whole(ranges: &[PartitionRange]) -> Vec<Part> {
         .collect()
 }
 
+/// The first `length` bytes of a file of the bench's own.
+#[expect(unsafe_code, reason = "a map")]
+fn map(file: &File, path: &Path, length: u64) -> Mapping {
+    // SAFETY: nobody changes the files of a bench while it runs.
+    unsafe { Mapping::open(file, path, length) }.expect("the file maps")
+}
+
 /// The same in two halves.
 fn halves(ranges: &[PartitionRange]) -> [Vec<Part>; 2] {
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -131,7 +138,7 @@ fn halves(ranges: &[PartitionRange]) -> [Vec<Part>; 2] {
     let mut room = parts.iter().map(|p| p.size as usize).sum::<usize>() / 2;
     for part in parts {
         let file = File::open(&part.path).expect("the file opens");
-        let mapping = Mapping::open(&file, &part.path, part.size).expect("the file maps");
+        let mapping = map(&file, &part.path, part.size);
         let mut cut = 0;
         while room > 0
             && let Some(header) = BatchHeader::parse(&mapping.as_slice()[cut..]).expect("a header")
@@ -160,7 +167,7 @@ fn limit(parts: &[Part]) -> u64 {
     let mut block = Vec::new();
     for Part { path, size, bytes } in parts {
         let file = File::open(path).expect("the file opens");
-        let mapping = Mapping::open(&file, path, *size).expect("the file maps");
+        let mapping = map(&file, path, *size);
         let mut rest = &mapping.as_slice()[bytes.clone()];
         while let Some(header) = BatchHeader::parse(rest).expect("a header") {
             let batch = &rest[..header.size];
@@ -196,7 +203,7 @@ fn by_plain_decoder(ranges: &[PartitionRange]) -> u64 {
         for segment in &range.segments {
             let path = range.folder.join(&segment.file_name);
             let file = File::open(&path).expect("the file opens");
-            let mapping = Mapping::open(&file, &path, segment.size).expect("the file maps");
+            let mapping = map(&file, &path, segment.size);
             let mut rest = mapping.as_slice();
             while let Some(header) = BatchHeader::parse(rest).expect("a header") {
                 let batch = &rest[..header.size];
@@ -304,7 +311,12 @@ type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
 fn legs(ranges: &[PartitionRange]) -> Vec<Leg<'_>> {
     let (parts, halves) = (whole(ranges), halves(ranges));
     let bytes: u64 = ranges.iter().map(PartitionRange::bytes).sum();
-    let pieces: Vec<_> = Pieces::new(ranges.to_vec(), bytes.div_ceil(2), Uncharted::Walk).collect();
+    let pieces: Vec<_> = Pieces::new(
+        ranges.to_vec(),
+        bytes.div_ceil(2),
+        NoIndexEntry::WalkHeaders,
+    )
+    .collect();
     vec![
         ("limit", Box::new(move || limit(&parts))),
         ("view", Box::new(|| read(ranges, Layout::View, &FOUR))),

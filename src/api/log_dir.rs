@@ -36,7 +36,7 @@ impl LogDir {
     /// partition folder, or holds nothing of Kafka's.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let dir = dir::LogDir::open(path.as_ref())?;
-        Ok(Self(dir.refuse_of_others()?))
+        Ok(Self(dir.ensure_log_dir()?))
     }
 
     /// The directory.

@@ -107,7 +107,7 @@ impl PartitionLog {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and what is wrong with a header of the active segment.
     pub fn log_end_offset(&self) -> Result<Offset> {
-        self.0.ask(partition::PartitionLog::log_end_offset)
+        self.0.log_end_offset()
     }
 
     /// Where a `read_committed` consumer stops: the first offset of the first open transaction, or the log end.
@@ -115,7 +115,7 @@ impl PartitionLog {
     /// # Errors
     /// As [`PartitionLog::log_end_offset`].
     pub fn last_stable_offset(&self) -> Result<Offset> {
-        self.0.ask(partition::PartitionLog::last_stable_offset)
+        self.0.last_stable_offset()
     }
 
     /// The checkpointed high watermark.
@@ -130,7 +130,7 @@ impl PartitionLog {
     /// [`Error::OffsetOutOfRange`](crate::Error::OffsetOutOfRange) below the log start offset or above the log end offset;
     /// [`Error::Io`](crate::Error::Io); what is wrong with the bytes on the way.
     pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
-        self.0.ask(|log| log.lookup(offset))
+        self.0.lookup(offset)
     }
 
     /// Kafka's answer (`ListOffsets`) to which record is the first at or after this timestamp.
@@ -145,8 +145,7 @@ impl PartitionLog {
         &self,
         timestamp_ms: TimestampMs,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        self.0
-            .ask(|log| log.offset_for_timestamp(timestamp_ms, false))
+        self.0.offset_for_timestamp(timestamp_ms, false)
     }
 
     /// The first record at or after this timestamp, whatever the indexes say.
@@ -157,8 +156,7 @@ impl PartitionLog {
         &self,
         timestamp_ms: TimestampMs,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        self.0
-            .ask(|log| log.offset_for_timestamp(timestamp_ms, true))
+        self.0.offset_for_timestamp(timestamp_ms, true)
     }
 
     /// The first record with the largest timestamp; `None` where no record has one.
@@ -166,7 +164,7 @@ impl PartitionLog {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io); what is wrong with the bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
-        self.0.ask(partition::PartitionLog::offset_of_max_timestamp)
+        self.0.offset_of_max_timestamp()
     }
 
     /// What the batch headers of each segment add up to, in the order of the segments.
@@ -174,7 +172,8 @@ impl PartitionLog {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and what is wrong with a header.
     pub fn statistics(&self) -> Result<Vec<SegmentStatistics>> {
-        self.0.ask(partition::PartitionLog::statistics)
+        let segments = self.0.statistics()?.into_iter();
+        Ok(segments.map(|(_, sums)| sums).collect())
     }
 
     /// Scans the records of this partition.

@@ -8,7 +8,7 @@ use crate::arrow::columns::ColumnOptions;
 use crate::arrow::schema::{Column, Layout, TimestampUnit};
 use crate::error::Result;
 use crate::scan::plan::{
-    Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan,
+    Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
 };
 use crate::segment::reader::ReadOptions;
 use crate::types::{Offset, TimestampMs};
@@ -235,7 +235,7 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     options: ScanOptions,
 ) -> Result<RecordReader> {
-    let ranges = plan(&owned(paths), &options.plan)?;
+    let ranges = plan_scan(&owned(paths), &options.plan)?;
     let (read, threads) = (options.read, options.threads);
     Ok(RecordReader::new(Request::Records {
         ranges,
@@ -256,7 +256,7 @@ pub fn scan_batches(path: impl AsRef<Path>, options: ScanOptions) -> Result<Reco
         plan: wanted, read, ..
     } = options;
     Ok(RecordReader::new(Request::Batches {
-        ranges: plan(&owned([path]), &wanted)?,
+        ranges: plan_scan(&owned([path]), &wanted)?,
         check_crcs: read.check_crcs,
     }))
 }

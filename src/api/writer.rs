@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::io::appender::SyncPolicy;
 use crate::load::Note;
-use crate::scan::plan::{PlanOptions, plan};
+use crate::scan::plan::{PlanOptions, plan_scan};
 use crate::scan::verbatim::WholeBatches;
 use crate::types::{Offset, TopicPartition};
 use crate::write::WriteOptions;
@@ -226,7 +226,7 @@ impl LogWriter {
             return Err(Error::InvalidArgument(text));
         }
         let mut done = Appended::default();
-        for range in plan(&[path], &PlanOptions::default())? {
+        for range in plan_scan(&[path], &PlanOptions::default())? {
             let mut batches = WholeBatches::new(range);
             let log = self.writer.log_mut();
             append_whole(log, &mut batches, || Ok(now_ms()), &mut done)?;

@@ -18,7 +18,7 @@ use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
 use crate::io::interrupt;
-use crate::scan::pieces::{Pieces, Uncharted};
+use crate::scan::pieces::{NoIndexEntry, Pieces};
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
@@ -125,7 +125,7 @@ impl ParallelReader {
             usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
         let others = threads.saturating_sub(1).min(pieces);
         let shared = Arc::new(Shared {
-            pieces: Mutex::new(Pieces::new(ranges, size, Uncharted::Walk)),
+            pieces: Mutex::new(Pieces::new(ranges, size, NoIndexEntry::WalkHeaders)),
             state: Mutex::new(State {
                 taken: VecDeque::new(),
                 under_way: 0,

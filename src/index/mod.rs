@@ -76,11 +76,15 @@ impl<const N: usize> Slots<N> {
         let Some(last) = slots.checked_sub(1) else {
             return Ok(Self::empty(path, length));
         };
-        // What cannot be mapped, as under a limit of address space, is read.
-        if access == Access::Closed
-            && !unwritten(last)?
-            && let Ok(map) = Mapping::open(&file, path, length)
-        {
+        let map = if access == Access::Closed && !unwritten(last)? {
+            #[expect(unsafe_code, reason = "the one place that maps an index for reading")]
+            // SAFETY: a closed segment's index without a zero tail: `io::mapping` says why it keeps its length and bytes.
+            unsafe { Mapping::open(&file, path, length) }.ok()
+        } else {
+            None
+        };
+        // A file that cannot be mapped, as under a limit of address space, is copied.
+        if let Some(map) = map {
             map.advise_random();
             let entries = map.as_slice().as_chunks::<N>().0.len();
             let region = Region::mapped(Arc::new(map));

@@ -1,20 +1,27 @@
-//! Index files that are written: preallocated, mapped for writing, read by other threads meanwhile (`AbstractIndex`).
+//! Index files under a writer: preallocated, mapped for writing, read by other threads at the same time (`AbstractIndex`).
 //!
-//! An [`IndexFile`] has one writer; [`IndexReader`]s, one a thread, read beside it without locks. An entry is `W` words of
-//! four bytes, big-endian on disk: two in an offset index, three in a time index. What readers are promised stands in
-//! `view`, with the map itself and all that is unsafe.
+//! An [`IndexFile`] has one writer. [`IndexReader`]s, one for each thread, read beside it without locks. An entry is `W`
+//! words of four bytes, big-endian on disk: two in an offset index, three in a time index. `view` holds the map, what
+//! readers are promised, and the unsafe access to entries.
 //!
 //! # Contract of the maps
-//! Touching a page behind a file's end is a SIGBUS that no check can catch, so:
-//! * A map covers at least `max_size` bytes from the start, the file's end notwithstanding, and lasts: trimming and
-//!   growing under it move the file's end only. What lies behind the end is never touched: readers stay below the count,
-//!   the writer below `slots`, and neither is ever more than the file holds.
-//! * A file is cut below what a reader may have been about to read only while there is no reader. While there is one, the
-//!   path is given another file ([`IndexFile::resize`]); old maps keep the old one alive, at its length.
-//! * A hole in a file is filled by ordinary writes before the map touches it, which is where a full disk is an error and
-//!   no signal. (A file system that copies on write may still run full later.)
-//! * Nobody else shortens the file: that is what the log dir's `.lock` is for. Other processes that read an index of an
-//!   active segment copy it ([`index`](crate::index)).
+//! Touching a page after the end of a file is a SIGBUS that no check can catch, so:
+//! * A map covers at least `max_size` bytes from the start, even beyond the end of the file, and lasts: trimming and growing
+//!   move only the end of the file. Nothing after that end is touched: readers stay below the count, the writer below
+//!   `slots`, and the file always holds both.
+//! * A file is cut below what a reader may be about to read only while there is no reader. While there is one, the path gets
+//!   another file ([`IndexFile::resize`]); old maps keep the old file alive, at its length.
+//! * Ordinary writes fill a hole in a file before the map touches it, so that a full disk is an error and not a signal. (A
+//!   file system that copies on write may still run full later.)
+//! * Nobody else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's `.lock`
+//!   keeps other writers away. Other processes copy the indexes of an active segment ([`index`](crate::index)).
+//!
+//! The first three are invariants of this module, whose fields are private.
+
+#![expect(
+    unsafe_code,
+    reason = "one of the crate's few homes for unsafe: entries of a map, below a file's length"
+)]
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -72,7 +79,10 @@ impl<const W: usize> IndexFile<W> {
     /// # Errors
     /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka
     /// does), or where the file is longer than an index can be.
-    pub fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    /// Until this and its readers are dropped, nobody else writes to the file or shortens it.
+    pub unsafe fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
         let max_size = max_size as u64;
         if max_size > MAX_SIZE {
             return Err(invalid(
@@ -101,7 +111,10 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` where the file is longer than an index can be.
-    pub fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
+    ///
+    /// # Safety
+    /// As [`IndexFile::open`].
+    pub unsafe fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
         let file = open(path).map_err(Error::io(path))?;
         let max_size = (max_size as u64).min(MAX_SIZE);
         Self::over(&Disk::default(), path, max_size, file, false, false)
@@ -209,7 +222,8 @@ impl<const W: usize> IndexFile<W> {
     pub fn snapshot(&self) -> Result<Snapshot<'_, W>> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
         let hint = self.shared.hint.load(Ordering::Relaxed);
-        Ok(Snapshot::new(&open.view, self.entries, hint))
+        // SAFETY: the file holds `slots` entries, of which `entries` are written, and only `&mut self` cuts it.
+        Ok(unsafe { Snapshot::new(&open.view, self.entries, hint) })
     }
 
     /// A handle for another thread.
@@ -244,7 +258,8 @@ impl<const W: usize> IndexFile<W> {
         let Some(open) = &self.open else {
             return Err(self.closed());
         };
-        if self.entries >= self.slots || !open.view.store(self.entries, words) {
+        // SAFETY: an entry below `slots` lies within the file.
+        if self.entries >= self.slots || !unsafe { open.view.store(self.entries, words) } {
             return Err(self.no_room(open.view.is_writable));
         }
         self.entries = self.entries.saturating_add(1);

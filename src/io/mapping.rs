@@ -1,15 +1,19 @@
-//! Read-only file maps, the only ones in the crate.
+//! Read-only file maps. Every other map in the crate is that of an index under its writer
+//! ([`io::index_file`](crate::io::index_file)).
 //!
 //! # Contract
-//! A map is sound while nobody shortens the file below it: touching a page behind the end is a SIGBUS that no check
-//! can catch. What holds, and who sees to it:
-//! * The map covers the length seen when it was opened, never more ([`Mapping::open`]).
-//! * Only closed segments and their indexes are mapped. Kafka appends to, truncates and preallocates the *active*
-//!   segment's files; those are read by copy (`segment::source`). Closed ones are only ever renamed and unlinked, which
-//!   leaves the mapped inode whole, or replaced by new files.
-//! * We never write through a map of this module, and never shorten a file that we mapped.
+//! While a map lives, nobody may shorten the file below the mapped length or change the mapped bytes. Touching a page after
+//! the end of the file is a SIGBUS that no check can catch, and the crate hands the bytes out as `&[u8]`. No code can
+//! enforce this against other processes, so [`Mapping::open`] is unsafe and its callers argue why it holds:
+//! * They map only files of closed segments. Kafka appends to, truncates and preallocates the *active* segment's files;
+//!   those are read by copy (`segment::source`, `index`). It only renames or unlinks closed ones, which leaves the mapped
+//!   inode whole, or replaces them by new files.
+//! * A map covers at most the length that the file had when it was mapped.
+//! * This crate never writes through a map of this module. Its writers hold the log dir's `.lock` and shorten a closed
+//!   segment only where they truncate the log.
 //!
-//! What remains is a broker that truncates a closed segment as a follower while we read it: the documentation says so.
+//! What remains is a log that is truncated, by a broker or a writer of this crate, below segments that are being read. The
+//! documentation of reading beside a broker says so.
 
 #![expect(
     unsafe_code,
@@ -23,19 +27,23 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::error::{Error, Result};
 
-/// A mapped file, as long as it was when it was opened.
+/// A file mapped for reading, as long as it was when it was mapped.
 #[derive(Debug)]
 pub struct Mapping {
-    /// `None` for an empty file, which cannot be mapped.
+    /// `None` for an empty file: it cannot be mapped.
     map: Option<Mmap>,
 }
 
 impl Mapping {
-    /// Maps `file` up to `length` bytes, or to its present end where that is nearer.
+    /// Maps `file` up to `length` bytes, or to its present end if that comes first.
     ///
     /// # Errors
-    /// `Io` where the file cannot be stat'ed or mapped (`ENOMEM` under an address space limit).
-    pub fn open(file: &File, path: &Path, length: u64) -> Result<Self> {
+    /// `Io` if the file's length cannot be read or the file cannot be mapped (`ENOMEM` under an address space limit).
+    ///
+    /// # Safety
+    /// Until the map and everything that shares it is dropped, nobody shortens the file below the mapped length or changes
+    /// the mapped bytes.
+    pub unsafe fn open(file: &File, path: &Path, length: u64) -> Result<Self> {
         let now = file.metadata().map_err(Error::io(path))?.len();
         let length = usize::try_from(length.min(now))
             .map_err(|_| Error::InvalidArgument(format!("{}: too long to map", path.display())))?;
@@ -45,8 +53,8 @@ impl Mapping {
         let mut options = MmapOptions::new();
         options.len(length);
         #[expect(clippy::disallowed_methods, reason = "this is the one mapping site")]
-        // SAFETY: `length` is at most the file's length as fstat just gave it, so every page of the map is backed; the
-        // module's contract keeps it backed.
+        // SAFETY: `length` is at most the length that fstat just gave, so the file backs every page of the map. The caller
+        // keeps it so.
         let map = unsafe { options.map(file) }.map_err(Error::io(path))?;
         Ok(Self { map: Some(map) })
     }
@@ -58,7 +66,7 @@ impl Mapping {
         self.map.as_deref().unwrap_or_default()
     }
 
-    /// Says that the map will be read front to back. A hint; refusal does not matter.
+    /// Advises the kernel of sequential reads; a refusal does not matter.
     pub fn advise_sequential(&self) {
         #[cfg(unix)]
         if let Some(map) = &self.map {
@@ -66,7 +74,7 @@ impl Mapping {
         }
     }
 
-    /// Says that the map will be read here and there. A hint; refusal does not matter.
+    /// Advises the kernel of random reads; a refusal does not matter.
     pub fn advise_random(&self) {
         #[cfg(unix)]
         if let Some(map) = &self.map {
@@ -86,8 +94,11 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, b"hello").unwrap();
         let file = File::open(&path).unwrap();
-        let map = Mapping::open(&file, &path, 100).unwrap();
-        let short = Mapping::open(&file, &path, 2).unwrap();
+        let open = |length| {
+            // SAFETY: the file lies in a folder of this test, which only appends to it.
+            unsafe { Mapping::open(&file, &path, length) }.unwrap()
+        };
+        let (map, short) = (open(100), open(2));
         std::fs::OpenOptions::new()
             .append(true)
             .open(&path)
@@ -97,6 +108,6 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(map.as_slice(), b"hello");
         assert_eq!(short.as_slice(), b"he");
-        assert_eq!(Mapping::open(&file, &path, 0).unwrap().as_slice(), b"");
+        assert_eq!(open(0).as_slice(), b"");
     }
 }

@@ -102,7 +102,7 @@ impl PartitionFolder {
     ///
     /// # Errors
     /// `InvalidArgument` for a log dir in which no file is a segment's; `Io`.
-    pub fn refuse_log_dir(&self) -> Result<()> {
+    pub fn ensure_partition(&self) -> Result<()> {
         for entry in fs::read_dir(&self.path).map_err(Error::io(&self.path))? {
             let entry = entry.map_err(Error::io(&self.path))?;
             if entry
@@ -124,7 +124,7 @@ pub struct LogDir {
     path: PathBuf,
     folders: Vec<PartitionFolder>,
     /// There are only files and folders of others in it.
-    is_of_others: bool,
+    is_foreign: bool,
 }
 
 impl LogDir {
@@ -159,7 +159,7 @@ impl LogDir {
         folders.sort();
         Ok(Self {
             path: path.to_path_buf(),
-            is_of_others: folders.is_empty() && seen.foreign && !seen.dirs_own,
+            is_foreign: folders.is_empty() && seen.foreign && !seen.dirs_own,
             folders,
         })
     }
@@ -169,8 +169,8 @@ impl LogDir {
     ///
     /// # Errors
     /// `InvalidArgument`.
-    pub fn refuse_of_others(self) -> Result<Self> {
-        if self.is_of_others {
+    pub fn ensure_log_dir(self) -> Result<Self> {
+        if self.is_foreign {
             let text = format!(
                 "{}: no log dir: it holds no partition's folder and no file of a broker",
                 self.path.display()
@@ -447,11 +447,11 @@ mod tests {
         ]);
         let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
         for name in ["home", "above"] {
-            let error = open(name).refuse_of_others().unwrap_err();
+            let error = open(name).ensure_log_dir().unwrap_err();
             assert!(error.to_string().contains("no log dir"), "{error}");
         }
         for name in ["empty", "disk", "new", "kept", "logs"] {
-            open(name).refuse_of_others().unwrap();
+            open(name).ensure_log_dir().unwrap();
         }
     }
 

@@ -6,12 +6,12 @@
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`epochs`] | the first offset of each leader epoch |
 //! | `listing` | which files of a partition folder make up the log |
-//! | `live` | questions to a partition whose files a broker replaces in the meantime |
-//! | [`partition`] | a partition folder as a broker would have it after loading |
+//! | [`listed`] | a partition folder as a broker would have it after loading |
+//! | [`partition`] | the same, asked while a broker replaces its files |
 
 pub mod config;
 pub mod dir;
 pub mod epochs;
+pub mod listed;
 pub(crate) mod listing;
-mod live;
 pub mod partition;

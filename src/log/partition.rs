@@ -1,453 +1,246 @@
-//! One partition folder as a broker would have it after loading, without changing a byte of it.
+//! A partition's log, safe to ask while a broker replaces its files.
 //!
-//! What the loader would do is computed: finished swaps count, log start and high watermark come from the checkpoints of
-//! the log dir above, segments that it would recover (unclean stop, at or above the recovery point, or without an offset
-//! index) take their timestamps from the log.
-//!
-//! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
+//! A [`PartitionLog`] lists its folder when it is opened. Since then, a cleaner may have merged segments and retention may
+//! have removed some. A question to files that are gone fails although the data is sound. It is then answered from the
+//! folder as it is now.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
 
-use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_parsed};
-use super::listing;
-use crate::error::{Error, Result};
-use crate::format::checkpoint::{
-    EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
-};
-use crate::format::file_name::{
-    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
-};
-use crate::io::file::about;
+use super::listed::ListedLog;
+use crate::error::Result;
+use crate::format::checkpoint::EpochEntry;
+use crate::format::file_name::FolderName;
 use crate::segment::LogSegment;
-use crate::segment::lookup::{Found, SegmentLookup};
 use crate::segment::statistics::SegmentStatistics;
-use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
+use crate::types::{Offset, TimestampMs};
 
-/// What the names of KRaft snapshots end in (`Snapshots`).
-const CHECKPOINT_SUFFIX: &str = ".checkpoint";
+pub use super::listed::{Lookup, OffsetAndTimestamp};
 
-/// Where a record is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lookup {
-    /// Base offset of the segment.
-    pub segment_base_offset: Offset,
-    /// Where its batch begins in the `.log`.
-    pub position: Position,
-    /// Its offset.
-    pub offset: Offset,
-}
+/// How often the folder may change again before an error is final.
+const RELISTINGS: usize = 8;
 
-/// A record found by its timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OffsetAndTimestamp {
-    /// Its offset.
-    pub offset: Offset,
-    /// Its timestamp.
-    pub timestamp: TimestampMs,
-    /// Its batch's leader epoch, where known.
-    pub leader_epoch: Option<i32>,
-}
-
-/// One partition's log as it was when it was opened.
+/// One partition's log. Nothing is read or locked until a question asks for it.
+///
+/// [`PartitionLog::segments`], [`PartitionLog::log_start_offset`] and [`PartitionLog::high_watermark`] are as they were when
+/// the log was opened. Every other answer is that of the folder at the time of the call, if a broker replaced files.
 #[derive(Clone, Debug)]
 pub struct PartitionLog {
-    path: Arc<Path>,
-    name: FolderName,
-    segments: Vec<LogSegment>,
-    /// How many segments, from the first, Kafka would load without recovering them.
-    trusted: usize,
-    log_start_offset: Offset,
-    high_watermark: Option<Offset>,
-    has_high_watermarks: bool,
-    log_end_offset: OnceLock<Offset>,
-    /// Kept by [`super::transactions`].
-    pub(crate) last_stable_offset: OnceLock<Offset>,
-    /// Where only some files count, the log around them.
-    around: Option<Arc<Self>>,
+    listed: ListedLog,
 }
 
 impl PartitionLog {
     /// Opens a partition folder and reads the checkpoints of the log dir above it.
     ///
     /// # Errors
-    /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken swap.
+    /// `Io` if the folder does not exist, `InvalidArgument` if it is not a partition folder, `CorruptRecord` for a broken
+    /// swap file.
     pub fn open(path: &Path) -> Result<Self> {
-        let name = PathKind::partition(path)?;
-        Self::open_in(path, name, &DirState::read(&dir_above(path)))
+        ListedLog::open(path).map(|listed| Self { listed })
     }
 
-    /// Opens a partition folder, given what the log dir above says.
-    ///
-    /// # Errors
-    /// As [`PartitionLog::open`].
-    pub fn open_in(path: &Path, name: FolderName, dir: &DirState) -> Result<Self> {
-        let segments = listing::segments(path)?;
-        let of = |offsets: &Offsets| offsets.get(&name.topic_partition).copied();
-        // The raft layer opens its log as unclean and from 0, whatever the checkpoints say.
-        let is_metadata = name.topic_partition.topic == CLUSTER_METADATA_TOPIC;
-        let recovery_point = of(&dir.recovery_points).filter(|_| !is_metadata);
-        let log_start = of(&dir.log_starts).filter(|_| !is_metadata);
-        let trusted = if dir.clean_shutdown && !is_metadata {
-            segments.len()
-        } else {
-            let recovery_point = recovery_point.unwrap_or(0);
-            segments
-                .partition_point(|s| s.base_offset <= recovery_point)
-                .saturating_sub(1)
-        };
-        let first = segments.first().map_or(0, |s| s.base_offset);
-        Ok(Self {
-            path: Arc::from(path),
-            segments,
-            trusted,
-            log_start_offset: log_start.unwrap_or(0).max(first),
-            high_watermark: dir.high_watermarks.as_ref().and_then(of),
-            // Nor does it checkpoint its high watermark there.
-            has_high_watermarks: dir.high_watermarks.is_some() && !is_metadata,
-            log_end_offset: OnceLock::new(),
-            last_stable_offset: OnceLock::new(),
-            around: None,
-            name,
-        })
-    }
-
-    /// Some files of a partition folder, named by themselves: all that is in them counts, whatever the log start offset.
-    ///
-    /// # Errors
-    /// `Io` where one is not there, `InvalidArgument` where one is no segment's, or two begin at the same offset.
-    pub fn of_files(
-        path: &Path,
-        name: FolderName,
-        files: &[PathBuf],
-        dir: &DirState,
-    ) -> Result<Self> {
-        let mut log = Self::open_in(path, name, dir)?;
-        let trusted = log.trusted;
-        let from = |s: &LogSegment| {
-            log.segments
-                .get(trusted)
-                .is_none_or(|t| s.base_offset < t.base_offset)
-        };
-        let mut named = files
-            .iter()
-            .map(|file| named_segment(&log.path, file, &log.segments))
-            .collect::<Result<Vec<_>>>()?;
-        named.sort_by_key(|s| s.base_offset);
-        let twice = named.iter().zip(named.iter().skip(1));
-        for (a, b) in twice {
-            if a.base_offset == b.base_offset {
-                let text = format!(
-                    "{} and {} begin at the same offset",
-                    a.file_name, b.file_name
-                );
-                return Err(Error::InvalidArgument(text));
-            }
-        }
-        let around = log.with(&named, from);
-        log.trusted = named.iter().take_while(|s| from(s)).count();
-        log.around = Some(Arc::new(around));
-        log.log_start_offset = named.first().map_or(0, |s| s.base_offset);
-        log.segments = named;
-        Ok(log)
-    }
-
-    /// This log with `named` among its segments, in the place of those of the same base offset.
-    fn with(&self, named: &[LogSegment], is_trusted: impl Fn(&LogSegment) -> bool) -> Self {
-        let is_named = |s: &LogSegment| named.iter().any(|n| n.base_offset == s.base_offset);
-        let others = self.segments.iter().filter(|s| !is_named(s));
-        let mut segments: Vec<LogSegment> = others.chain(named).cloned().collect();
-        segments.sort_by_key(|s| s.base_offset);
-        Self {
-            trusted: segments.iter().take_while(|s| is_trusted(s)).count(),
-            log_start_offset: segments.first().map_or(0, |s| s.base_offset),
-            segments,
-            ..self.clone()
-        }
-    }
-
-    /// The log that tells of transactions: this one, or the one around it.
-    pub(crate) fn whole(&self) -> &Self {
-        self.around.as_deref().unwrap_or(self)
-    }
-
-    /// Whether Kafka would load segment `n` without recovering it.
-    pub(crate) fn is_trusted(&self, n: usize) -> bool {
-        let has_index = self.segments.get(n).is_some_and(|s| s.has_offset_index);
-        n < self.trusted && has_index
+    /// The log as it was listed when it was opened.
+    #[must_use]
+    pub const fn listed(&self) -> &ListedLog {
+        &self.listed
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.listed.path()
     }
 
     /// Topic, partition and state, from the folder's name.
     #[must_use]
     pub const fn name(&self) -> &FolderName {
-        &self.name
+        self.listed.name()
     }
 
     /// The segments in order.
     #[must_use]
     pub fn segments(&self) -> &[LogSegment] {
-        &self.segments
+        self.listed.segments()
     }
 
     /// The first offset that may be read.
     #[must_use]
     pub const fn log_start_offset(&self) -> Offset {
-        self.log_start_offset
+        self.listed.log_start_offset()
     }
 
     /// The checkpointed high watermark.
     #[must_use]
     pub const fn high_watermark(&self) -> Option<Offset> {
-        self.high_watermark
+        self.listed.high_watermark()
     }
 
-    /// Whether the log dir above has a high watermark checkpoint at all.
-    #[must_use]
-    pub const fn has_high_watermarks(&self) -> bool {
-        self.has_high_watermarks
-    }
-
-    /// The offset behind the last whole batch.
+    /// The offset after the last whole batch.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header of the active segment.
+    /// `Io`, or a corrupt header in the active segment.
     pub fn log_end_offset(&self) -> Result<Offset> {
-        if let Some(&known) = self.log_end_offset.get() {
-            return Ok(known);
-        }
-        let end = match self.segments.last() {
-            Some(active) => SegmentLookup::open(active)?.next_offset()?,
-            None => self.log_start_offset,
-        };
-        // A log that ends below its start is begun anew there.
-        let end = end.max(self.log_start_offset);
-        Ok(*self.log_end_offset.get_or_init(|| end))
+        self.ask(ListedLog::log_end_offset)
     }
 
-    /// The topic's id, where the folder has it.
+    /// The topic's id, if the folder has it.
     ///
     /// # Errors
-    /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
+    /// `Io`, or `CorruptIndex` for a file that Kafka would refuse.
     pub fn topic_id(&self) -> Result<Option<String>> {
-        let path = self.path.join(PARTITION_METADATA);
-        read_parsed(&path, parse_partition_metadata)
+        self.listed.topic_id()
     }
 
-    /// The leader epochs as they are on disk.
+    /// The leader epochs on disk.
     ///
     /// # Errors
-    /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
+    /// `Io`, or `CorruptIndex` for a file that Kafka would refuse.
     pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
-        let path = self.path.join(LEADER_EPOCH_CHECKPOINT);
-        Ok(read_parsed(&path, parse_epochs)?.unwrap_or_default())
+        self.listed.leader_epochs()
     }
 
-    /// Every file of the folder that is not one of its segments' logs, with its length, by name.
+    /// Every file of the folder that is not a segment's `.log`, with its length, sorted by name.
     ///
     /// # Errors
-    /// `Io` where the folder cannot be listed.
+    /// `Io` if the folder cannot be listed.
     pub fn other_files(&self) -> Result<Vec<(String, u64)>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(Error::io(&*self.path))? {
-            let entry = entry.map_err(Error::io(&*self.path))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            // What has gone since is no longer there to be told of.
-            if let Ok(meta) = entry.metadata()
-                && meta.is_file()
-                && self.segments.iter().all(|s| s.file_name != name)
-            {
-                found.push((name, meta.len()));
-            }
-        }
-        found.sort();
-        Ok(found)
+        self.listed.other_files()
     }
 
-    /// What the headers of every segment add up to.
+    /// Every segment and what its batch headers add up to.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header.
-    pub fn statistics(&self) -> Result<Vec<SegmentStatistics>> {
-        self.segments.iter().map(SegmentStatistics::of).collect()
+    /// `Io`, or a corrupt header.
+    pub fn statistics(&self) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
+        self.ask(ListedLog::statistics)
     }
 
-    /// The number of the last segment that begins at or below `offset`; 0 where none does.
-    pub(crate) fn floor(&self, offset: Offset) -> usize {
-        self.segments
-            .partition_point(|s| s.base_offset <= offset)
-            .saturating_sub(1)
-    }
-
-    fn out_of_range(&self, offset: Offset) -> Result<Error> {
-        Ok(Error::OffsetOutOfRange {
-            path: PathBuf::from(&*self.path),
-            offset,
-            log_start_offset: self.log_start_offset,
-            log_end_offset: self.log_end_offset()?,
-        })
-    }
-
-    /// The first record at or behind `offset`, control records included; `None` where no record follows.
+    /// The first record at or after `offset`, control records included; `None` if no record follows.
     ///
     /// # Errors
-    /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; what is wrong with the bytes on the way.
+    /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; corrupt bytes on the way.
     pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
-        if offset < self.log_start_offset || offset > self.log_end_offset()? {
-            return Err(self.out_of_range(offset)?);
-        }
-        for segment in self.segments.iter().skip(self.floor(offset)) {
-            let mut lookup = SegmentLookup::open(segment)?;
-            if let Some((position, offset)) = lookup.record_at_or_after(offset)? {
-                return Ok(Some(Lookup {
-                    segment_base_offset: segment.base_offset,
-                    position,
-                    offset,
-                }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The base offset of the first batch that ends at or behind `offset`; `None` where no batch follows.
-    pub(crate) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
-        for segment in self.segments.iter().skip(self.floor(offset)) {
-            if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {
-                return Ok(Some(header.base_offset));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Where to begin reading segment `n` for records from `offset` on.
-    pub(crate) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
-        match self.segments.get(n) {
-            Some(segment) if offset > segment.base_offset => {
-                SegmentLookup::open(segment)?.start_position(offset)
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// The largest timestamp of segment `n` as Kafka has it after loading, -1 for none.
-    ///
-    /// # Errors
-    /// `Io`, or what is wrong with a header on the way.
-    pub fn max_timestamp_of(&self, n: usize) -> Result<TimestampMs> {
-        let Some(segment) = self.segments.get(n) else {
-            return Ok(NO_TIMESTAMP);
-        };
-        if let Some(known) = segment.known_max_timestamp() {
-            return Ok(known);
-        }
-        let recovered = !self.is_trusted(n);
-        SegmentLookup::open(segment)?.max_timestamp(recovered)
+        self.ask(|log| log.lookup(offset))
     }
 
     /// Kafka's answer (`ListOffsets`) to which record is the first at or after `timestamp`.
     ///
-    /// Kafka looks only into the first segment whose largest timestamp is at or after it, the file's modification time
-    /// standing in where a segment has none; so the answer can be `None` although a later segment has such records.
-    /// `exact` asks every segment for its records instead.
+    /// Kafka looks only into the first segment whose largest timestamp is at or after `timestamp`; the file's modification
+    /// time stands in where a segment has none. So the answer can be `None` although a later segment has such records.
+    /// `exact` looks at the records of every segment instead.
     ///
     /// # Errors
-    /// `InvalidArgument` for a negative timestamp; `Io`; what is wrong with the bytes on the way.
+    /// `InvalidArgument` for a negative timestamp; `Io`; corrupt bytes on the way.
     pub fn offset_for_timestamp(
         &self,
         timestamp: TimestampMs,
         exact: bool,
     ) -> Result<Option<OffsetAndTimestamp>> {
-        if timestamp < 0 {
-            let text = format!("timestamp {timestamp}: must not be negative");
-            return Err(Error::InvalidArgument(text));
-        }
-        let first = if exact {
-            self.floor(self.log_start_offset)
-        } else {
-            0
-        };
-        for (n, segment) in self.segments.iter().enumerate().skip(first) {
-            if !exact {
-                let max = self.max_timestamp_of(n)?;
-                let largest = if max >= 0 { max } else { segment.modified_ms };
-                if largest < timestamp {
-                    continue;
-                }
-            }
-            let mut lookup = SegmentLookup::open(segment)?;
-            let found = lookup.record_for_timestamp(timestamp, self.log_start_offset, !exact)?;
-            if !exact || found.is_some() {
-                return Ok(found.map(Into::into));
-            }
-        }
-        Ok(None)
+        self.ask(|log| log.offset_for_timestamp(timestamp, exact))
     }
 
-    /// Kafka's answer to which record has the largest timestamp; the first such one.
+    /// Kafka's answer to which record has the largest timestamp; the first one if several have it.
     ///
     /// # Errors
-    /// `Io`; what is wrong with the bytes on the way.
+    /// `Io`; corrupt bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
-        let mut best: Option<(TimestampMs, &LogSegment)> = None;
-        for (n, segment) in self.segments.iter().enumerate() {
-            let max = self.max_timestamp_of(n)?;
-            if max >= 0 && best.is_none_or(|(so_far, _)| max > so_far) {
-                best = Some((max, segment));
+        self.ask(ListedLog::offset_of_max_timestamp)
+    }
+
+    /// Puts a question to the listed files. If it fails and the closed segments have changed since, lists the folder again
+    /// and repeats the question.
+    ///
+    /// # Errors
+    /// The question's own, if the folder has not changed since the listing; `Io` if the folder is gone.
+    pub(crate) fn ask<T>(&self, question: impl Fn(&ListedLog) -> Result<T>) -> Result<T> {
+        let mut answer = question(&self.listed);
+        let mut asked = closed(&self.listed);
+        for _ in 0..RELISTINGS {
+            if !matches!(&answer, Err(error) if error.is_of_the_files()) {
+                break;
             }
+            let now = ListedLog::open(self.path())?;
+            let found = closed(&now);
+            if found == asked {
+                break;
+            }
+            answer = question(&now);
+            asked = found;
         }
-        let Some((max, segment)) = best else {
-            return Ok(None);
+        answer
+    }
+}
+
+/// What tells one listing of the segments from another. The active segment always grows, so its size does not count.
+fn closed(log: &ListedLog) -> Vec<(Offset, u64)> {
+    let size = |s: &LogSegment| if s.is_active { 0 } else { s.size };
+    let segments = log.segments().iter();
+    segments.map(|s| (s.base_offset, size(s))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use std::cell::Cell;
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("t-0");
+        std::fs::create_dir(&folder).unwrap();
+        for base in [0, 5, 9] {
+            std::fs::write(folder.join(format!("{base:020}.log")), b"").unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn a_changed_folder_is_asked_again_and_an_unchanged_one_is_believed() {
+        let dir = folder();
+        let log = PartitionLog::open(&dir.path().join("t-0")).unwrap();
+        let asked = Cell::new(0);
+        let bases = |log: &ListedLog| -> Result<Vec<Offset>> {
+            asked.set(asked.get() + 1);
+            for segment in log.segments() {
+                let path = log.path().join(&segment.file_name);
+                std::fs::metadata(&path).map_err(Error::io(&path))?;
+            }
+            Ok(log.segments().iter().map(|s| s.base_offset).collect())
         };
-        let found = SegmentLookup::open(segment)?.record_for_timestamp(max, Offset::MIN, true)?;
-        Ok(found.map(Into::into))
+        std::fs::remove_file(log.path().join(format!("{:020}.log", 5))).unwrap();
+        assert_eq!(log.ask(bases).unwrap(), [0, 9]);
+        assert_eq!(asked.replace(0), 2);
+        let fails = |_: &ListedLog| -> Result<()> {
+            asked.set(asked.get() + 1);
+            Err(Error::corrupt("crc", 0, 1, 2))
+        };
+        assert!(matches!(
+            PartitionLog::open(log.path()).unwrap().ask(fails),
+            Err(Error::CorruptRecord(_))
+        ));
+        assert_eq!(asked.get(), 1);
     }
-}
 
-impl From<Found> for OffsetAndTimestamp {
-    fn from(found: Found) -> Self {
-        Self {
-            offset: found.offset,
-            timestamp: found.timestamp,
-            leader_epoch: Some(found.leader_epoch).filter(|&epoch| epoch >= 0),
-        }
-    }
-}
-
-/// One of the files of `folder` that were named by themselves.
-fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<LogSegment> {
-    let file_name = folder_name(path);
-    if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
-        return Ok(segment.clone());
-    }
-    let (size, modified_ms) = about(path)
-        .and_then(|about| listing::stat(&about))
-        .map_err(Error::io(path))?;
-    let folder = Arc::clone(folder);
-    match FileName::parse(&file_name) {
-        Some(name) if name.kind == FileKind::Log => {
-            let mut segment = LogSegment::new(folder, name, size, modified_ms);
-            // What is half written may end torn.
-            segment.is_active = name.state == FileState::Cleaned;
-            segment.has_offset_index = segment.sibling(FileKind::OffsetIndex).exists();
-            segment.has_time_index = segment.sibling(FileKind::TimeIndex).exists();
-            Ok(segment)
-        }
-        None if base_offset(&file_name).is_some() && file_name.ends_with(CHECKPOINT_SUFFIX) => {
-            // A KRaft snapshot's name tells where it ends; its own offsets begin at 0.
-            Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
-        }
-        _ => {
-            let text = format!(
-                "{}: neither a log dir, nor a partition folder, nor a segment's .log",
-                path.display()
-            );
-            Err(Error::InvalidArgument(text))
-        }
+    /// Nobody wraps the public questions: they list again by themselves.
+    #[test]
+    fn public_questions_survive_a_cleaner() {
+        let dir = folder();
+        let log = PartitionLog::open(&dir.path().join("t-0")).unwrap();
+        let file = |base: i64| log.path().join(format!("{base:020}.log"));
+        // A cleaner merges 5 into 0, retention removes 0, and the active segment is rolled.
+        std::fs::remove_file(file(0)).unwrap();
+        std::fs::remove_file(file(5)).unwrap();
+        std::fs::rename(file(9), file(12)).unwrap();
+        assert_eq!(log.log_end_offset().unwrap(), 12);
+        assert_eq!(log.statistics().unwrap().len(), 1);
+        assert_eq!(log.offset_for_timestamp(0, true).unwrap(), None);
+        assert_eq!(log.offset_of_max_timestamp().unwrap(), None);
+        assert_eq!(log.lookup(12).unwrap(), None);
+        assert!(matches!(
+            log.lookup(9),
+            Err(Error::OffsetOutOfRange {
+                log_start_offset: 12,
+                ..
+            })
+        ));
     }
 }

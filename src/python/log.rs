@@ -21,7 +21,7 @@ use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::partition;
 use crate::scan::bounds::{self as ranging, PartitionBounds};
 use crate::scan::divide as dividing;
-use crate::scan::pieces::{Pieces, Uncharted};
+use crate::scan::pieces::{NoIndexEntry, Pieces};
 use crate::scan::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
     Starting, Timestamp,
@@ -180,7 +180,7 @@ pub(super) fn plan(
         include_inactive,
         allow_missing,
     };
-    let ranges = interrupt::detach(py, || planning::plan(&paths, &options))?;
+    let ranges = interrupt::detach(py, || planning::plan_scan(&paths, &options))?;
     Ok(ranges.into_iter().map(range_to).collect())
 }
 
@@ -233,7 +233,8 @@ pub(super) fn pieces(
     piece_bytes: u64,
 ) -> Vec<Vec<RangeTuple>> {
     let ranges = planned.into_iter().map(range_from).collect();
-    let pieces: Vec<_> = py.detach(|| Pieces::new(ranges, piece_bytes, Uncharted::Keep).collect());
+    let pieces: Vec<_> =
+        py.detach(|| Pieces::new(ranges, piece_bytes, NoIndexEntry::KeepWhole).collect());
     pieces
         .into_iter()
         .map(|piece| piece.into_iter().map(range_to).collect())
@@ -268,7 +269,7 @@ impl LogDir {
             if allow_others {
                 Ok(dir)
             } else {
-                dir.refuse_of_others()
+                dir.ensure_log_dir()
             }
         })?;
         Ok(Self { dir })
@@ -367,14 +368,12 @@ impl PartitionLog {
 
     #[getter]
     fn log_end_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        interrupt::detach(py, || self.log.ask(partition::PartitionLog::log_end_offset))
+        interrupt::detach(py, || self.log.log_end_offset())
     }
 
     #[getter]
     fn last_stable_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        interrupt::detach(py, || {
-            self.log.ask(partition::PartitionLog::last_stable_offset)
-        })
+        interrupt::detach(py, || self.log.last_stable_offset())
     }
 
     #[getter]
@@ -411,7 +410,7 @@ impl PartitionLog {
     }
 
     fn lookup(&self, py: Python<'_>, offset: i64) -> PyResult<Option<(i64, u64, i64)>> {
-        let found = interrupt::detach(py, || self.log.ask(|log| log.lookup(offset)))?;
+        let found = interrupt::detach(py, || self.log.lookup(offset))?;
         Ok(found.map(|f| (f.segment_base_offset, f.position, f.offset)))
     }
 
@@ -422,26 +421,16 @@ impl PartitionLog {
         timestamp: i64,
         exact: bool,
     ) -> PyResult<Option<Answer>> {
-        interrupt::detach(py, || {
-            self.log
-                .ask(|log| log.offset_for_timestamp(timestamp, exact))
-        })
-        .map(|found| found.map(answer))
+        interrupt::detach(py, || self.log.offset_for_timestamp(timestamp, exact))
+            .map(|found| found.map(answer))
     }
 
     fn offset_of_max_timestamp(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
-        interrupt::detach(py, || {
-            self.log
-                .ask(partition::PartitionLog::offset_of_max_timestamp)
-        })
-        .map(|found| found.map(answer))
+        interrupt::detach(py, || self.log.offset_of_max_timestamp()).map(|found| found.map(answer))
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let summed =
-            |log: &partition::PartitionLog| Ok((log.segments().to_vec(), log.statistics()?));
-        let (segments, sums) = interrupt::detach(py, || self.log.ask(summed))?;
-        let segments = segments.into_iter().zip(sums);
+        let segments = interrupt::detach(py, || self.log.statistics())?.into_iter();
         let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
         segments
             .map(|(segment, sums)| {

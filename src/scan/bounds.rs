@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::plan::{PlanOptions, ask_all, stable_end_of, transactions_of};
 use crate::error::Result;
-use crate::log::partition::PartitionLog;
+use crate::log::listed::ListedLog;
 use crate::types::Offset;
 
 /// The offsets of one partition that may be read.
@@ -28,12 +28,12 @@ pub struct PartitionBounds {
 /// The bounds of every partition that the options choose, by topic and partition.
 ///
 /// # Errors
-/// As [`super::plan::plan`], and what is wrong with a header of an active segment.
+/// As [`super::plan::plan_scan`], and what is wrong with a header of an active segment.
 pub fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
     ask_all(paths, options, bounds_of)
 }
 
-fn bounds_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionBounds> {
+fn bounds_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionBounds> {
     let mut transactions = transactions_of(log, options)?;
     let end_offset = match stable_end_of(log, options, transactions.as_mut())? {
         Some(end) => end,

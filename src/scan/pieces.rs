@@ -13,11 +13,11 @@ use crate::segment::lookup::SegmentLookup;
 
 /// What is done where no index entry says where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uncharted {
+pub enum NoIndexEntry {
     /// The headers are walked.
-    Walk,
+    WalkHeaders,
     /// The segment is left whole: many are to be cut, and none is to be read.
-    Keep,
+    KeepWhole,
 }
 
 /// The pieces of ranges, in order.
@@ -25,7 +25,7 @@ pub enum Uncharted {
 pub struct Pieces {
     ranges: VecDeque<PartitionRange>,
     size: u64,
-    uncharted: Uncharted,
+    no_index_entry: NoIndexEntry,
     /// The segment that was cut last, and whose file it is.
     open: Option<(PathBuf, SegmentLookup<'static>)>,
 }
@@ -33,11 +33,11 @@ pub struct Pieces {
 impl Pieces {
     /// Pieces of about `size` bytes, at least one.
     #[must_use]
-    pub fn new(ranges: Vec<PartitionRange>, size: u64, uncharted: Uncharted) -> Self {
+    pub fn new(ranges: Vec<PartitionRange>, size: u64, no_index_entry: NoIndexEntry) -> Self {
         Self {
             ranges: ranges.into(),
             size: size.max(1),
-            uncharted,
+            no_index_entry,
             open: None,
         }
     }
@@ -54,7 +54,8 @@ impl Pieces {
             let lookup = SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?;
             self.open = Some((path, lookup));
         }
-        let walks = (self.uncharted == Uncharted::Walk).then_some(segment.start_position);
+        let walks =
+            (self.no_index_entry == NoIndexEntry::WalkHeaders).then_some(segment.start_position);
         let (_, lookup) = self.open.as_mut()?;
         // Trouble with a file is told by whoever reads it.
         let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;

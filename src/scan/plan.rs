@@ -38,7 +38,7 @@ use self::chooser::{Chooser, name_only_chosen, no_duplicates};
 use self::ends::start_of;
 use super::range::{PartitionRange, SegmentRange};
 use crate::error::{Error, Result};
-use crate::log::partition::PartitionLog;
+use crate::log::listed::ListedLog;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
 use crate::types::{Offset, TopicPartition};
@@ -64,7 +64,7 @@ const LISTINGS: usize = 4;
 /// # Errors
 /// `Io` where a path is not there; `InvalidArgument` for a topic or partition that is not there, or bounds that make no
 /// sense; `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
-pub fn plan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
+pub fn plan_scan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
     ask_all(paths, options, range_of)
 }
 
@@ -72,7 +72,7 @@ pub fn plan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRan
 pub(super) fn ask_all<T>(
     paths: &[PathBuf],
     options: &PlanOptions,
-    question: impl Fn(&PartitionLog, &PlanOptions) -> Result<T>,
+    question: impl Fn(&ListedLog, &PlanOptions) -> Result<T>,
 ) -> Result<Vec<T>> {
     let chooser = Chooser::new(options)?;
     let candidates = candidates(paths, options.include_inactive)?;
@@ -87,7 +87,7 @@ pub(super) fn ask_all<T>(
     chosen.sort_by(|a, b| (&a.folder, &a.files).cmp(&(&b.folder, &b.files)));
     no_duplicates(&chosen)?;
     if !options.allow_missing {
-        chooser.miss_nothing(&candidates, &chosen)?;
+        chooser.check_named_exist(&candidates, &chosen)?;
         name_only_chosen(options, &chosen)?;
     }
     chosen
@@ -100,7 +100,7 @@ pub(super) fn ask_all<T>(
 /// back to listing. `None` where the whole folder went away, unless it was named.
 fn settled<T>(
     candidate: &Candidate,
-    question: impl Fn(&PartitionLog) -> Result<T>,
+    question: impl Fn(&ListedLog) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut tries = LISTINGS;
     loop {
@@ -122,7 +122,7 @@ fn is_gone(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound
 }
 
-fn range_of(log: &PartitionLog, options: &PlanOptions) -> Result<PartitionRange> {
+fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
     let Pruning {
         min_offset,
         max_offset,

@@ -30,6 +30,7 @@ use crate::format::control::ControlType;
 use crate::format::entry::{AbortedTxn, ProducerState};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::file::{open, read_into};
+use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
 use crate::segment::LogSegment;
 use crate::segment::filter::AbortedRange;
@@ -59,7 +60,7 @@ enum Evidence {
 /// The transactions of one log.
 #[derive(Debug)]
 pub struct Transactions<'a> {
-    log: &'a PartitionLog,
+    log: &'a ListedLog,
     /// Offsets of the snapshots there are, ascending.
     snapshots: Vec<Offset>,
     states: BTreeMap<Offset, Option<Arc<[ProducerState]>>>,
@@ -69,18 +70,20 @@ pub struct Transactions<'a> {
 }
 
 impl PartitionLog {
-    /// The first offset that a `read_committed` reader may not read yet, all of the log taken for replicated: where the
-    /// oldest open transaction begins, or the log's end. Where the log starts inside of that transaction, it is the base
-    /// offset of the batch that holds the log start.
+    /// The first offset that a `read_committed` reader may not read yet, taking the whole log as replicated: where the
+    /// oldest open transaction begins, or the log's end. If the log starts inside that transaction, it is the base offset of
+    /// the batch that holds the log start.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header or a marker that had to be read.
+    /// `Io`, or a corrupt header or marker that had to be read.
     pub fn last_stable_offset(&self) -> Result<Offset> {
-        if let Some(&known) = self.last_stable_offset.get() {
-            return Ok(known);
-        }
-        let found = Transactions::of(self.whole())?.last_stable_offset(None)?;
-        Ok(*self.last_stable_offset.get_or_init(|| found))
+        self.ask(|log| {
+            if let Some(&known) = log.last_stable_offset.get() {
+                return Ok(known);
+            }
+            let found = Transactions::of(log.whole())?.last_stable_offset(None)?;
+            Ok(*log.last_stable_offset.get_or_init(|| found))
+        })
     }
 }
 
@@ -89,7 +92,7 @@ impl<'a> Transactions<'a> {
     ///
     /// # Errors
     /// `Io` where the folder cannot be listed.
-    pub fn of(log: &'a PartitionLog) -> Result<Self> {
+    pub fn of(log: &'a ListedLog) -> Result<Self> {
         let mut snapshots = Vec::new();
         for entry in fs::read_dir(log.path()).map_err(Error::io(log.path()))? {
             let name = entry.map_err(Error::io(log.path()))?.file_name();

@@ -90,7 +90,11 @@ impl SegmentSource {
         let map = if copied {
             None
         } else {
-            Mapping::open(&file, path, size).ok().map(Arc::new)
+            #[expect(unsafe_code, reason = "the one place that maps a `.log`")]
+            // SAFETY: whoever does not ask for a copy says that the segment is closed, and names no more of it than was
+            // listed. Of closed segments `io::mapping` says why the file keeps its length and bytes.
+            let map = unsafe { Mapping::open(&file, path, size) };
+            map.ok().map(Arc::new)
         };
         let region = map.as_ref().map_or_else(
             || Region::heap(Vec::new()),

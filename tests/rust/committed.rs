@@ -12,7 +12,7 @@ use kafkalog::arrow::schema::Column;
 use kafkalog::error::Error;
 use kafkalog::format::file_name::FileKind;
 use kafkalog::log::partition::PartitionLog;
-use kafkalog::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan};
+use kafkalog::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan_scan};
 use kafkalog::scan::range::PartitionRange;
 use kafkalog::scan::transactions::Transactions;
 use kafkalog::segment::filter::AbortedRange;
@@ -102,7 +102,7 @@ fn rows_are_those_of_kafkas_consumer() {
             isolation_level: IsolationLevel::ReadCommitted,
             ..PlanOptions::default()
         };
-        let ranges = plan(std::slice::from_ref(&case.folder), &latest).unwrap();
+        let ranges = plan_scan(std::slice::from_ref(&case.folder), &latest).unwrap();
         assert_eq!(read(ranges.clone()), kafkas.offsets, "{place}");
         assert_eq!(read_apart(&ranges), kafkas.offsets, "{place}, apart");
         aborted += kafkas.aborted;
@@ -126,7 +126,7 @@ fn parts(case: &Case, folder: &Path, kafkas: &Committed, chance: &mut Chance, wh
             _ => kafkas.log_start_offset + i64::try_from(chance.below(span)).unwrap(),
         };
         let (start, end) = (anywhere(), anywhere());
-        let ranges = plan(&[folder.to_path_buf()], &options(start, end)).unwrap();
+        let ranges = plan_scan(&[folder.to_path_buf()], &options(start, end)).unwrap();
         let expected: Vec<i64> = kafkas
             .offsets
             .iter()
@@ -252,7 +252,8 @@ fn the_high_watermark_bounds_what_is_stable() {
         }
         let transactions = transactions(&case);
         let copy = Copy::of(&case.folder, EARLY);
-        let all = read(plan(std::slice::from_ref(&copy.folder), &PlanOptions::default()).unwrap());
+        let all =
+            read(plan_scan(std::slice::from_ref(&copy.folder), &PlanOptions::default()).unwrap());
         let markers: Vec<i64> = transactions.iter().filter_map(|t| t.2).collect();
         for _ in 0..12 {
             let high_watermark =
@@ -275,7 +276,7 @@ fn the_high_watermark_bounds_what_is_stable() {
                 isolation_level: IsolationLevel::ReadCommitted,
                 ..PlanOptions::default()
             };
-            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
+            let ranges = plan_scan(std::slice::from_ref(&copy.folder), &options).unwrap();
             let place = case.folder.display();
             assert_eq!(
                 ranges[0].end_offset,
@@ -328,7 +329,7 @@ fn a_transaction_cut_by_the_log_start_is_unstable_from_its_batch_on() {
         isolation_level: IsolationLevel::ReadCommitted,
         ..PlanOptions::default()
     };
-    let ranges = plan(std::slice::from_ref(&copy.folder), &committed).unwrap();
+    let ranges = plan_scan(std::slice::from_ref(&copy.folder), &committed).unwrap();
     let columns = ColumnOptions::default();
     let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
     assert!(reader.next_batch().unwrap().is_none(), "nothing is decided");
@@ -385,7 +386,7 @@ fn a_marker_that_the_plan_does_not_know_is_an_error() {
         isolation_level: IsolationLevel::ReadCommitted,
         ..PlanOptions::default()
     };
-    let ranges = plan(&[case.unwrap().folder], &latest).unwrap();
+    let ranges = plan_scan(&[case.unwrap().folder], &latest).unwrap();
     let all: BTreeSet<AbortedRange> = ranges[0]
         .segments
         .iter()
@@ -436,8 +437,8 @@ fn sound_indexes_agree_with_the_log() {
         };
         let log = PartitionLog::open(&case.folder).unwrap();
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
-        let mut by_index = Transactions::of(&log).unwrap().preferring_indexes();
-        let mut by_log = Transactions::of(&log).unwrap();
+        let mut by_index = Transactions::of(log.listed()).unwrap().preferring_indexes();
+        let mut by_log = Transactions::of(log.listed()).unwrap();
         let ours = by_index.aborted(start, end).unwrap();
         let logs = by_log.aborted(start, end).unwrap();
         let place = case.folder.display();
@@ -459,7 +460,10 @@ fn garbled_entries_are_not_believed() {
         };
         let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
         let log = PartitionLog::open(&case.folder).unwrap();
-        let logs = Transactions::of(&log).unwrap().aborted(start, end).unwrap();
+        let logs = Transactions::of(log.listed())
+            .unwrap()
+            .aborted(start, end)
+            .unwrap();
         let copy = Copy::of(&case.folder, EARLY);
         for path in copy.files(FileKind::TxnIndex) {
             let sound = fs::read(&path).unwrap();
@@ -472,7 +476,7 @@ fn garbled_entries_are_not_believed() {
                 bytes[at] ^= 1 << chance.below(8);
                 fs::write(&path, bytes).unwrap();
                 let log = PartitionLog::open(&copy.folder).unwrap();
-                let mut by_index = Transactions::of(&log).unwrap().preferring_indexes();
+                let mut by_index = Transactions::of(log.listed()).unwrap().preferring_indexes();
                 let ours = by_index.aborted(start, end).unwrap();
                 let place = path.display();
                 assert!(

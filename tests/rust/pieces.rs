@@ -10,8 +10,8 @@ use kafkalog::arrow::columns::ColumnOptions;
 use kafkalog::arrow::parallel::ParallelReader;
 use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::scan::pieces::{Pieces, Uncharted};
-use kafkalog::scan::plan::{Ending, PlanOptions, Starting, plan};
+use kafkalog::scan::pieces::{NoIndexEntry, Pieces};
+use kafkalog::scan::plan::{Ending, PlanOptions, Starting, plan_scan};
 use kafkalog::scan::range::PartitionRange;
 use kafkalog::segment::reader::ReadOptions;
 
@@ -84,8 +84,12 @@ fn told<'a>(parts: impl IntoIterator<Item = &'a [PartitionRange]>) -> Told {
     told
 }
 
-fn cut(ranges: &[PartitionRange], size: u64, uncharted: Uncharted) -> Vec<Vec<PartitionRange>> {
-    Pieces::new(ranges.to_vec(), size, uncharted).collect()
+fn cut(
+    ranges: &[PartitionRange],
+    size: u64,
+    no_index_entry: NoIndexEntry,
+) -> Vec<Vec<PartitionRange>> {
+    Pieces::new(ranges.to_vec(), size, no_index_entry).collect()
 }
 
 /// How many segments begin in their middle.
@@ -97,13 +101,13 @@ fn inside(pieces: &[Vec<PartitionRange>]) -> usize {
 fn check(name: &Path, ranges: &[PartitionRange]) -> usize {
     let whole = told([ranges]);
     let mut cuts = 0;
-    for (size, uncharted) in [
-        (1, Uncharted::Walk),
-        (900, Uncharted::Keep),
-        (5000, Uncharted::Walk),
-        (70_000, Uncharted::Keep),
+    for (size, no_index_entry) in [
+        (1, NoIndexEntry::WalkHeaders),
+        (900, NoIndexEntry::KeepWhole),
+        (5000, NoIndexEntry::WalkHeaders),
+        (70_000, NoIndexEntry::KeepWhole),
     ] {
-        let pieces = cut(ranges, size, uncharted);
+        let pieces = cut(ranges, size, no_index_entry);
         let bytes =
             |ranges: &[PartitionRange]| ranges.iter().map(PartitionRange::bytes).sum::<u64>();
         // Pieces behind the end that was asked for are left out.
@@ -140,7 +144,7 @@ fn pieces_give_what_the_whole_gives() {
             starting_offsets: Starting::Oldest,
             ..PlanOptions::default()
         };
-        let whole = plan(&paths, &options).unwrap();
+        let whole = plan_scan(&paths, &options).unwrap();
         cuts += check(&case.folder, &whole);
         let offsets: Vec<i64> = told([&whole[..]]).0.iter().map(|row| row.2).collect();
         if offsets.is_empty() {
@@ -153,7 +157,7 @@ fn pieces_give_what_the_whole_gives() {
                 ending_offsets: Ending::Offset(from.max(to)),
                 ..PlanOptions::default()
             };
-            check(&case.folder, &plan(&paths, &options).unwrap());
+            check(&case.folder, &plan_scan(&paths, &options).unwrap());
         }
     }
     assert!(cuts > 1000, "{cuts}");
@@ -204,12 +208,15 @@ fn damage_is_found_in_pieces_too() {
         let at = *chance.pick(&starts) + chance.below(24);
         damaged[at] ^= 1 << chance.below(8);
         fs::write(log, damaged).unwrap();
-        let ranges = plan(std::slice::from_ref(&folder), &PlanOptions::default());
+        let ranges = plan_scan(std::slice::from_ref(&folder), &PlanOptions::default());
         if let Ok(ranges) = ranges {
             let whole = told([&ranges[..]]);
             found += usize::from(whole.1.is_some());
-            for (size, uncharted) in [(1, Uncharted::Keep), (3000, Uncharted::Walk)] {
-                let pieces = cut(&ranges, size, uncharted);
+            for (size, no_index_entry) in [
+                (1, NoIndexEntry::KeepWhole),
+                (3000, NoIndexEntry::WalkHeaders),
+            ] {
+                let pieces = cut(&ranges, size, no_index_entry);
                 let parts = told(pieces.iter().map(Vec::as_slice));
                 assert_eq!(parts.1, whole.1, "round {round}: {} at {at}", log.display());
                 assert!(parts.0 == whole.0, "round {round}");
@@ -291,8 +298,8 @@ fn threads_keep_the_order() {
     let folder = scratch.path().join("t-0");
     fs::create_dir(&folder).unwrap();
     let logs = long_log(&folder);
-    let ranges = plan(std::slice::from_ref(&folder), &PlanOptions::default()).unwrap();
-    assert!(inside(&cut(&ranges, 512 << 10, Uncharted::Walk)) > 6);
+    let ranges = plan_scan(std::slice::from_ref(&folder), &PlanOptions::default()).unwrap();
+    assert!(inside(&cut(&ranges, 512 << 10, NoIndexEntry::WalkHeaders)) > 6);
     let (all, _) = in_parallel(&ranges, 1, usize::MAX);
     assert!(all.iter().copied().eq(0..i64::try_from(all.len()).unwrap()) && all.len() > 90_000);
     for threads in [2, 3, 8] {
@@ -326,8 +333,8 @@ fn small_segments_share_a_piece() {
         .take(3)
         .collect();
     for path in paths {
-        let ranges = plan(&[path], &options).unwrap();
-        assert!(cut(&ranges, u64::MAX, Uncharted::Keep).len() <= 1);
+        let ranges = plan_scan(&[path], &options).unwrap();
+        assert!(cut(&ranges, u64::MAX, NoIndexEntry::KeepWhole).len() <= 1);
     }
 }
 
@@ -365,9 +372,9 @@ fn no_cut_at_a_batch_inside_a_value() {
     }
     fs::write(folder.join(format!("{:020}.log", 0)), log).unwrap();
     fs::write(folder.join(format!("{:020}.index", 0)), index).unwrap();
-    let ranges = plan(&[folder], &PlanOptions::default()).unwrap();
-    assert_eq!(inside(&cut(&ranges, 900, Uncharted::Keep)), 0);
-    assert!(inside(&cut(&ranges, 900, Uncharted::Walk)) > 5);
+    let ranges = plan_scan(&[folder], &PlanOptions::default()).unwrap();
+    assert_eq!(inside(&cut(&ranges, 900, NoIndexEntry::KeepWhole)), 0);
+    assert!(inside(&cut(&ranges, 900, NoIndexEntry::WalkHeaders)) > 5);
     check(Path::new("inside"), &ranges);
     assert_eq!(told([ranges.as_slice()]).0.len(), 40);
 }

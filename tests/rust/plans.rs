@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kafkalog::error::{Error, Result};
 use kafkalog::format::batch::BatchHeader;
-use kafkalog::scan::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan};
+use kafkalog::scan::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan_scan};
 use kafkalog::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::scan::verbatim::WholeBatches;
 use kafkalog::types::TopicPartition;
@@ -61,7 +61,7 @@ fn offsets_become_positions() {
             continue;
         }
         let paths = [case.folder.clone()];
-        let start_of_log = plan(&paths, &PlanOptions::default()).unwrap()[0].start_offset;
+        let start_of_log = plan_scan(&paths, &PlanOptions::default()).unwrap()[0].start_offset;
         for _ in 0..12 {
             let (_, _, base, last) = chance.pick(&batches);
             let offset = *chance.pick(&[*base, *last, *last + 1, *base - 1]);
@@ -70,7 +70,7 @@ fn offsets_become_positions() {
                 starting_offsets: Starting::Offset(asked),
                 ..PlanOptions::default()
             };
-            let range = &plan(&paths, &options).unwrap()[0];
+            let range = &plan_scan(&paths, &options).unwrap()[0];
             let offset = asked.max(start_of_log);
             assert_eq!(range.start_offset, offset);
             let covered = |file: &str, position: u64| {
@@ -97,7 +97,7 @@ fn offsets_become_positions() {
                 ending_offsets: Ending::Offset(asked),
                 ..PlanOptions::default()
             };
-            let range = &plan(&paths, &options).unwrap()[0];
+            let range = &plan_scan(&paths, &options).unwrap()[0];
             assert_eq!(range.end_offset, Some(asked));
             for (file, _, base, last) in &batches {
                 let wanted = *base < asked && *last >= start_of_log && asked > start_of_log;
@@ -122,7 +122,7 @@ fn timestamps_become_kafkas_offsets() {
                 starting_timestamp: Some(Timestamp::At(target)),
                 ..PlanOptions::default()
             };
-            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
+            let ranges = plan_scan(std::slice::from_ref(&copy.folder), &options).unwrap();
             match kafkas {
                 Some(offset) => assert_eq!(ranges[0].start_offset, offset),
                 None => assert!(ranges[0].segments.is_empty()),
@@ -131,7 +131,7 @@ fn timestamps_become_kafkas_offsets() {
                 ending_timestamp: Some(Timestamp::At(target)),
                 ..PlanOptions::default()
             };
-            let ranges = plan(std::slice::from_ref(&copy.folder), &options).unwrap();
+            let ranges = plan_scan(std::slice::from_ref(&copy.folder), &options).unwrap();
             assert_eq!(ranges[0].end_offset, kafkas);
         }
     }
@@ -143,7 +143,7 @@ fn topics_and_partitions() {
         golden("clean-restarts/data-1"),
         golden("clean-restarts/data-0"),
     ];
-    let chosen = |options: &PlanOptions| names(&plan(&dirs, options).unwrap());
+    let chosen = |options: &PlanOptions| names(&plan_scan(&dirs, options).unwrap());
     let all = PlanOptions::default();
     let ours = [
         "events-0", "events-1", "events-2", "ledger-0", "orders-0", "state-0",
@@ -182,14 +182,14 @@ fn topics_and_partitions() {
     assert_eq!(chosen(&options), ["events-1", "events-2"]);
     // Named by path, internal or not; twice is once.
     let path = golden("clean-restarts/data-0/__cluster_metadata-0");
-    let ranges = plan(&[path.clone(), path.join("../__cluster_metadata-0")], &all).unwrap();
+    let ranges = plan_scan(&[path.clone(), path.join("../__cluster_metadata-0")], &all).unwrap();
     assert_eq!(names(&ranges), ["__cluster_metadata-0"]);
 }
 
 #[test]
 fn what_is_not_there_is_named_with_what_is() {
     let dirs = [golden("clean-restarts/data-1")];
-    let asked = |options: PlanOptions| complaint(plan(&dirs, &options));
+    let asked = |options: PlanOptions| complaint(plan_scan(&dirs, &options));
     let all = PlanOptions::default();
     assert_eq!(
         asked(PlanOptions {
@@ -244,14 +244,14 @@ fn what_is_not_there_is_named_with_what_is() {
         assert!(text.contains(word), "{text}");
     }
     for path in ["nowhere", "clean-restarts/data-1/orders-0/nothing.log"] {
-        match plan(&[golden(path)], &all).unwrap_err() {
+        match plan_scan(&[golden(path)], &all).unwrap_err() {
             Error::Io { source, .. } => {
                 assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
             }
             other => panic!("{other}"),
         }
     }
-    let text = complaint(plan(&[golden("MANIFEST.md")], &all));
+    let text = complaint(plan_scan(&[golden("MANIFEST.md")], &all));
     assert!(text.contains("MANIFEST.md: neither"), "{text}");
 }
 
@@ -278,7 +278,7 @@ fn a_partition_in_two_log_dirs_is_an_error_that_names_both() {
             &dir.join("orders-0"),
         );
     }
-    match plan(&[one.clone(), two.clone()], &PlanOptions::default()).unwrap_err() {
+    match plan_scan(&[one.clone(), two.clone()], &PlanOptions::default()).unwrap_err() {
         Error::DuplicatePartition {
             partition,
             first,
@@ -292,14 +292,17 @@ fn a_partition_in_two_log_dirs_is_an_error_that_names_both() {
         }
         other => panic!("{other}"),
     }
-    assert_eq!(plan(&[one], &PlanOptions::default()).unwrap().len(), 1);
+    assert_eq!(plan_scan(&[one], &PlanOptions::default()).unwrap().len(), 1);
 }
 
 #[test]
 fn folders_on_their_way_out_or_in_only_when_asked_for() {
     let dirs = [golden("in-flight/data-0"), golden("in-flight/data-1")];
     let live = ["to-move-0", "to-shrink-0"];
-    assert_eq!(names(&plan(&dirs, &PlanOptions::default()).unwrap()), live);
+    assert_eq!(
+        names(&plan_scan(&dirs, &PlanOptions::default()).unwrap()),
+        live
+    );
     let inactive = PlanOptions {
         include_inactive: true,
         ..PlanOptions::default()
@@ -311,9 +314,9 @@ fn folders_on_their_way_out_or_in_only_when_asked_for() {
         "to-move-0",
         "to-shrink-0",
     ];
-    assert_eq!(names(&plan(&dirs, &inactive).unwrap()), all);
+    assert_eq!(names(&plan_scan(&dirs, &inactive).unwrap()), all);
     let path = dirs[0].join("to-delete-0.4d7c6ca9872c484f9ada79a4519a0a05-delete");
-    let ranges = plan(&[path], &PlanOptions::default()).unwrap();
+    let ranges = plan_scan(&[path], &PlanOptions::default()).unwrap();
     assert_eq!(names(&ranges), ["to-delete-0"]);
     assert_eq!(ranges[0].segments.len(), 5);
 }
@@ -327,7 +330,7 @@ fn bounds_by_word() {
             ending_offsets,
             ..PlanOptions::default()
         };
-        let range = plan(std::slice::from_ref(&folder), &options)
+        let range = plan_scan(std::slice::from_ref(&folder), &options)
             .unwrap()
             .remove(0);
         (range.start_offset, range.end_offset)
@@ -354,22 +357,24 @@ fn bounds_by_word() {
         ending_offsets: Ending::HighWatermark,
         ..PlanOptions::default()
     };
-    let text = complaint(plan(std::slice::from_ref(&alone), &options));
+    let text = complaint(plan_scan(std::slice::from_ref(&alone), &options));
     assert!(text.contains("replication-offset-checkpoint"), "{text}");
     // Nor a log start offset above its first file.
-    let range = plan(&[alone], &PlanOptions::default()).unwrap().remove(0);
+    let range = plan_scan(&[alone], &PlanOptions::default())
+        .unwrap()
+        .remove(0);
     assert_eq!(range.start_offset, range.segments[0].base_offset);
 }
 
 #[test]
 fn files_named_by_themselves_are_read_whole() {
     let folder = golden("clean-restarts/data-1/orders-0");
-    let whole = plan(std::slice::from_ref(&folder), &PlanOptions::default())
+    let whole = plan_scan(std::slice::from_ref(&folder), &PlanOptions::default())
         .unwrap()
         .remove(0);
     let file = |n: usize| folder.join(&whole.segments[n].file_name);
     let last = whole.segments.len() - 1;
-    let ranges = plan(
+    let ranges = plan_scan(
         &[file(last), file(1)],
         &PlanOptions {
             topics: Some(topics(&["orders"])),
@@ -385,7 +390,7 @@ fn files_named_by_themselves_are_read_whole() {
     );
     // Below the log start offset too: whoever names a file wants what is in it.
     let deleted = golden("retention/data-0/records-deleted-1");
-    let first = plan(
+    let first = plan_scan(
         std::slice::from_ref(&deleted),
         &PlanOptions {
             starting_offsets: Starting::Oldest,
@@ -395,7 +400,9 @@ fn files_named_by_themselves_are_read_whole() {
     .unwrap()
     .remove(0);
     let path = deleted.join(&first.segments[0].file_name);
-    let range = plan(&[path], &PlanOptions::default()).unwrap().remove(0);
+    let range = plan_scan(&[path], &PlanOptions::default())
+        .unwrap()
+        .remove(0);
     assert_eq!(range.start_offset, first.start_offset);
 }
 
@@ -406,7 +413,9 @@ fn planning_under_a_cleaner() {
     let folder = root.path().join("orders-0");
     copy_tree(&golden("clean-restarts/data-1/orders-0"), &folder);
     let paths = [root.path().to_path_buf()];
-    let before = plan(&paths, &PlanOptions::default()).unwrap().remove(0);
+    let before = plan_scan(&paths, &PlanOptions::default())
+        .unwrap()
+        .remove(0);
     let bases: Vec<i64> = before.segments.iter().map(|s| s.base_offset).collect();
     assert!(bases.len() > 3);
     let log = folder.join(&before.segments[1].file_name);
@@ -439,7 +448,7 @@ fn planning_under_a_cleaner() {
                 starting_offsets: Starting::Offset(bases[1] + n % 20),
                 ..PlanOptions::default()
             };
-            let range = plan(&paths, &options).map(|mut ranges| ranges.remove(0));
+            let range = plan_scan(&paths, &options).map(|mut ranges| ranges.remove(0));
             let found = range.map(|r| r.segments.iter().map(|s| s.base_offset).collect::<Vec<_>>());
             match found {
                 Ok(found) if found == bases[1..] => {}
@@ -465,7 +474,7 @@ fn whole_batches_are_the_files() {
         starting_offsets: Starting::Oldest,
         ..PlanOptions::default()
     };
-    let ranges = plan(&[golden("clean-restarts/data-1")], &options).unwrap();
+    let ranges = plan_scan(&[golden("clean-restarts/data-1")], &options).unwrap();
     assert!(ranges.iter().any(|range| range.segments.len() > 2));
     let runs = |range: &PartitionRange, most: usize| {
         let mut batches = WholeBatches::new(range.clone());

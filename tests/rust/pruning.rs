@@ -9,7 +9,7 @@ use kafkalog::arrow::parallel::ParallelReader;
 use kafkalog::arrow::reader::RecordReader;
 use kafkalog::arrow::schema::{Column, Layout};
 use kafkalog::format::file_name::FileKind;
-use kafkalog::scan::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan};
+use kafkalog::scan::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan_scan};
 use kafkalog::scan::range::PartitionRange;
 use kafkalog::segment::filter::TimestampBounds;
 use kafkalog::segment::metrics::Metrics;
@@ -63,7 +63,7 @@ fn planned(
         isolation_level,
         ..PlanOptions::default()
     };
-    plan(&[folder.to_path_buf()], &options).unwrap()
+    plan_scan(&[folder.to_path_buf()], &options).unwrap()
 }
 
 #[test]

@@ -146,7 +146,10 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         base_offset: Offset,
         max_index_size: usize,
     ) -> Result<Self> {
-        Self::over(IndexFile::open(disk, path, max_index_size)?, base_offset)
+        #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
+        // SAFETY: whoever writes to a partition holds its log dir's `.lock`, and nobody but Kafka and this crate writes there.
+        let file = unsafe { IndexFile::open(disk, path, max_index_size) }?;
+        Self::over(file, base_offset)
     }
 
     /// Opens an index that is there for reading; only [`WritableIndex::resize`] makes it writable, as in Kafka.
@@ -154,10 +157,10 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// # Errors
     /// `Io`.
     pub fn open_read_only(path: &Path, base_offset: Offset, max_index_size: usize) -> Result<Self> {
-        Self::over(
-            IndexFile::open_read_only(path, max_index_size)?,
-            base_offset,
-        )
+        #[expect(unsafe_code, reason = "the same, for reading to begin with")]
+        // SAFETY: as in `open`.
+        let file = unsafe { IndexFile::open_read_only(path, max_index_size) }?;
+        Self::over(file, base_offset)
     }
 
     fn over(file: IndexFile<W>, base_offset: Offset) -> Result<Self> {

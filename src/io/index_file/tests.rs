@@ -57,6 +57,11 @@ impl Faults for Watch {
     }
 }
 
+fn open_index<const W: usize>(disk: &Disk, path: &Path, max_size: usize) -> IndexFile<W> {
+    // SAFETY: a file in a folder of the test's own, which has no other writer at a time.
+    unsafe { IndexFile::open(disk, path, max_size) }.unwrap()
+}
+
 fn entry(n: usize) -> [u32; 2] {
     let n = u32::try_from(n).unwrap();
     [n * 3 + 1, n * 7919]
@@ -99,7 +104,7 @@ fn scene(max_size: usize) -> Scene {
     let path = folder.path().join("00000000000000000000.index");
     let watch = Arc::new(Watch::default());
     let disk = Disk::with_faults(Arc::clone(&watch) as Arc<dyn Faults>);
-    let index = IndexFile::open(&disk, &path, max_size).unwrap();
+    let index = open_index(&disk, &path, max_size);
     Scene {
         folder,
         watch,
@@ -161,7 +166,7 @@ fn what_is_taken_back_stays_in_the_file() {
     assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
     // Whoever opens it finds every slot in use.
     let disk = Disk::default();
-    let mut again = IndexFile::<2>::open(&disk, &s.path, 4096).unwrap();
+    let mut again = open_index::<2>(&disk, &s.path, 4096);
     assert_eq!((again.entries(), again.max_entries()), (10, 10));
     assert!(again.resize(4096).unwrap());
     again.truncate(0).unwrap();
@@ -274,7 +279,8 @@ fn a_file_opened_for_reading_is_not_written() {
     let s = scene(80);
     drop(s.index);
     fs::write(&s.path, bytes(5)).unwrap();
-    let mut index = IndexFile::<2>::open_read_only(&s.path, 800).unwrap();
+    // SAFETY: as in `open_index`.
+    let mut index = unsafe { IndexFile::<2>::open_read_only(&s.path, 800) }.unwrap();
     assert_eq!(all(index.snapshot().unwrap()), entries(5));
     index.truncate(2).unwrap();
     assert!(index.push(entry(9)).is_err());

@@ -1,13 +1,13 @@
 //! The map of an index, its entries as atomics, and reading beside the writer.
 //!
 //! # What readers are promised
-//! * An entry's words are stored before the count that makes them readable (release), and read after it (acquire): no
-//!   reader sees a part of an entry.
-//! * Entries that are read never change while the count only grows. A cut lets later appends write over them, so it and
-//!   every exchange of the map advance `sequence`; [`IndexReader::read`] asks for it before and after, and reads anew
-//!   when it moved. An answer is therefore always one of a single moment between call and return.
-//! * All words are atomics, always accessed at one size: a lookup that is overtaken reads old or new words, never
-//!   undefined ones, and throws them away.
+//! * The writer stores an entry's words before the count that makes them readable (release); readers load them after it
+//!   (acquire). So no reader sees part of an entry.
+//! * Entries never change while the count only grows. After a cut, later appends overwrite them, so a cut and every exchange
+//!   of the map advance `sequence`. [`IndexReader::read`] loads it before and after, and repeats the read if it moved. So
+//!   every answer is that of a single moment between call and return.
+//! * All words are atomics, always accessed at one size: a lookup that a cut overtakes reads old or new words, never undefined
+//!   ones, and discards them.
 
 #![expect(
     unsafe_code,
@@ -99,9 +99,12 @@ impl<const W: usize> View<W> {
         words
     }
 
-    /// Writes entry `n`, the last word last; returns whether the map has room for it. The file has to.
+    /// Writes entry `n`, the last word last; returns whether the map is writable and has room for it.
+    ///
+    /// # Safety
+    /// The file holds entry `n`, if the map does.
     #[inline]
-    pub(super) fn store(&self, n: usize, words: [u32; W]) -> bool {
+    pub(super) unsafe fn store(&self, n: usize, words: [u32; W]) -> bool {
         if n >= self.capacity || !self.is_writable {
             return false;
         }
@@ -185,8 +188,12 @@ pub struct Snapshot<'a, const W: usize> {
 }
 
 impl<'a, const W: usize> Snapshot<'a, W> {
+    /// The first `entries` of a map.
+    ///
+    /// # Safety
+    /// The file holds them, as far as the map does, and is not cut below them while the snapshot lives.
     #[inline]
-    pub(super) fn new(view: &'a View<W>, entries: usize, hint: u64) -> Self {
+    pub(super) unsafe fn new(view: &'a View<W>, entries: usize, hint: u64) -> Self {
         let entries = entries.min(view.capacity);
         Self {
             view,
@@ -209,8 +216,7 @@ impl<'a, const W: usize> Snapshot<'a, W> {
         if n >= self.entries {
             return None;
         }
-        // SAFETY: `new` made `entries` at most the map's capacity. The file holds what the writer counts as entries, and is
-        // never cut below what a snapshot counts while the snapshot lives: the module's contract.
+        // SAFETY: `new` made `entries` at most the map's capacity, and its caller promised that the file holds them.
         Some(unsafe { self.view.load(n) })
     }
 
@@ -261,7 +267,10 @@ impl<const W: usize> IndexReader<W> {
             let held = self.view.borrow();
             let entries = held.1.entries.load(Ordering::Acquire);
             let hint = self.shared.hint.load(Ordering::Relaxed);
-            let found = look(Snapshot::new(&held.1, entries, hint));
+            // SAFETY: the writer stores a count after the file holds so many entries. While there is a reader it cuts no file
+            // below a count that was stored in its map, but replaces it.
+            let entries = unsafe { Snapshot::new(&held.1, entries, hint) };
+            let found = look(entries);
             fence(Ordering::Acquire);
             if self.shared.sequence.load(Ordering::Relaxed) == sequence {
                 return found;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderState;
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
-use crate::log::partition::PartitionLog;
+use crate::log::listed::ListedLog;
 use crate::types::TopicPartition;
 
 /// A partition folder that may be chosen, or some files of one.
@@ -24,14 +24,14 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    pub(super) fn open(&self) -> Result<PartitionLog> {
+    pub(super) fn open(&self) -> Result<ListedLog> {
         let PartitionFolder { name, path } = &self.folder;
         if !self.files.is_empty() {
-            return PartitionLog::of_files(path, name.clone(), &self.files, &self.dir);
+            return ListedLog::of_files(path, name.clone(), &self.files, &self.dir);
         }
-        let log = PartitionLog::open_in(path, name.clone(), &self.dir)?;
+        let log = ListedLog::open_in(path, name.clone(), &self.dir)?;
         if log.segments().is_empty() {
-            self.folder.refuse_log_dir()?;
+            self.folder.ensure_partition()?;
         }
         Ok(log)
     }
@@ -65,7 +65,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
         }
         match kind {
             PathKind::LogDir => {
-                let dir = LogDir::open(path)?.refuse_of_others()?;
+                let dir = LogDir::open(path)?.ensure_log_dir()?;
                 let state = Arc::new(dir.state());
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;

@@ -72,7 +72,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// What was named must be there.
-    pub(super) fn miss_nothing(
+    pub(super) fn check_named_exist(
         &self,
         candidates: &[Candidate],
         chosen: &[&Candidate],

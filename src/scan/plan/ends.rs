@@ -3,7 +3,7 @@
 use super::options::{EARLIEST, Ending, IsolationLevel, LATEST, PlanOptions, Starting, Timestamp};
 use crate::error::{Error, Result};
 use crate::log::dir::REPLICATION;
-use crate::log::partition::PartitionLog;
+use crate::log::listed::ListedLog;
 use crate::scan::transactions::Transactions;
 use crate::types::Offset;
 
@@ -17,7 +17,7 @@ fn checked(offset: Offset) -> Result<Offset> {
 }
 
 /// Where to begin; `None` where nothing is to be read.
-pub(super) fn start_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>> {
+pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.starting_timestamp.as_ref(), partition) {
         let found = log.offset_for_timestamp(timestamp, false)?;
@@ -38,7 +38,7 @@ pub(super) fn start_of(log: &PartitionLog, options: &PlanOptions) -> Result<Opti
 }
 
 /// Where to end; `None` for the end of the files.
-fn end_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>> {
+fn end_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<Offset>> {
     let partition = &log.name().topic_partition;
     if let Some(timestamp) = Timestamp::of(options.ending_timestamp.as_ref(), partition) {
         let found = log.offset_for_timestamp(timestamp, false)?;
@@ -69,7 +69,7 @@ fn end_of(log: &PartitionLog, options: &PlanOptions) -> Result<Option<Offset>> {
 
 /// Where to end, and under `read_committed` no further than all is decided; `None` for the end of the files.
 pub(crate) fn stable_end_of(
-    log: &PartitionLog,
+    log: &ListedLog,
     options: &PlanOptions,
     transactions: Option<&mut Transactions<'_>>,
 ) -> Result<Option<Offset>> {
@@ -88,7 +88,7 @@ pub(crate) fn stable_end_of(
 
 /// The transactions of a log, where they matter.
 pub(crate) fn transactions_of<'a>(
-    log: &'a PartitionLog,
+    log: &'a ListedLog,
     options: &PlanOptions,
 ) -> Result<Option<Transactions<'a>>> {
     match options.isolation_level {

@@ -5,7 +5,6 @@ use super::text::{Text, put};
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
 use crate::io::file;
-use crate::io::mapping::Mapping;
 use crate::segment::source::{Access, SegmentSource};
 
 /// A producer a line.
@@ -13,11 +12,8 @@ use crate::segment::source::{Access, SegmentSource};
 /// # Errors
 /// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
 pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> {
-    let file = file::open(&target.path).map_err(Error::io(&target.path))?;
-    // Written once and never touched again, so a map of it is sound.
-    let map = Mapping::open(&file, &target.path, u64::MAX)?;
-    let producers =
-        ProducerState::parse_snapshot(map.as_slice()).map_err(|e| e.at(&target.path))?;
+    let bytes = file::read_all(&target.path).map_err(Error::io(&target.path))?;
+    let producers = ProducerState::parse_snapshot(&bytes).map_err(|e| e.at(&target.path))?;
     for producer in producers {
         let open_since = Some(producer.current_txn_first_offset).filter(|&offset| offset >= 0);
         put!(

@@ -290,17 +290,14 @@ impl Source {
 /// The partition folders that a broker loads; not those on their way out, nor the metadata log, which is loaded by other
 /// rules.
 fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
-    let folders = LogDir::open(log_dir)?
-        .refuse_of_others()?
-        .folders()
-        .to_vec();
+    let folders = LogDir::open(log_dir)?.ensure_log_dir()?.folders().to_vec();
     let (loaded, skipped): (Vec<_>, Vec<_>) = folders.into_iter().partition(|folder| {
         folder.name.state != FolderState::Delete
             && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC
     });
     loaded
         .iter()
-        .try_for_each(PartitionFolder::refuse_log_dir)?;
+        .try_for_each(PartitionFolder::ensure_partition)?;
     let skipped = skipped.into_iter().map(|folder| folder.path).collect();
     Ok((loaded, skipped))
 }

@@ -11,7 +11,7 @@ use kafkalog::index::Access;
 use kafkalog::index::offset::OffsetIndex;
 use kafkalog::index::time::TimeIndex;
 use kafkalog::log::partition::PartitionLog;
-use kafkalog::scan::plan::{PlanOptions, Starting, plan};
+use kafkalog::scan::plan::{PlanOptions, Starting, plan_scan};
 use kafkalog::segment::batches::BatchCursor;
 use kafkalog::segment::reader::ReadOptions;
 use kafkalog::segment::source::Access as LogAccess;
@@ -32,7 +32,7 @@ impl Driver {
             starting_offsets: Starting::Oldest,
             ..PlanOptions::default()
         };
-        let ranges = plan(std::slice::from_ref(&self.folder), &options).unwrap();
+        let ranges = plan_scan(std::slice::from_ref(&self.folder), &options).unwrap();
         let columns = ColumnOptions {
             columns,
             layout: Layout::Binary,

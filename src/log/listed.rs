@@ -1,0 +1,455 @@
+//! A partition's log as one listing of its folder shows it: what a broker would have after loading. Nothing is changed.
+//!
+//! This computes what Kafka's loader would do. Finished swaps count. Log start and high watermark come from the checkpoints
+//! of the log dir above. Segments that the loader would recover (unclean stop, at or above the recovery point, or without an
+//! offset index) take their timestamps from the log.
+//!
+//! Sources: `LogLoader`, `UnifiedLog.fetchOffsetByTimestamp`, `UnifiedLog.read`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_parsed};
+use super::listing;
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{
+    EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
+};
+use crate::format::file_name::{
+    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
+};
+use crate::io::file::about;
+use crate::segment::LogSegment;
+use crate::segment::lookup::{Found, SegmentLookup};
+use crate::segment::statistics::SegmentStatistics;
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
+
+/// What the names of KRaft snapshots end in (`Snapshots`).
+const CHECKPOINT_SUFFIX: &str = ".checkpoint";
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Base offset of the segment.
+    pub segment_base_offset: Offset,
+    /// Where its batch begins in the `.log`.
+    pub position: Position,
+    /// Its offset.
+    pub offset: Offset,
+}
+
+/// A record found by its timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetAndTimestamp {
+    /// Its offset.
+    pub offset: Offset,
+    /// Its timestamp.
+    pub timestamp: TimestampMs,
+    /// Its batch's leader epoch, where known.
+    pub leader_epoch: Option<i32>,
+}
+
+/// One partition's log as it was when its folder was listed. Its files may be gone by now: see
+/// [`PartitionLog`](super::partition::PartitionLog).
+#[derive(Clone, Debug)]
+pub struct ListedLog {
+    path: Arc<Path>,
+    name: FolderName,
+    segments: Vec<LogSegment>,
+    /// How many segments, from the first, Kafka would load without recovering them.
+    trusted: usize,
+    log_start_offset: Offset,
+    high_watermark: Option<Offset>,
+    has_high_watermarks: bool,
+    log_end_offset: OnceLock<Offset>,
+    /// Kept by `scan::transactions`.
+    pub(crate) last_stable_offset: OnceLock<Offset>,
+    /// Where only some files count, the log around them.
+    around: Option<Arc<Self>>,
+}
+
+impl ListedLog {
+    /// Opens a partition folder and reads the checkpoints of the log dir above it.
+    ///
+    /// # Errors
+    /// `Io` where it is not there, `InvalidArgument` where it is no partition folder, `CorruptRecord` for a broken swap.
+    pub fn open(path: &Path) -> Result<Self> {
+        let name = PathKind::partition(path)?;
+        Self::open_in(path, name, &DirState::read(&dir_above(path)))
+    }
+
+    /// Opens a partition folder, given what the log dir above says.
+    ///
+    /// # Errors
+    /// As [`ListedLog::open`].
+    pub fn open_in(path: &Path, name: FolderName, dir: &DirState) -> Result<Self> {
+        let segments = listing::segments(path)?;
+        let of = |offsets: &Offsets| offsets.get(&name.topic_partition).copied();
+        // The raft layer opens its log as unclean and from 0, whatever the checkpoints say.
+        let is_metadata = name.topic_partition.topic == CLUSTER_METADATA_TOPIC;
+        let recovery_point = of(&dir.recovery_points).filter(|_| !is_metadata);
+        let log_start = of(&dir.log_starts).filter(|_| !is_metadata);
+        let trusted = if dir.clean_shutdown && !is_metadata {
+            segments.len()
+        } else {
+            let recovery_point = recovery_point.unwrap_or(0);
+            segments
+                .partition_point(|s| s.base_offset <= recovery_point)
+                .saturating_sub(1)
+        };
+        let first = segments.first().map_or(0, |s| s.base_offset);
+        Ok(Self {
+            path: Arc::from(path),
+            segments,
+            trusted,
+            log_start_offset: log_start.unwrap_or(0).max(first),
+            high_watermark: dir.high_watermarks.as_ref().and_then(of),
+            // Nor does it checkpoint its high watermark there.
+            has_high_watermarks: dir.high_watermarks.is_some() && !is_metadata,
+            log_end_offset: OnceLock::new(),
+            last_stable_offset: OnceLock::new(),
+            around: None,
+            name,
+        })
+    }
+
+    /// Some files of a partition folder, named by themselves: all that is in them counts, whatever the log start offset.
+    ///
+    /// # Errors
+    /// `Io` where one is not there, `InvalidArgument` where one is no segment's, or two begin at the same offset.
+    pub fn of_files(
+        path: &Path,
+        name: FolderName,
+        files: &[PathBuf],
+        dir: &DirState,
+    ) -> Result<Self> {
+        let mut log = Self::open_in(path, name, dir)?;
+        let trusted = log.trusted;
+        let from = |s: &LogSegment| {
+            log.segments
+                .get(trusted)
+                .is_none_or(|t| s.base_offset < t.base_offset)
+        };
+        let mut named = files
+            .iter()
+            .map(|file| named_segment(&log.path, file, &log.segments))
+            .collect::<Result<Vec<_>>>()?;
+        named.sort_by_key(|s| s.base_offset);
+        let twice = named.iter().zip(named.iter().skip(1));
+        for (a, b) in twice {
+            if a.base_offset == b.base_offset {
+                let text = format!(
+                    "{} and {} begin at the same offset",
+                    a.file_name, b.file_name
+                );
+                return Err(Error::InvalidArgument(text));
+            }
+        }
+        let around = log.with(&named, from);
+        log.trusted = named.iter().take_while(|s| from(s)).count();
+        log.around = Some(Arc::new(around));
+        log.log_start_offset = named.first().map_or(0, |s| s.base_offset);
+        log.segments = named;
+        Ok(log)
+    }
+
+    /// This log with `named` among its segments, in the place of those of the same base offset.
+    fn with(&self, named: &[LogSegment], is_trusted: impl Fn(&LogSegment) -> bool) -> Self {
+        let is_named = |s: &LogSegment| named.iter().any(|n| n.base_offset == s.base_offset);
+        let others = self.segments.iter().filter(|s| !is_named(s));
+        let mut segments: Vec<LogSegment> = others.chain(named).cloned().collect();
+        segments.sort_by_key(|s| s.base_offset);
+        Self {
+            trusted: segments.iter().take_while(|s| is_trusted(s)).count(),
+            log_start_offset: segments.first().map_or(0, |s| s.base_offset),
+            segments,
+            ..self.clone()
+        }
+    }
+
+    /// The log that tells of transactions: this one, or the one around it.
+    pub(crate) fn whole(&self) -> &Self {
+        self.around.as_deref().unwrap_or(self)
+    }
+
+    /// Whether Kafka would load segment `n` without recovering it.
+    pub(crate) fn is_trusted(&self, n: usize) -> bool {
+        let has_index = self.segments.get(n).is_some_and(|s| s.has_offset_index);
+        n < self.trusted && has_index
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Topic, partition and state, from the folder's name.
+    #[must_use]
+    pub const fn name(&self) -> &FolderName {
+        &self.name
+    }
+
+    /// The segments in order.
+    #[must_use]
+    pub fn segments(&self) -> &[LogSegment] {
+        &self.segments
+    }
+
+    /// The first offset that may be read.
+    #[must_use]
+    pub const fn log_start_offset(&self) -> Offset {
+        self.log_start_offset
+    }
+
+    /// The checkpointed high watermark.
+    #[must_use]
+    pub const fn high_watermark(&self) -> Option<Offset> {
+        self.high_watermark
+    }
+
+    /// Whether the log dir above has a high watermark checkpoint at all.
+    #[must_use]
+    pub const fn has_high_watermarks(&self) -> bool {
+        self.has_high_watermarks
+    }
+
+    /// The offset behind the last whole batch.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header of the active segment.
+    pub fn log_end_offset(&self) -> Result<Offset> {
+        if let Some(&known) = self.log_end_offset.get() {
+            return Ok(known);
+        }
+        let end = match self.segments.last() {
+            Some(active) => SegmentLookup::open(active)?.next_offset()?,
+            None => self.log_start_offset,
+        };
+        // A log that ends below its start is begun anew there.
+        let end = end.max(self.log_start_offset);
+        Ok(*self.log_end_offset.get_or_init(|| end))
+    }
+
+    /// The topic's id, where the folder has it.
+    ///
+    /// # Errors
+    /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
+    pub fn topic_id(&self) -> Result<Option<String>> {
+        let path = self.path.join(PARTITION_METADATA);
+        read_parsed(&path, parse_partition_metadata)
+    }
+
+    /// The leader epochs as they are on disk.
+    ///
+    /// # Errors
+    /// `Io`, or `CorruptIndex` where Kafka would refuse the file.
+    pub fn leader_epochs(&self) -> Result<Vec<EpochEntry>> {
+        let path = self.path.join(LEADER_EPOCH_CHECKPOINT);
+        Ok(read_parsed(&path, parse_epochs)?.unwrap_or_default())
+    }
+
+    /// Every file of the folder that is not one of its segments' logs, with its length, by name.
+    ///
+    /// # Errors
+    /// `Io` where the folder cannot be listed.
+    pub fn other_files(&self) -> Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(Error::io(&*self.path))? {
+            let entry = entry.map_err(Error::io(&*self.path))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // What has gone since is no longer there to be told of.
+            if let Ok(meta) = entry.metadata()
+                && meta.is_file()
+                && self.segments.iter().all(|s| s.file_name != name)
+            {
+                found.push((name, meta.len()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Every segment and what its batch headers add up to.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header.
+    pub fn statistics(&self) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
+        let sums = |segment: &LogSegment| Ok((segment.clone(), SegmentStatistics::of(segment)?));
+        self.segments.iter().map(sums).collect()
+    }
+
+    /// The number of the last segment that begins at or below `offset`; 0 where none does.
+    pub(crate) fn floor(&self, offset: Offset) -> usize {
+        self.segments
+            .partition_point(|s| s.base_offset <= offset)
+            .saturating_sub(1)
+    }
+
+    fn out_of_range(&self, offset: Offset) -> Result<Error> {
+        Ok(Error::OffsetOutOfRange {
+            path: PathBuf::from(&*self.path),
+            offset,
+            log_start_offset: self.log_start_offset,
+            log_end_offset: self.log_end_offset()?,
+        })
+    }
+
+    /// The first record at or behind `offset`, control records included; `None` where no record follows.
+    ///
+    /// # Errors
+    /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; what is wrong with the bytes on the way.
+    pub fn lookup(&self, offset: Offset) -> Result<Option<Lookup>> {
+        if offset < self.log_start_offset || offset > self.log_end_offset()? {
+            return Err(self.out_of_range(offset)?);
+        }
+        for segment in self.segments.iter().skip(self.floor(offset)) {
+            let mut lookup = SegmentLookup::open(segment)?;
+            if let Some((position, offset)) = lookup.record_at_or_after(offset)? {
+                return Ok(Some(Lookup {
+                    segment_base_offset: segment.base_offset,
+                    position,
+                    offset,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The base offset of the first batch that ends at or behind `offset`; `None` where no batch follows.
+    pub(crate) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
+        for segment in self.segments.iter().skip(self.floor(offset)) {
+            if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {
+                return Ok(Some(header.base_offset));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where to begin reading segment `n` for records from `offset` on.
+    pub(crate) fn start_position(&self, n: usize, offset: Offset) -> Result<Position> {
+        match self.segments.get(n) {
+            Some(segment) if offset > segment.base_offset => {
+                SegmentLookup::open(segment)?.start_position(offset)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// The largest timestamp of segment `n` as Kafka has it after loading, -1 for none.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn max_timestamp_of(&self, n: usize) -> Result<TimestampMs> {
+        let Some(segment) = self.segments.get(n) else {
+            return Ok(NO_TIMESTAMP);
+        };
+        if let Some(known) = segment.known_max_timestamp() {
+            return Ok(known);
+        }
+        let recovered = !self.is_trusted(n);
+        SegmentLookup::open(segment)?.max_timestamp(recovered)
+    }
+
+    /// Kafka's answer (`ListOffsets`) to which record is the first at or after `timestamp`.
+    ///
+    /// Kafka looks only into the first segment whose largest timestamp is at or after it, the file's modification time
+    /// standing in where a segment has none; so the answer can be `None` although a later segment has such records.
+    /// `exact` asks every segment for its records instead.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative timestamp; `Io`; what is wrong with the bytes on the way.
+    pub fn offset_for_timestamp(
+        &self,
+        timestamp: TimestampMs,
+        exact: bool,
+    ) -> Result<Option<OffsetAndTimestamp>> {
+        if timestamp < 0 {
+            let text = format!("timestamp {timestamp}: must not be negative");
+            return Err(Error::InvalidArgument(text));
+        }
+        let first = if exact {
+            self.floor(self.log_start_offset)
+        } else {
+            0
+        };
+        for (n, segment) in self.segments.iter().enumerate().skip(first) {
+            if !exact {
+                let max = self.max_timestamp_of(n)?;
+                let largest = if max >= 0 { max } else { segment.modified_ms };
+                if largest < timestamp {
+                    continue;
+                }
+            }
+            let mut lookup = SegmentLookup::open(segment)?;
+            let found = lookup.record_for_timestamp(timestamp, self.log_start_offset, !exact)?;
+            if !exact || found.is_some() {
+                return Ok(found.map(Into::into));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Kafka's answer to which record has the largest timestamp; the first such one.
+    ///
+    /// # Errors
+    /// `Io`; what is wrong with the bytes on the way.
+    pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
+        let mut best: Option<(TimestampMs, &LogSegment)> = None;
+        for (n, segment) in self.segments.iter().enumerate() {
+            let max = self.max_timestamp_of(n)?;
+            if max >= 0 && best.is_none_or(|(so_far, _)| max > so_far) {
+                best = Some((max, segment));
+            }
+        }
+        let Some((max, segment)) = best else {
+            return Ok(None);
+        };
+        let found = SegmentLookup::open(segment)?.record_for_timestamp(max, Offset::MIN, true)?;
+        Ok(found.map(Into::into))
+    }
+}
+
+impl From<Found> for OffsetAndTimestamp {
+    fn from(found: Found) -> Self {
+        Self {
+            offset: found.offset,
+            timestamp: found.timestamp,
+            leader_epoch: Some(found.leader_epoch).filter(|&epoch| epoch >= 0),
+        }
+    }
+}
+
+/// One of the files of `folder` that were named by themselves.
+fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<LogSegment> {
+    let file_name = folder_name(path);
+    if let Some(segment) = all.iter().find(|s| s.file_name == file_name) {
+        return Ok(segment.clone());
+    }
+    let (size, modified_ms) = about(path)
+        .and_then(|about| listing::stat(&about))
+        .map_err(Error::io(path))?;
+    let folder = Arc::clone(folder);
+    match FileName::parse(&file_name) {
+        Some(name) if name.kind == FileKind::Log => {
+            let mut segment = LogSegment::new(folder, name, size, modified_ms);
+            // What is half written may end torn.
+            segment.is_active = name.state == FileState::Cleaned;
+            segment.has_offset_index = segment.sibling(FileKind::OffsetIndex).exists();
+            segment.has_time_index = segment.sibling(FileKind::TimeIndex).exists();
+            Ok(segment)
+        }
+        None if base_offset(&file_name).is_some() && file_name.ends_with(CHECKPOINT_SUFFIX) => {
+            // A KRaft snapshot's name tells where it ends; its own offsets begin at 0.
+            Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
+        }
+        _ => {
+            let text = format!(
+                "{}: neither a log dir, nor a partition folder, nor a segment's .log",
+                path.display()
+            );
+            Err(Error::InvalidArgument(text))
+        }
+    }
+}
