@@ -3,8 +3,10 @@
 //! Low layers know only bytes, so they report positions relative to what they were given; each
 //! layer above adds what it knows on the way out with [`Error::at`] and [`Error::shift`].
 
+use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic;
 use std::path::{Path, PathBuf};
 
 use crate::types::{Offset, Position};
@@ -94,6 +96,18 @@ pub enum Refusal {
     Failed,
 }
 
+/// A state that our own code rules out: a bug in this crate, whatever the data or the arguments are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InternalFault {
+    /// The file at hand, where one is known.
+    pub path: Option<PathBuf>,
+    /// What was expected, and what was found instead.
+    pub message: String,
+    /// The place in our source, unless the message names it.
+    pub source: Option<&'static panic::Location<'static>>,
+}
+
 /// Everything that can go wrong, by the exception it becomes in Python.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -160,9 +174,9 @@ pub enum Error {
         /// How much was asked for.
         bytes: usize,
     },
-    /// A fault of this library, neither of the data nor of the caller; its text asks for a report.
-    Internal(String),
-    /// Whoever asked does not want the answer any more ([`crate::io::interrupt`]).
+    /// A bug in this crate ([`Error::internal`]); the message asks for a report.
+    Internal(Box<InternalFault>),
+    /// The caller cancelled the operation ([`crate::io::interrupt`]).
     Interrupted,
 }
 
@@ -255,10 +269,32 @@ impl Error {
         }
     }
 
-    /// [`Error::Internal`]; shaped for `map_err`.
+    /// [`Error::Internal`] at the caller's line, for what cannot happen unless this crate has a bug. Say what was
+    /// expected and what was found. A debug build panics, so that no test misses it.
     #[cold]
-    pub fn internal(fault: impl fmt::Display) -> Self {
-        Self::Internal(fault.to_string())
+    #[must_use]
+    #[track_caller]
+    pub fn internal(message: impl fmt::Display) -> Self {
+        let error = Self::Internal(Box::new(InternalFault {
+            path: None,
+            message: message.to_string(),
+            source: Some(panic::Location::caller()),
+        }));
+        debug_assert!(false, "{error}");
+        error
+    }
+
+    /// [`Error::Internal`] for a panic that was caught, with its payload.
+    #[cold]
+    #[must_use]
+    pub fn panicked(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Self::Internal(Box::new(InternalFault {
+            path: None,
+            message: format!("panic: {}", text.unwrap_or("no message")),
+            source: None,
+        }))
     }
 
     /// [`Error::OutOfMemory`] of no file yet.
@@ -278,7 +314,7 @@ impl Error {
         }
     }
 
-    /// Whether files that are others by now may be the reason.
+    /// Whether files that have changed since may be the reason.
     #[must_use]
     pub fn is_of_the_files(&self) -> bool {
         !matches!(self, Self::Interrupted | Self::Internal(_)) && !self.is_out_of_memory()
@@ -341,6 +377,8 @@ impl Error {
             fault.path.get_or_insert_with(|| path.to_path_buf());
         } else if let Self::OutOfMemory { path: known, .. } = &mut self {
             known.get_or_insert_with(|| path.to_path_buf());
+        } else if let Self::Internal(fault) = &mut self {
+            fault.path.get_or_insert_with(|| path.to_path_buf());
         }
         self
     }
@@ -426,6 +464,20 @@ impl fmt::Display for ProducerFault {
     }
 }
 
+impl fmt::Display for InternalFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "internal error: {}", self.message)?;
+        if let Some(source) = self.source {
+            write!(f, " ({}:{})", source.file(), source.line())?;
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        write!(f, "; this is a bug in kafkalog {version}, please report it")
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -482,9 +534,7 @@ impl fmt::Display for Error {
                 }
                 write!(f, "no memory for {bytes} bytes more")
             }
-            Self::Internal(text) => {
-                write!(f, "internal error of kafkalog, please report it: {text}")
-            }
+            Self::Internal(fault) => fault.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }
@@ -499,9 +549,41 @@ impl std::error::Error for Error {
     }
 }
 
+/// The message of the internal error that `run` meets: a panic in a debug build, an `Err` in a release build.
+#[cfg(test)]
+pub(crate) fn internal_message<T: fmt::Debug>(
+    run: impl FnOnce() -> Result<T> + panic::UnwindSafe,
+) -> String {
+    match panic::catch_unwind(run) {
+        Ok(Err(Error::Internal(fault))) => fault.to_string(),
+        Ok(other) => panic!("no internal error: {other:?}"),
+        Err(payload) => *payload.downcast::<String>().unwrap(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_internal_error_names_its_source_line_and_asks_for_a_report() {
+        let line = line!() + 1;
+        let message = internal_message::<()>(|| Err(Error::internal("expected 12, found 14")));
+        let version = env!("CARGO_PKG_VERSION");
+        let report = format!("this is a bug in kafkalog {version}, please report it");
+        let source = format!("{}:{line}", file!());
+        assert_eq!(
+            message,
+            format!("internal error: expected 12, found 14 ({source}); {report}")
+        );
+
+        let payload = panic::catch_unwind(|| panic!("at {}", 3)).unwrap_err();
+        let error = Error::panicked(payload.as_ref()).at(Path::new("/d/t-0/0.log"));
+        assert_eq!(
+            error.to_string(),
+            format!("/d/t-0/0.log: internal error: panic: at 3; {report}")
+        );
+    }
 
     #[test]
     fn a_fault_says_file_byte_expected_and_found() {

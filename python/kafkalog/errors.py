@@ -85,4 +85,4 @@ class OffsetOutOfRangeError(KafkaLogError, LookupError):
 
 
 class InternalError(KafkaLogError, RuntimeError):
-    """A fault of kafkalog itself, neither of the data nor of the caller: please report it, with its text."""
+    """A bug in kafkalog, not a fault of the data or the caller. Please report it with its message."""

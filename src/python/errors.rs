@@ -83,7 +83,10 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             None => PyOSError::new_err(text),
         },
         Error::InvalidArgument(_) => PyValueError::new_err(text),
-        Error::Internal(_) => new(py, "InternalError", (text,))?,
+        Error::Internal(fault) => {
+            let path = fault.path.as_deref().map(Path::as_os_str);
+            new(py, "InternalError", (text, path, None::<u64>, None::<i64>))?
+        }
     })
 }
 
@@ -112,16 +115,7 @@ fn new<'py>(
     Ok(PyErr::from_value(class.call1(args)?))
 }
 
-/// A panic as an exception: a fault of ours, reported instead of ending the process.
+/// A panic as an exception: a bug of ours, reported instead of ending the process.
 pub(super) fn of_panic(panic: &(dyn std::any::Any + Send)) -> PyErr {
-    to_py(&Error::internal(panic_text(panic)))
-}
-
-/// What the panic said.
-pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("panic").to_owned()
+    to_py(&Error::panicked(panic))
 }

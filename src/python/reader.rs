@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::capsule;
-use super::errors::{into_py, panic_text, to_py};
+use super::errors::{into_py, to_py};
 use super::interrupt;
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::columns::ColumnOptions;
@@ -282,7 +282,7 @@ impl Iterator for Stream {
                 (Ok(Err(error)), None) => Failure::Error(error),
                 (Err(panic), None) => {
                     self.batches = None;
-                    Failure::Error(Error::internal(panic_text(panic.as_ref())))
+                    Failure::Error(Error::panicked(panic.as_ref()))
                 }
             }
         };

@@ -94,13 +94,13 @@ def test_unsound_index_asked_for_by_itself(tmp_path: Path) -> None:
     assert caught.value.path == str(file)
 
 
-def test_a_fault_of_ours_ends_a_command_as_a_failure_and_not_as_damage(
+def test_an_internal_error_ends_a_command_with_exit_code_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise kafkalog.InternalError("internal error of kafkalog, please report it: for the test")
+        raise kafkalog.InternalError("internal error: for the test")
 
     monkeypatch.setattr("kafkalog._core.scan_ranges", fail)
     folder = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
     assert main(["cat", str(folder)]) == 3
-    assert capsys.readouterr().err == "kafkalog: internal error of kafkalog, please report it: for the test\n"
+    assert capsys.readouterr().err == "kafkalog: internal error: for the test\n"

@@ -277,7 +277,9 @@ impl Walk {
         self.scan.seek(position);
         let header = match self.scan.next_batch() {
             Ok(Some((_, header))) => header,
-            Err(error @ (Error::Io { .. } | Error::Interrupted)) => return Err(error),
+            Err(error @ (Error::Io { .. } | Error::Interrupted | Error::Internal(_))) => {
+                return Err(error);
+            }
             Ok(None) | Err(_) => return Ok(None),
         };
         if !makes_sense(&header) {
@@ -285,7 +287,9 @@ impl Walk {
         }
         match self.scan.ensure_valid(position, &header) {
             Ok(()) => {}
-            Err(error @ (Error::Io { .. } | Error::Interrupted)) => return Err(error),
+            Err(error @ (Error::Io { .. } | Error::Interrupted | Error::Internal(_))) => {
+                return Err(error);
+            }
             Err(_) => return Ok(None),
         }
         if header.has_producer_id() && self.scan.marker(position, &header).is_err() {

@@ -47,7 +47,7 @@ impl Refused {
     fn ends_all(&self) -> bool {
         let is_of_the_machine = matches!(
             self.error,
-            Error::Io { .. } | Error::OutOfMemory { .. } | Error::Interrupted
+            Error::Io { .. } | Error::OutOfMemory { .. } | Error::Interrupted | Error::Internal(_)
         );
         self.hint.is_empty() || is_of_the_machine
     }
