@@ -239,7 +239,7 @@ def spark() -> None:
 OLDER_SPARKS, OTHER_SPARKS = ("3.5", "4.0"), ("4.1", "4.2")
 # What is run on the older ones every time: each way in and out once, some five minutes with what pip fetches; in the
 # slow profile all is.
-SHORT = ("read", "before_the_pipe", "lazy", "retry", "stream", "sink")
+SHORT = ("read", "transform", "lazy", "retry", "stream", "sink")
 
 
 def spark_versions() -> None:

@@ -92,18 +92,18 @@ class Legs:
     def splits(self, options: dict[str, str], slots: int) -> list[Split]:
         """Plan as ``read`` does."""
         from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import plan_splits
+        from kafkalog.spark.planner import plan_splits
 
         return plan_splits(parse({"path": self.logs, "subscribe": self.topic, **options}), slots)
 
     @functools.cache  # noqa: B019 - one for each process
     def counted(self, options: str, slots: int) -> tuple[list[Split], list[int]]:
         """The tasks of a ceiling: what the planner plans, and the rows of each."""
-        from kafkalog.spark.rows import rows
+        from kafkalog.spark.task import read_split
 
         planned = self.splits(json.loads(options), slots)
         narrow = self.splits({**json.loads(options), "columns": "offset"}, slots)
-        return planned, [sum(batch.num_rows for batch in rows(split)) for split in narrow]
+        return planned, [sum(batch.num_rows for batch in read_split(split)) for split in narrow]
 
     def read(self, options: dict[str, Any], path: str | None = None) -> DataFrame:
         import kafkalog.spark
@@ -116,11 +116,11 @@ class Legs:
 
     def map_ceiling(self, options: dict[str, str]) -> int:
         from kafkalog.spark.columns import ddl
-        from kafkalog.spark.planning import frame_of, slots
+        from kafkalog.spark.planner import slots, splits_frame
 
         splits, counts = self.counted(json.dumps(CEILING | options), slots(self.spark))
         function = worker.ceiling_function(counts)
-        nowhere(frame_of(self.spark, splits).mapInArrow(function, ddl(splits[0].scan.columns)))
+        nowhere(splits_frame(self.spark, splits).mapInArrow(function, ddl(splits[0].columns)))
         return self.rows
 
     def source(self, options: dict[str, str]) -> int:
@@ -133,7 +133,7 @@ class Legs:
 
         splits, counts = self.counted(json.dumps(CEILING | options), os.cpu_count() or 1)
         tasks = json.dumps([[split.to_json(), rows] for split, rows in zip(splits, counts, strict=True)])
-        nowhere(self.spark.read.format("kafkalog-made").schema(ddl(splits[0].scan.columns)).load(tasks))
+        nowhere(self.spark.read.format("kafkalog-made").schema(ddl(splits[0].columns)).load(tasks))
         return self.rows
 
     def transform(self, options: dict[str, str]) -> int:
@@ -226,7 +226,7 @@ class Legs:
             return [found[0], statistics.median(found[1:])]
 
         from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import plan_splits
+        from kafkalog.spark.planner import plan_splits
 
         imports = self.spark.range(0, 9, 1, 9).mapInArrow(worker.import_time, worker.IMPORTED).collect()
         return {

@@ -23,10 +23,10 @@ IMPORTED = "pyarrow double, kafkalog double, reading double"
 @cache
 def _made(task: str) -> list[pa.RecordBatch]:
     """Decode some batches once for each worker; several, so that the JVM does not read one cached buffer."""
-    from kafkalog.spark.rows import rows
     from kafkalog.spark.split import Split
+    from kafkalog.spark.task import read_split
 
-    return list(islice(rows(Split.from_json(task)), TURNS))
+    return list(islice(read_split(Split.from_json(task)), TURNS))
 
 
 def ceiling(task: str, count: int) -> Iterator[pa.RecordBatch]:
@@ -73,7 +73,7 @@ def import_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         there = time.perf_counter()
         importlib.import_module("kafkalog")
         ours = time.perf_counter()
-        for module in ("columns", "map_in_arrow", "rows", "split"):
+        for module in ("columns", "reader", "task", "split"):
             importlib.import_module(f"kafkalog.spark.{module}")
 
         done = time.perf_counter()

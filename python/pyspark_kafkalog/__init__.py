@@ -1,7 +1,7 @@
-"""Spark 4 imports every ``pyspark_*`` module to find data sources; this one is found as ``format("kafkalog")``.
+"""The module in which Spark 4 discovers ``format("kafkalog")``: it imports every ``pyspark_*`` module.
 
-A single such module that fails to import hides all sources of that kind, other people's too. So nothing but pyspark
-is imported here, and a Spark without data sources (3.5) gets a module without one.
+One such module that fails to import hides all discovered sources, also those of other packages. So this imports nothing
+but pyspark, and with a Spark without Python data sources (3.5) it defines none.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ with suppress(ImportError):
 
         @classmethod
         def name(cls) -> str:
-            """Give the name of the format."""
+            """Return the name of the format."""
             return "kafkalog"
 
         def schema(self) -> str:
-            """Give the columns that the options ask for."""
-            from kafkalog.spark.datasource import source_schema
+            """Return the schema that the options select."""
+            from kafkalog.spark.data_source import source_schema
 
             return source_schema(self.options)
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            """Make a reader of the schema's columns."""
-            from kafkalog.spark.datasource import make_reader
+            """Create the reader of a batch."""
+            from kafkalog.spark.data_source import make_reader
 
             return make_reader(self.options, schema)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's own name for it
-            """Make a reader of the schema's columns for a stream."""
-            from kafkalog.spark.streaming import stream_reader
+            """Create the reader of a stream."""
+            from kafkalog.spark.stream_reader import stream_reader
 
             return stream_reader(self.options, schema)
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - PySpark's own
-            """Make a writer of the schema's rows."""
+            """Create the writer of a batch."""
             from kafkalog.spark.sink import make_writer
 
             return make_writer(self.options, schema, overwrite=overwrite)
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: ARG002, FBT001, N802 - PySpark's own
-            """Make a writer of the schema's rows for a stream."""
+            """Create the writer of a stream."""
             from kafkalog.spark.sink import make_stream_writer
 
             return make_stream_writer(self.options, schema)

@@ -80,12 +80,12 @@ def data_source(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], 
             return "killing"
 
         def schema(self) -> str:
-            from kafkalog.spark.datasource import source_schema
+            from kafkalog.spark.data_source import source_schema
 
             return source_schema(self.options)
 
         def reader(self, schema: Any) -> DataSourceReader:
-            from kafkalog.spark.datasource import make_reader
+            from kafkalog.spark.data_source import make_reader
 
             return KillingReader(make_reader(self.options, schema))
 

@@ -68,6 +68,6 @@ def offsets_reader(path: Path, **options: str) -> Any:
     """Make a stream's reader of offsets alone, as Spark does."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from kafkalog.spark.streaming import make_stream_reader
+    from kafkalog.spark.stream_reader import make_stream_reader
 
     return make_stream_reader({"path": str(path), **options}, StructType([StructField("offset", LongType())]))

@@ -22,9 +22,9 @@ import pytest
 import corpus
 import kafkalog
 from kafkalog.cli.main import main
-from kafkalog.spark import exporting
+from kafkalog.spark import exporter
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.planner import plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,20 +192,20 @@ def test_a_target_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
         folder.mkdir()
     (staging / "a").touch()
     with pytest.raises(FileExistsError):
-        exporting._publish(staging, target, {"a": "part-0"})
+        exporter._publish(staging, target, {"a": "part-0"})
     assert list(target.iterdir()) == []
 
 
 def test_what_another_export_holds_stays(tmp_path: Path) -> None:
     """Who died holds nothing; names are no patterns."""
     target, other = tmp_path / "out[1]", tmp_path / "out1"
-    with exporting._staged(target) as held:
-        dead, of_other = (exporting._hidden(path) for path in (target, other))
+    with exporter._staged(target) as held:
+        dead, of_other = (exporter._hidden(path) for path in (target, other))
         of_user = tmp_path / ".out[1].mine.tmp"
         for folder in (dead, of_other, of_user):
             folder.mkdir()
             (folder / "lock").touch()
-        with exporting._staged(target) as beside:
+        with exporter._staged(target) as beside:
             assert {*tmp_path.iterdir()} == {held, beside, of_other, of_user}
     assert {*tmp_path.iterdir()} == {of_other, of_user}
 
@@ -219,7 +219,7 @@ def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatc
             (staging / "late").touch()
 
     monkeypatch.setattr(shutil, "rmtree", remove)
-    with exporting._staged(tmp_path / "out") as staging:
+    with exporter._staged(tmp_path / "out") as staging:
         assert staging.exists()
     assert len(removed) == 1
 
@@ -228,7 +228,7 @@ def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
     """Two of the same task, at the same time as well as one behind the other."""
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
     task = pa.RecordBatch.from_pydict({"split": pa.array([0], pa.int32()), "task": [split.to_json()]})
-    told = [next(exporting._written(str(tmp_path), "parquet", [task])).to_pylist()[0] for _ in range(2)]
+    told = [next(exporter._write_splits(str(tmp_path), "parquet", [task])).to_pylist()[0] for _ in range(2)]
     assert told[0]["name"] != told[1]["name"]
     assert {file.name for file in tmp_path.iterdir()} == {each["name"] for each in told}
     assert [each["rows"] for each in told] == [880, 880]
@@ -246,20 +246,34 @@ def test_a_torn_tail_of_the_active_segment_ends_the_log_for_a_task(tmp_path: Pat
         file.write(torn)
     (split,) = plan_splits(parse({"path": str(folder)}), 1)
     task = pa.RecordBatch.from_pydict({"split": pa.array([0], pa.int32()), "task": [split.to_json()]})
-    (told,) = next(exporting._written(str(out), "parquet", [task])).to_pylist()
+    (told,) = next(exporter._write_splits(str(out), "parquet", [task])).to_pylist()
     assert told["rows"] == pq.read_metadata(out / told["name"]).num_rows == 880
 
 
-def test_an_io_failure_of_a_task_is_one_of_the_export() -> None:
-    spark = "An exception was thrown\n  File ...\nFileNotFoundError: [Errno 2] No such file: '/out/x'\n"
-    assert isinstance(exporting._of_core(RuntimeError(spark)), OSError)
-    # what was raised last is what the task died of
-    spark = (
-        "BrokenPipeError: pipe\n\nDuring handling of it\n\nkafkalog.errors.CorruptRecordError: /t-0/0.log: byte 7: x\n"
-    )
-    assert isinstance(exporting._of_core(RuntimeError(spark)), kafkalog.CorruptRecordError)
-    other = RuntimeError("ZeroDivisionError: division by zero")
-    assert exporting._of_core(other) is other
+def failure(staging: Path, error: Exception, text: str) -> Exception | None:
+    """What the driver raises for a task's exception, of which Spark gives the text."""
+    exporter._record_failure(staging / f"{len(list(staging.iterdir()))}.failure", error)
+    return exporter._recorded_failure(staging, RuntimeError(f"An exception was thrown\n  File ...\n{text}\n"))
+
+
+def test_a_failure_of_a_task_is_raised_whole(tmp_path: Path) -> None:
+    """Spark passes on its text only."""
+    missing = FileNotFoundError(2, "No such file", "/out/x\nValueError: y")
+    found = failure(tmp_path, missing, f"FileNotFoundError: {missing}")
+    assert isinstance(found, FileNotFoundError)
+    assert (found.errno, found.filename, str(found)) == (2, "/out/x\nValueError: y", str(missing))
+    damage = kafkalog.CorruptRecordError("/t-0/0.log: byte 7: x", "/t-0/0.log", 7, 40)
+    found = failure(tmp_path, damage, f"kafkalog.errors.CorruptRecordError: {damage}")
+    assert isinstance(found, kafkalog.CorruptRecordError)
+    assert vars(found) == vars(damage)
+    assert str(found) == str(damage)
+    for error in (OSError("no number"), OSError(28, "No space left on device")):
+        found = failure(tmp_path, error, f"OSError: {error}")
+        assert type(found) is OSError
+        assert (str(found), found.errno) == (str(error), error.errno)
+    # another task's, and what is neither ours nor one of I/O
+    assert failure(tmp_path, kafkalog.InvalidRecordError("other"), "InvalidRecordError: this") is None
+    assert failure(tmp_path, ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero") is None
 
 
 def test_a_partition_without_a_record_since_some_time_is_empty(spark: SparkSession, tmp_path: Path) -> None:
@@ -282,13 +296,13 @@ def test_options_may_be_spelled_as_for_a_read(spark: SparkSession, tmp_path: Pat
     assert "headers" not in ds.dataset(tmp_path / "out").schema.names
     assert done["rows"] > 880
     for name in ("starting_offsets_by_timestamp_strategy", "StartingOffsetsByTimestampStrategy"):
-        with pytest.raises(ValueError, match=r"no record of .* has timestamp"):
+        with pytest.raises(ValueError, match=r"no record of .* has a timestamp of"):
             write(tmp_path / "late", "parquet", starting_timestamp=1 << 45, **{name: "error"})
     assert not (tmp_path / "late").exists()
 
 
 def test_arguments_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "_session", lambda _: pytest.fail("Spark was asked for"))
+    monkeypatch.setattr(exporter, "_session", lambda _: pytest.fail("Spark was asked for"))
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("there", "link"):
@@ -298,7 +312,7 @@ def test_arguments_are_checked_before_spark_starts(tmp_path: Path, monkeypatch: 
         write(tmp_path / "out", "xml")
     with pytest.raises(ValueError, match="did you mean 'columns'"):
         write(tmp_path / "out", "parquet", colums="key")
-    with pytest.raises(ValueError, match="CSV has no place for headers"):
+    with pytest.raises(ValueError, match="CSV cannot hold headers"):
         write(tmp_path / "out", "csv", columns="key,headers")
 
 

@@ -17,11 +17,11 @@ def run(script: str) -> None:
 def test_the_package_and_what_a_task_imports_are_light() -> None:
     run("""
         import sys
-        import kafkalog, kafkalog.spark, kafkalog.spark.rows, kafkalog.spark.ahead, kafkalog.spark.split
-        driver = {"kafkalog.spark.planning", "kafkalog.spark.options", "kafkalog.spark.exporting"}
+        import kafkalog, kafkalog.spark, kafkalog.spark.task, kafkalog.spark.internals, kafkalog.spark.split
+        driver = {"kafkalog.spark.planner", "kafkalog.spark.options", "kafkalog.spark.exporter"}
         assert not driver & set(sys.modules)
         kafkalog.spark.schema(["value"])
-        heavy = {"pyspark", "pyarrow", "pandas", "numpy", "kafkalog.spark.datasource"} & set(sys.modules)
+        heavy = {"pyspark", "pyarrow", "pandas", "numpy", "kafkalog.spark.data_source"} & set(sys.modules)
         assert not heavy, heavy
     """)
 

@@ -69,15 +69,19 @@ TASK = """
 import resource, sys, threading
 import pyarrow as pa
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
-from kafkalog.spark.rows import rows
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.task import read_split
 (split,) = plan_splits(parse({"path": sys.argv[1], "decodeAhead": "true"}), 1)
 with open("/proc/self/statm") as statm:
     taken = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
 names = set()
-print(sum(batch.num_rows for batch in rows(split) if names.update(each.name for each in threading.enumerate()) is None))
-print("kafkalog-ahead" in names)
+rows = 0
+for batch in read_split(split):
+    names.update(each.name for each in threading.enumerate())
+    rows += batch.num_rows
+print(rows)
+print("kafkalog-prefetch" in names)
 """
 
 

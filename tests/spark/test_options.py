@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,23 +12,23 @@ import pytest
 
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
-from kafkalog.spark.names import IGNORED, KNOWN, REFUSED
-from kafkalog.spark.options import Bound, ReadOptions, parse, parse_columns
+from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
+from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns
 
 if TYPE_CHECKING:
-    from kafkalog.spark.names import Use
+    from kafkalog.spark.option_names import Use
 
 
 def test_defaults() -> None:
     options = parse({"path": "/data"})
     assert options.paths == ("/data",)
-    assert (options.topics, options.topic_pattern, options.assign) == (None, None, None)
+    assert (options.topics, options.read.topic_pattern, options.assign) == (None, None, None)
     assert options.starting == Bound("earliest")
     assert options.ending == Bound("latest")
     assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-    assert options.check_crcs
-    assert not options.include_control
-    assert (options.split_bytes, options.batch_rows, options.batch_bytes) == (None, 65_536, 1 << 20)
+    assert options.read.check_crcs
+    assert not options.read.include_control
+    assert (options.split_bytes, options.read.batch_rows, options.read.batch_bytes) == (None, 65_536, 1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +36,8 @@ def test_defaults() -> None:
     [
         ({"subscribe": " a, b,,"}, "topics", ("a", "b")),
         ({"SUBSCRIBE": ["a", "b"]}, "topics", ("a", "b")),
-        ({"subscribePattern": " or.* "}, "topic_pattern", ".*(?:or.*).*"),
-        ({"subscribe_pattern": "or.*"}, "topic_pattern", ".*(?:or.*).*"),
+        ({"subscribePattern": " or.* "}, "read.topic_pattern", ".*(?:or.*).*"),
+        ({"subscribe_pattern": "or.*"}, "read.topic_pattern", ".*(?:or.*).*"),
         ({"assign": '{"a": [0, 1], "b": [2]}'}, "assign", {"a": [0, 1], "b": [2]}),
         ({"assign": {"a": [0]}}, "assign", {"a": [0]}),
         ({"startingoffsets": '{"a": {"0": 23, "1": -2}}'}, "starting", Bound({"a": {0: 23, 1: -2}})),
@@ -46,8 +48,18 @@ def test_defaults() -> None:
         ({"endingOffsets": "high_watermark"}, "ending", Bound("high_watermark")),
         ({"endingOffsets": '{"a": {"0": -1}}'}, "ending", Bound({"a": {0: -1}})),
         ({"startingTimestamp": "1700000000000"}, "starting", Bound("earliest", 1_700_000_000_000)),
+        # a number is milliseconds, as in Spark's Kafka source, also where it looks like a year
+        ({"startingTimestamp": "2024"}, "starting", Bound("earliest", 2024)),
+        ({"startingTimestamp": 2024}, "starting", Bound("earliest", 2024)),
+        ({"endingTimestamp": "2023-11-14T23:13:20+01:00"}, "ending", Bound("latest", 1_700_000_000_000)),
+        ({"endingTimestamp": "2023-11-14T22:13:19.999001Z"}, "ending", Bound("latest", 1_700_000_000_000)),
         (
-            {"ending_timestamp": datetime(2023, 11, 14, 22, 13, 20, 999, tzinfo=timezone.utc)},
+            {"startingOffsetsByTimestamp": {"a": {0: datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=timezone.utc)}}},
+            "starting",
+            Bound("earliest", by_timestamp={"a": {0: 1_700_000_000_001}}),
+        ),
+        (
+            {"ending_timestamp": datetime(2023, 11, 14, 22, 13, 19, 999_001, tzinfo=timezone.utc)},
             "ending",
             Bound("latest", 1_700_000_000_000),
         ),
@@ -61,25 +73,25 @@ def test_defaults() -> None:
         ({"includeHeaders": True, "columns": "offset"}, "columns", ("offset", "headers")),
         ({"columns": "offset, VALUE"}, "columns", ("offset", "value")),
         ({"columns": ["timestamptype"]}, "columns", ("timestampType",)),
-        ({"checkCrcs": "False"}, "check_crcs", False),
-        ({"includeControl": "true"}, "include_control", True),
-        ({"includeInactive": "true"}, "include_inactive", True),
+        ({"checkCrcs": "False"}, "read.check_crcs", False),
+        ({"includeControl": "true"}, "read.include_control", True),
+        ({"includeInactive": "true"}, "read.include_inactive", True),
         ({"splitBytes": "64m"}, "split_bytes", 64 << 20),
         ({"splitBytes": "1GB"}, "split_bytes", 1 << 30),
         ({"splitBytes": 1000}, "split_bytes", 1000),
-        ({"batchRows": "10"}, "batch_rows", 10),
-        ({"batchBytes": "4k"}, "batch_bytes", 4096),
+        ({"batchRows": "10"}, "read.batch_rows", 10),
+        ({"batchBytes": "4k"}, "read.batch_bytes", 4096),
         ({}, "decode_ahead", None),
         ({"decodeAhead": "true"}, "decode_ahead", True),
         ({"subscribe": None}, "topics", None),
         ({"paths": '["/a", "/b"]'}, "paths", ("/data", "/a", "/b")),
-        ({}, "isolation", "read_uncommitted"),
-        ({"kafka.isolation.level": "READ_COMMITTED"}, "isolation", "read_committed"),
-        ({"isolation.level": "read_committed"}, "isolation", "read_committed"),
-        ({"isolation_level": "read_committed"}, "isolation", "read_committed"),
+        ({}, "read.isolation_level", "read_uncommitted"),
+        ({"kafka.isolation.level": "READ_COMMITTED"}, "read.isolation_level", "read_committed"),
+        ({"isolation.level": "read_committed"}, "read.isolation_level", "read_committed"),
+        ({"isolation_level": "read_committed"}, "read.isolation_level", "read_committed"),
         (
             {"isolation.level": "read_committed", "Kafka.Isolation.Level": "read_committed"},
-            "isolation",
+            "read.isolation_level",
             "read_committed",
         ),
         ({}, "fail_on_data_loss", True),
@@ -111,7 +123,7 @@ def test_defaults() -> None:
     ],
 )
 def test_values(given: dict[str, Any], field: str, value: object) -> None:
-    assert getattr(parse({"path": "/data", **given}), field) == value
+    assert attrgetter(field)(parse({"path": "/data", **given})) == value
 
 
 @pytest.mark.parametrize(
@@ -177,32 +189,38 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
         ({"assign": "[0]"}, "option assign: expected {"),
         ({"assign": "{}"}, "option assign: expected {"),
         ({"assign": '{"a": 0}'}, "option assign: expected {"),
-        ({"assign": '{"a": [-1]}'}, "option assign: expected a partition, found -1"),
-        ({"assign": '{"a": [true]}'}, "option assign: expected a partition, found True"),
+        ({"assign": '{"a": [-1]}'}, "option assign: expected a partition number, found -1"),
+        ({"assign": '{"a": [true]}'}, "option assign: expected a partition number, found True"),
         ({"assign": '{"a": [0], "a": [1]}'}, "option assign: a name occurs twice"),
         (
             {"assign": '{"a": [2147483648]}'},
-            "option assign: expected a partition, at most 2147483647, found 2147483648",
+            "option assign: expected a partition number of at most 2147483647, found 2147483648",
         ),
         ({"startingOffsets": '{"a": {"0": 1, "00": 5}}'}, "option startingOffsets: a name occurs twice"),
-        ({"endingOffsets": '{"a": {"4294967296": 5}}'}, "option endingOffsets: expected a partition, at most"),
-        ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' is not possible in a batch read"),
-        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' is not possible in a batch read"),
+        ({"endingOffsets": '{"a": {"4294967296": 5}}'}, "option endingOffsets: expected a partition number of at most"),
+        ({"startingOffsets": "latest"}, "option startingOffsets: 'latest' is not valid in a batch read"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest' is not valid in a batch read"),
         ({"startingOffsets": "soon"}, "option startingOffsets: expected earliest or oldest, or JSON, found 'soon'"),
-        ({"startingOffsets": '{"a": {"0": -1}}'}, "offset -1 of a-0 is not possible in a batch read"),
-        ({"endingOffsets": '{"a": {"0": -2}}'}, "offset -2 of a-0 is not possible in a batch read"),
-        ({"endingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0 is not possible in a batch read"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "offset -1 of a-0 is not valid in a batch read"),
+        ({"endingOffsets": '{"a": {"0": -2}}'}, "offset -2 of a-0 is not valid in a batch read"),
+        ({"endingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0 is not valid in a batch read"),
         ({"startingOffsets": '{"a": 5}'}, "option startingOffsets: expected earliest or oldest, or {"),
-        ({"startingOffsets": '{"a": {"x": 5}}'}, "option startingOffsets: expected a partition, found 'x'"),
+        ({"startingOffsets": '{"a": {"x": 5}}'}, "option startingOffsets: expected a partition number, found 'x'"),
         ({"startingOffsets": '{"a": {"0": 1.5}}'}, "option startingOffsets: expected an offset, found 1.5"),
-        ({"startingTimestamp": "yesterday"}, "option startingTimestamp: expected milliseconds since the epoch"),
+        (
+            {"startingTimestamp": "yesterday"},
+            "option startingTimestamp: time 'yesterday' is neither milliseconds since the epoch nor ISO 8601",
+        ),
         ({"startingTimestamp": datetime(2023, 1, 1)}, "has no time zone"),  # noqa: DTZ001 - that is the point
         ({"startingOffsetsByTimestamp": "5"}, "option startingOffsetsByTimestamp: expected {"),
-        ({"startingOffsetsByTimestampStrategy": "none"}, "startingOffsetsByTimestampStrategy is 'none'"),
+        (
+            {"startingOffsetsByTimestampStrategy": "none"},
+            "startingOffsetsByTimestampStrategy: expected error or latest, found 'none'",
+        ),
         ({"includeHeaders": "yes"}, "option includeHeaders: expected true or false, found 'yes'"),
         ({"columns": "offset,size"}, "option columns: unknown column 'size'"),
         ({"columns": "offset,Offset"}, "option columns: column 'Offset' is named twice"),
-        ({"columns": []}, "option columns: no columns are named"),
+        ({"columns": []}, "option columns: no column is named; use some of key"),
         ({"splitBytes": "0"}, "option splitBytes: expected a number above zero"),
         ({"splitBytes": "64 apples"}, "option splitBytes: expected a number above zero"),
         ({"batchRows": "-1"}, "option batchRows: expected a number above zero"),
@@ -214,28 +232,28 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
         ({"minPartitions": "2.5"}, "option minPartitions: expected a number above zero, found '2.5'"),
         ({"maxRecordsPerPartition": "-1"}, "option maxRecordsPerPartition: expected a number above zero, found -1"),
         ({"failondataloss": "no"}, "option failOnDataLoss: expected true or false, found 'no'"),
-        ({"topic": "t"}, "option topic is for writing; `subscribe` names topics to read"),
+        ({"topic": "t"}, "option topic applies to writes only; name the topics to read in `subscribe`"),
         ({"kafka.isolation.level": "none"}, "expected read_uncommitted or read_committed, found 'none'"),
-        ({"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "say different things"),
+        ({"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "differ; set one of them"),
         # what Spark's source refuses
-        ({"kafka.auto.offset.reset": "latest"}, "`startingOffsets` says where to begin"),
+        ({"kafka.auto.offset.reset": "latest"}, "set `startingOffsets` instead"),
         ({"kafka.key.deserializer": "x"}, "kafka.key.deserializer is not supported: keys are bytes"),
         ({"kafka.value.deserializer": "x"}, "kafka.value.deserializer is not supported: values are bytes"),
         ({"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit is not supported"),
         ({"kafka.interceptor.classes": "x"}, "kafka.interceptor.classes is not supported"),
         ({"subscribePattern": " "}, "option subscribePattern: the pattern is empty"),
-        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is above"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) exceeds"),
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"1": 5}}'},
             "starting and ending offsets must name the same partitions; only one of them names a-0, a-1",
         ),
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": 4}}'},
-            "starting offset 5 of a-0 is above its ending offset 4",
+            "starting offset 5 of a-0 exceeds its ending offset 4",
         ),
         (
             {"startingOffsetsByTimestamp": '{"a": {"0": 5}}', "endingOffsetsByTimestamp": '{"a": {"0": 4}}'},
-            "starting timestamp 5 of a-0 is above its ending timestamp 4",
+            "starting timestamp 5 of a-0 exceeds its ending timestamp 4",
         ),
     ],
 )
@@ -246,7 +264,7 @@ def test_errors(given: dict[str, Any], says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def stream(**given: Any) -> ReadOptions:
+def stream(**given: Any) -> SourceOptions:
     return parse({"path": "/data", **given}, "stream")
 
 
@@ -287,16 +305,19 @@ def test_values_of_a_stream(given: dict[str, Any], field: str, value: object) ->
         ({"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
         (
             {"endingOffsetsByTimestamp": '{"a": {"0": 5}}'},
-            "option endingOffsetsByTimestamp is not possible in a stream",
+            "option endingOffsetsByTimestamp applies to batch reads only",
         ),
-        ({"endingTimestamp": "5"}, "option endingTimestamp is not possible in a stream"),
+        ({"endingTimestamp": "5"}, "option endingTimestamp applies to batch reads only"),
         ({"startingOffsets": "oldest"}, "option startingOffsets: expected earliest or latest, or JSON"),
-        ({"startingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0 is not possible in a stream"),
-        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: expected a time, as 15m, 10s or 500ms, found 'soon'"),
+        ({"startingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0 is not valid in a stream"),
+        (
+            {"maxTriggerDelay": "soon"},
+            "option maxTriggerDelay: expected a duration, such as 15m, 10s or 500ms, found 'soon'",
+        ),
         ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: expected a number above zero"),
-        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) is above"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger (5) exceeds"),
         ({"minOffsetsPerTrigger": "-1"}, "option minOffsetsPerTrigger: expected a number"),
-        ({"subscribePattern": "(?=a"}, "option subscribePattern: topic pattern '(?=a': missing )"),
+        ({"subscribePattern": "(?=a"}, "option subscribePattern: topic pattern '(?=a' is not supported: missing )"),
     ],
 )
 def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
@@ -310,18 +331,18 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
 def test_times_before_1970(kind: Use, ends: tuple[str, ...], time: Any) -> None:
     for end in ends:
         for name, given in ((f"{end}Timestamp", time), (f"{end}OffsetsByTimestamp", {"a": {0: time}})):
-            says = f"option {name}: expected milliseconds since the epoch, from 0 on, found {int(time)}"
-            with pytest.raises(ValueError, match=f"^{says}$"):
+            says = f"option {name}: time is {int(time)}; the log can be asked for times from 1970"
+            with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
                 parse({"path": "/data", name: given}, kind)
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"kafka.bootstrap.servers": "h:9092"}, "option kafka.bootstrap.servers is ignored: it is for a client"),
-        ({"KAFKA.FETCH.MAX.BYTES": "5"}, "option KAFKA.FETCH.MAX.BYTES is ignored: it is for a client"),
-        ({"groupidprefix": "g"}, "option groupIdPrefix is ignored: it is for a client"),
-        ({"fetchoffset.numretries": "g"}, "option fetchOffset.numRetries is ignored: it is for a client"),
+        ({"kafka.bootstrap.servers": "h:9092"}, "option kafka.bootstrap.servers is ignored: it configures a client"),
+        ({"KAFKA.FETCH.MAX.BYTES": "5"}, "option KAFKA.FETCH.MAX.BYTES is ignored: it configures a client"),
+        ({"groupidprefix": "g"}, "option groupIdPrefix is ignored: it configures a client"),
+        ({"fetchoffset.numretries": "g"}, "option fetchOffset.numRetries is ignored: it configures a client"),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
         ({"maxTriggerDelay": "5s"}, "option maxTriggerDelay is ignored in a batch read"),
         # whatever it holds, as Spark's source does

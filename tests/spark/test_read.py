@@ -86,10 +86,10 @@ def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
-        ("value string", "column value is binary, not string"),
-        ("offset int", "column offset is bigint, not int"),
+        ("value string", "column value must be declared binary, not string"),
+        ("offset int", "column offset must be declared bigint, not int"),
         ("size int", "unknown column 'size'"),
-        ("value binary not null", "column value may hold nulls, so it cannot be declared not null"),
+        ("value binary not null", "column value may hold nulls; do not declare it not null"),
     ],
 )
 @needs_data_sources
@@ -205,9 +205,12 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
         ({"subscribe": "ordres"}, "orders"),
         (
             {"subscribe": "orders", "startingTimestamp": str(1 << 45)},
-            "no record of orders-0 has timestamp 35184372088832",
+            "no record of orders-0 has a timestamp of 35184372088832 or later",
         ),
-        ({"subscribe": "orders", "startingOffsets": '{"orders": {}}'}, "startingOffsets: all partitions must be named"),
+        (
+            {"subscribe": "orders", "startingOffsets": '{"orders": {}}'},
+            "option startingOffsets must name every partition that is read",
+        ),
         ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5, "7": 5}}'}, "orders-7, which is not read"),
         ({"subscribe": "orders", "minPartitions": "0"}, "option minPartitions: expected a number above zero"),
         ({"assign": '{"orders": [0, 9]}'}, "partition orders-9 is not there"),
@@ -217,7 +220,7 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
         ),
         (
             {"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5000}}'},
-            "orders-0 is asked for up to offset 5000, but its log ends at 880",
+            "orders-0 was requested up to offset 5000, but its log ends at 880",
         ),
     ],
 )
@@ -247,7 +250,7 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
     frame = way(spark, folder.parent, failOnDataLoss="false", **options)
     assert [row[0] for row in frame.collect()] == wanted
     options["assign"] = '{"orders": [0]}'
-    with pytest.raises(Exception, match=f"from offset 0 on, but its log starts at {start}"):
+    with pytest.raises(Exception, match=f"from offset 0, but its log starts at {start}"):
         way(spark, folder.parent, **options).collect()
     behind = {"startingOffsets": '{"orders": {"0": 5000}}', "assign": '{"orders": [0]}'}
     with pytest.raises(Exception, match="orders-0 starts at offset 5000, which is above its end 880"):
@@ -255,7 +258,7 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
     assert way(spark, folder.parent, failOnDataLoss="false", **behind).count() == 0
     before = {"endingOffsets": '{"orders": {"0": 5}}', "subscribe": "orders"}
     for given in (before, {**before, "startingOffsets": '{"orders": {"0": -2}}'}):
-        with pytest.raises(Exception, match=f"orders-0 is asked for up to offset 5, but its log starts at {start}"):
+        with pytest.raises(Exception, match=f"orders-0 was requested up to offset 5, but its log starts at {start}"):
             way(spark, folder.parent, **given).count()
         assert way(spark, folder.parent, failOnDataLoss="false", **given).count() == 0
 
@@ -287,17 +290,17 @@ def test_segments_that_go_away_between_planning_and_reading(spark: SparkSession,
     if way is by_data_source:
         # the data source plans when it reads; its task is asked by itself
         from kafkalog.spark.options import parse
-        from kafkalog.spark.planning import plan_splits
-        from kafkalog.spark.rows import rows
+        from kafkalog.spark.planner import plan_splits
+        from kafkalog.spark.task import read_split
 
         given = {"path": str(folder), "columns": "offset"}
         strict, lax = (plan_splits(parse({**given, "failOnDataLoss": fail}), 1)[0] for fail in ("true", "false"))
         first, second = sorted(folder.glob("*.log"))[:2]
         first.unlink()
         wanted = [row["offset"] for row in expected("orders", 0) if row["offset"] >= int(second.stem)]
-        assert [n for batch in rows(lax) for n in batch["offset"].to_pylist()] == wanted
+        assert [n for batch in read_split(lax) for n in batch["offset"].to_pylist()] == wanted
         with pytest.raises(kafkalog.OffsetOutOfRangeError, match="1 of 6 planned segments were deleted"):
-            list(rows(strict))
+            list(read_split(strict))
         return
     frame = way(spark, folder, columns="offset")
     min(folder.glob("*.log")).unlink()
@@ -348,7 +351,7 @@ def test_a_relative_path_is_of_the_users_own_folder(
         ways: list[Any] = [spark.read.format("kafkalog").load("logs/data-1").count]
         ways.append(Stream(spark, "logs/data-1", tmp_path / "c").run)
         for way in ways:
-            with pytest.raises(Exception, match=r"path 'logs/data-1' is relative: .* whole\)") as caught:
+            with pytest.raises(Exception, match=r"path 'logs/data-1' is relative: .* absolute path\)") as caught:
                 way()
             assert f"'{started / 'logs' / 'data-1'}'" in str(caught.value)
 

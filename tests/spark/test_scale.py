@@ -23,7 +23,7 @@ SEGMENT = 1 << 30
 PLAN = """
 import json, resource, sys, time
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.planner import plan_splits
 given = json.loads(sys.argv[1])
 begun, clock = time.process_time(), time.monotonic()
 splits = plan_splits(parse(given), 8)

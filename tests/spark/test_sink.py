@@ -110,7 +110,7 @@ def test_a_commit_whose_process_died_is_taken_back_by_the_next(tmp_path: Path) -
 @pytest.mark.parametrize("dies_at", ["append", "done", "unlink"])
 def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str) -> None:
     """The process dies before, at or behind the line from which the batch counts; nothing of it runs any more."""
-    from kafkalog.spark import publishing
+    from kafkalog.spark import commit
 
     class Died(BaseException):
         """Nobody cleans up behind this one."""
@@ -122,12 +122,12 @@ def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: py
     target = sink(data, stream="/checkpoints/a")
     target.commit([target.write(iter([rows(0, 10)]))], 0)
     with monkeypatch.context() as death:
-        death.setattr(publishing, "_roll_back", lambda *_: None)
-        append, write, unlink = kafkalog.LogWriter.append, publishing._write, pathlib.Path.unlink
+        death.setattr(commit, "_roll_back", lambda *_: None)
+        append, write, unlink = kafkalog.LogWriter.append, commit._write, pathlib.Path.unlink
         if dies_at == "append":
             death.setattr(kafkalog.LogWriter, "append", lambda w, rows: die() if w.partition else append(w, rows))
         elif dies_at == "done":
-            death.setattr(publishing, "_write", lambda p, v: die() if p.suffix == ".done" else write(p, v))
+            death.setattr(commit, "_write", lambda p, v: die() if p.suffix == ".done" else write(p, v))
         else:
             death.setattr(pathlib.Path, "unlink", lambda p, **k: die() if p.name == "pending" else unlink(p, **k))
         with pytest.raises(Died):
@@ -149,7 +149,7 @@ def test_what_others_appended_behind_a_job_that_died_is_kept(tmp_path: Path) -> 
     with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
         writer.append(rows(40, 8))
     with pytest.raises(
-        ValueError, match=r"t-0 ends at offset 48: a job that died was to append 7 records from offset 40"
+        ValueError, match=r"cannot roll back t-0 to offset 40: a job that died may have appended 7 .* ends at offset 48"
     ):
         target.commit([target.write(iter([rows(48, 10)]))])
     assert values(data) == list(range(48))
@@ -175,7 +175,7 @@ def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
 def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
     """Without the query's id and without a checkpoint it could not be told from one that is there already."""
     target = sink(tmp_path / "data", stream="")
-    with pytest.raises(ValueError, match="the option checkpointLocation is required"):
+    with pytest.raises(ValueError, match="set the option checkpointLocation"):
         target.commit([target.write(iter([rows(0, 5)]))], 0)
     target.commit([target.write(iter([])), None], 0)
     assert not (tmp_path / "data").exists()
@@ -188,14 +188,14 @@ def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
 def test_whose_a_task_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream's is its query's; a batch's is its own, also within a query's ``foreachBatch``."""
     data = tmp_path / "data"
-    monkeypatch.setattr("kafkalog.spark.sink._query", lambda: "q1")
+    monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q1")
     batch, stream = sink(data), sink(data, stream="/checkpoints/a")
     for target, name, query in ((batch, batch.job, None), (stream, "q1", "q1")):
         message = target.write(iter([rows(0, 5)]))
         assert (pathlib.Path(message.file).name.partition(".")[0], message.query) == (name, query)
     stream.commit([stream.write(iter([rows(0, 5)]))], 0)
     # a checkpoint under the same path, but of another query
-    monkeypatch.setattr("kafkalog.spark.sink._query", lambda: "q2")
+    monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q2")
     stream.commit([stream.write(iter([rows(5, 5)]))], 0)
     assert values(data) == list(range(10))
 
@@ -220,7 +220,9 @@ def test_a_topic_that_was_not_made_to_its_end_is_seen_to_lack_some(
         death.setattr(kafkalog.LogWriter, "__init__", dies)
         with pytest.raises(KeyboardInterrupt):
             target.commit([target.write(iter([rows(0, 9)]))])
-    with pytest.raises(ValueError, match="of t: of its partitions these log dirs hold 2 only"):
+    with pytest.raises(
+        ValueError, match=r"cannot assign .*: topic t has only partition 2 here; list every log dir in `path`"
+    ):
         target.write(iter([rows(0, 9)]))
     for partition in (0, 1):
         kafkalog.LogWriter(data, "t", partition).close()
@@ -232,13 +234,21 @@ def test_a_topic_that_was_not_made_to_its_end_is_seen_to_lack_some(
 @pytest.mark.parametrize(
     ("batch", "given", "says"),
     [
-        ({"value": [b"v"], "topic": [None]}, {"topic": None}, "a row has no topic"),
+        (
+            {"value": [b"v"], "topic": [None]},
+            {"topic": None},
+            "row 0 of this task has no topic: fill the column topic, or set the option topic",
+        ),
         (
             {"value": [b"v"], "partition": [3]},
             {},
-            "a row asks for partition 3 of t, which has 3; the option partitions",
+            "cannot assign partition 3: topic t has only partitions 0, 1 and 2 here; .* set the option `partitions`",
         ),
-        ({"value": [b"v"], "partition": [-1]}, {}, "a row asks for partition -1 of t, which has 3"),
+        (
+            {"value": [b"v"], "partition": [-1]},
+            {},
+            "cannot assign partition -1: topic t has only partitions 0, 1 and 2",
+        ),
     ],
 )
 def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says: str) -> None:
@@ -303,7 +313,7 @@ def test_a_partition_that_is_being_deleted_is_none_of_the_topics(tmp_path: Path)
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 5)]))])
     (data / f"t-7.{'0' * 32}-delete").mkdir()
-    with pytest.raises(ValueError, match="a row asks for partition 1 of t, which has 1"):
+    with pytest.raises(ValueError, match="cannot assign partition 1: topic t has only partition 0 here"):
         target.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"], "partition": [1]})]))
 
 
@@ -347,7 +357,7 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
     times.write.format("kafkalog").mode("append").save(str(data))
     local = spark.read.format("kafkalog").option("subscribe", "local").load(str(data))
     assert local.selectExpr("unix_millis(timestamp)").distinct().collect() == [(1_700_000_000_123,)]
-    with pytest.raises(Exception, match=re.escape("a log is only appended to")):
+    with pytest.raises(Exception, match=re.escape("a log cannot be overwritten, only appended to; use mode('append')")):
         frame.write.format("kafkalog").mode("overwrite").save(str(data))
 
 
@@ -357,8 +367,8 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
     [
         ({"kafka.key.serializer": "x"}, "option kafka.key.serializer is not supported: keys are bytes"),
         ({"Kafka.Value.Serializer": "x"}, "option kafka.value.serializer is not supported: values are bytes"),
-        ({"compression.type": "lz4", "kafka.compression.type": "zstd"}, "say different things"),
-        ({"kafka.topic": "t"}, "the option topic is required"),
+        ({"compression.type": "lz4", "kafka.compression.type": "zstd"}, "differ; set one of them"),
+        ({"kafka.topic": "t"}, "the rows have no topic; set the option topic"),
         ({"partition": "2"}, "unknown option 'partition'; did you mean 'partitions'?"),
         ({"topic": "t", "partitions": "0"}, "expected a number of partitions above zero"),
         ({"topic": "t", "compression.type": "brotli"}, "brotli"),
@@ -425,7 +435,7 @@ def test_a_record_that_is_too_large_is_refused_by_the_task(tmp_path: Path, compr
                 assert found is not None
                 assert found > most
                 says = re.escape(
-                    f"t-0: RecordTooLarge: batch size: expected at most {most} (max.message.bytes), found {found} with "
+                    f"t-0: RecordTooLarge: batch size: expected at most {most} (max.message.bytes), found {found} for "
                     "row 4 of this task alone"
                 )
         target = sink(data, partitions=1, compression=compression, max_message_bytes=most)
@@ -447,13 +457,16 @@ def test_a_topic_that_is_here_in_part(tmp_path: Path) -> None:
     target = sink(data, partitions=9)
     here = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "partition": pa.array([2, 0], pa.int32())})
     target.commit([target.write(iter([here]))])
-    hold = "of t: of its partitions these log dirs hold 0, 2 only. The others are in another log dir"
+    hold = "topic t has only partitions 0 and 2 here; list every log dir in `path`"
     refused: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"value": [b"3"], "partition": pa.array([1], pa.int32())}, f"there is no partition 1 {hold}"),
+        ({"value": [b"3"], "partition": pa.array([1], pa.int32())}, f"cannot assign partition 1: {hold}"),
         # of how many a key has to choose one is not known
-        ({"value": [b"3"], "key": [b"k"]}, f"there is no place for a row {hold}"),
-        ({"value": [b"3"]}, f"there is no place for a row {hold}"),
-        ({"value": [b"3"], "partition": pa.array([3], pa.int32())}, "a row asks for partition 3 of t, which has 3"),
+        ({"value": [b"3"], "key": [b"k"]}, f"cannot assign a partition to a row: {hold}"),
+        ({"value": [b"3"]}, f"cannot assign a partition to a row: {hold}"),
+        (
+            {"value": [b"3"], "partition": pa.array([3], pa.int32())},
+            "cannot assign partition 3: topic t has only partitions 0 and 2 here; correct",
+        ),
     )
     for row, says in refused:
         with pytest.raises(ValueError, match=re.escape(says)):
@@ -468,7 +481,10 @@ def test_a_topic_that_was_made_meanwhile_is_not_made_larger(tmp_path: Path) -> N
     three, five = sink(data), sink(data, partitions=5)
     late = five.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"] * 5})]))
     three.commit([three.write(iter([rows(0, 9)]))])
-    with pytest.raises(ValueError, match="rows are for partitions 3, 4 of t, of which the log dirs hold 0, 1, 2 only"):
+    with pytest.raises(
+        ValueError,
+        match="cannot append to partitions 3 and 4 of topic t: the log dirs now have only partitions 0, 1 and 2",
+    ):
         five.commit([late])
     assert values(data) == list(range(9))
     assert [log.partition for log in kafkalog.LogDir(data)] == [0, 1, 2]
@@ -484,7 +500,7 @@ def test_a_topic_that_a_broker_does_not_know_is_told(tmp_path: Path, caplog: pyt
         target = sink(tmp_path / "data", topic=topic, partitions=1)
         target.commit([target.write(iter([rows(0, 5)]))])
     assert [record.args for record in caplog.records] == [("t",)]
-    assert "topic t is new to a broker's log dir" in caplog.text
+    assert "topic t is new in a broker's log dir" in caplog.text
 
 
 @needs_data_sources
@@ -504,9 +520,9 @@ def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: 
 @pytest.mark.parametrize(
     ("sql", "options", "says"),
     [
-        ("select 'v' value", {}, "the option topic is required when there is no column 'topic'"),
-        ("select 'k' key", {"topic": "t"}, "required column 'value' not found"),
-        ("select 1 value", {"topic": "t"}, "column value is int; it must be binary or string"),
+        ("select 'v' value", {}, "the rows have no topic; set the option topic, or add a column topic"),
+        ("select 'k' key", {"topic": "t"}, "the rows have no column value, which is required"),
+        ("select 1 value", {"topic": "t"}, "column value is int; cast it to binary or string"),
         ("select 'v' value", {"topics": "t"}, "unknown option 'topics'; did you mean 'topic'?"),
         ("select 'v' value", {"topic": "a b"}, 'topic "a b": expected 1 to 249 ASCII letters'),
         ("select 'v' value, 'a' || id topic from range(9)", {"topic": "a/b"}, 'topic "a/b": expected 1 to 249'),

@@ -11,43 +11,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import corpus
-from kafkalog import _core
+from kafkalog import ReadOptions, _core
 from kafkalog.spark import split as module
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.split import (
-    LARGEST_SPLIT,
-    LEAST_SPLIT,
-    MOST_SPLITS,
-    ScanOptions,
+    MAX_SPLIT_BYTES,
+    MAX_SPLITS,
+    MIN_SPLIT_BYTES,
+    Range,
     Split,
-    bytes_of,
     cut,
     default_split_bytes,
+    segment_bytes,
     shares,
 )
 
 if TYPE_CHECKING:
-    from kafkalog._core import _Range, _Segment
+    from kafkalog._core import _Segment
 
 MB = 1 << 20
 
 
-def partition(number: int, *sizes: int, start: int = 0) -> _Range:
+def partition(number: int, *sizes: int, start: int = 0) -> Range:
     last = len(sizes) - 1
     segments: list[_Segment] = []
     for n, size in enumerate(sizes):
         name, position = f"{n * 100:020}.log", start if n == 0 else 0
         segments.append((n * 100, name, size, n == last, position, behind(n, last), [7, 1, 2], n * 100, None, None))
-    return (f"/logs/t-{number}", "t", number, 0, None, segments, 5, None)
+    return Range(f"/logs/t-{number}", "t", number, 0, None, segments, 5, None)
 
 
 def behind(number: int, last: int) -> int | None:
     return None if number == last else (number + 1) * 100
 
 
-def names(shares: list[tuple[_Range, ...]]) -> list[list[tuple[int, int]]]:
-    return [[(share[2], segment[0]) for share in shares_ for segment in share[5]] for shares_ in shares]
+def names(shares: list[tuple[Range, ...]]) -> list[list[tuple[int, int]]]:
+    return [[(share.partition, segment[0]) for share in shares_ for segment in share.segments] for shares_ in shares]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def names(shares: list[tuple[_Range, ...]]) -> list[list[tuple[int, int]]]:
         ([partition(0, 1000, 10, start=995), partition(1, 10)], 25, [[(0, 0), (0, 100), (1, 0)]]),
     ],
 )
-def test_cut(ranges: list[_Range], size: int, expected: list[list[tuple[int, int]]]) -> None:
+def test_cut(ranges: list[Range], size: int, expected: list[list[tuple[int, int]]]) -> None:
     assert names(cut(ranges, size)) == expected
 
 
@@ -82,22 +82,24 @@ def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
     shares = cut(ranges, split)
     flat = [segment for share in names(shares) for segment in share]
     assert flat == [(number, n * 100) for number, each in enumerate(sizes) for n in range(len(each))]
-    assert all(share and all(each[5] for each in share) for share in shares)
+    assert all(share and all(each.segments for each in share) for share in shares)
     for share in shares:
-        assert sum(s[2] for each in share for s in each[5]) <= split + max(s[2] for each in share for s in each[5])
+        assert sum(s[2] for each in share for s in each.segments) <= split + max(
+            s[2] for each in share for s in each.segments
+        )
 
 
 @pytest.mark.parametrize(
     ("total", "slots", "expected"),
     [
-        (0, 4, LEAST_SPLIT),
-        (10 * MB, 4, LEAST_SPLIT),
+        (0, 4, MIN_SPLIT_BYTES),
+        (10 * MB, 4, MIN_SPLIT_BYTES),
         (178 * MB, 2, 89 * MB),
         (400 * MB, 2, 200 * MB),
-        (1024 * MB, 2, LARGEST_SPLIT),
+        (1024 * MB, 2, MAX_SPLIT_BYTES),
         (1030 * MB, 2, -(-1030 * MB // 6)),
         (10_240 * MB, 16, -(-10_240 * MB // 48)),
-        (100, 0, LEAST_SPLIT),
+        (100, 0, MIN_SPLIT_BYTES),
     ],
 )
 def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
@@ -113,36 +115,40 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
 def test_every_segment_survives_json(aborted: list[int] | None, name: str, piece: Any) -> None:
     is_active, start, first, end = piece
     segment: _Segment = (100, name, 30, is_active, start, 200, aborted, first, end, end)
-    split = Split((("/logs/t-0", "t", 0, 100, None, [segment], None, None),), ScanOptions(("value",)))
+    split = Split((Range("/logs/t-0", "t", 0, 100, None, [segment], None, None),), ReadOptions(columns=["value"]))
     assert Split.from_json(split.to_json()) == split
 
 
 def test_a_split_survives_pickling_and_json() -> None:
     folder = "/logs/caf\udce9 \u00e9\n-0"
-    ranges: tuple[_Range, ...] = (
+    ranges = (
         partition(0, 5, 7),
-        (folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50, [], 0, 8, 40)], None, 9),
+        Range(folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50, [], 0, 8, 40)], None, 9),
     )
-    split = Split(ranges, ScanOptions(("value", "offset"), check_crcs=False, batch_rows=7))
+    split = Split(ranges, ReadOptions(columns=["value", "offset"], check_crcs=False, batch_rows=7), decode_ahead=True)
     assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
     text = split.to_json()
     assert text.isascii()
     assert "\n" not in text
     assert Split.from_json(text) == split
     # the core takes tuples, and JSON has none
-    assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each[5])
+    assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each.segments)
     assert (split.bytes, split.segments) == (18, 3)
     assert len(pickle.dumps(split)) < 600
 
 
 @pytest.mark.parametrize("size", [1, 3_000, 20_000])
 def test_shares_are_even_and_cut_inside_segments(size: int) -> None:
-    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
-    wanted = pa.table(_core.scan_ranges(ranges, columns=["topic", "offset"]))
+    planned = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
+    ranges = [Range(*each) for each in planned]
+    wanted = pa.table(_core.scan_ranges(planned, columns=["topic", "offset"]))
     found = [pa.table(_core.scan_ranges(list(share), columns=["topic", "offset"])) for share in shares(ranges, size)]
     assert pa.concat_tables(found).to_pylist() == wanted.to_pylist()
-    total = sum(bytes_of(segment) for each in ranges for segment in each[5])
-    assert sum(bytes_of(segment) for share in shares(ranges, size) for each in share for segment in each[5]) == total
+    total = sum(segment_bytes(segment) for each in ranges for segment in each.segments)
+    assert (
+        sum(segment_bytes(segment) for share in shares(ranges, size) for each in share for segment in each.segments)
+        == total
+    )
     if size == 20_000:
         assert abs(len(found) - total / size) <= 2
 
@@ -171,14 +177,15 @@ def test_parts_by_offset_hold_every_record_once(number: int) -> None:
 
 def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MANY_SEGMENTS", 2)
-    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
-    sizes = [bytes_of(segment) for each in ranges for segment in each[5]]
+    planned = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
+    ranges = [Range(*each) for each in planned]
+    sizes = [segment_bytes(segment) for each in ranges for segment in each.segments]
     assert shares(ranges, max(sizes)) == cut(ranges, max(sizes))
     assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
 
 
 def test_each_slot_gets_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST_SPLIT", 1)
+    monkeypatch.setattr(module, "MIN_SPLIT_BYTES", 1)
     options = parse({"path": corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"})
     assert [len(plan_splits(options, slots)) for slots in (1, 2)] == [1, 2]
 
@@ -199,11 +206,11 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
         assert len(planned(orders, minPartitions=least)) <= least
     # even parts, as Spark makes them
     parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
-    assert [split.ranges[0][3] for split in parts] == [0, 440]
+    assert [split.ranges[0].start for split in parts] == [0, 440]
     assert len(planned(orders, maxRecordsPerPartition=440)) == 2
     bounded = {"subscribe": "orders,ledger", "endingOffsets": {"orders": {0: 100}, "ledger": {0: -1}}}
     some = plan_splits(parse({"path": orders.parent, "maxRecordsPerPartition": 50, **bounded}), 2)
-    found = [(topic, start) for split in some for _, topic, _, start, *_ in split.ranges]
+    found = [(each.topic, each.start) for split in some for each in split.ranges]
     assert [start for topic, start in found if topic == "orders"] == [0, 50]
     both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
     assert len(both) >= len(small)
@@ -214,4 +221,4 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
 def test_no_more_splits_than_the_driver_can_hold() -> None:
     total = 1_000_000 << 30
     for slots in (1, 7, 1000):
-        assert total // default_split_bytes(total, slots) <= MOST_SPLITS + slots
+        assert total // default_split_bytes(total, slots) <= MAX_SPLITS + slots

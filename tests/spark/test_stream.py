@@ -150,7 +150,7 @@ def test_an_offset_beyond_the_end_is_no_other_one_when_it_is_tried_again(orders:
     orders.grow(100)
     for _ in range(2):
         reader = offsets_reader(orders.folder.parent, startingOffsets='{"orders": {"0": 100000}}')
-        with pytest.raises(kafkalog.OffsetOutOfRangeError, match="a start beyond its end"):
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match="the start was beyond the log end"):
             reader.partitions(reader.initialOffset(), {"orders": {"0": orders.end}})
 
 
@@ -208,7 +208,7 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
     """The checkpoint says where each partition stands, the options what is read from then on; skew starves nobody."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-    from kafkalog.spark.streaming import make_stream_reader
+    from kafkalog.spark.stream_reader import make_stream_reader
 
     kinds = {"topic": StringType(), "partition": IntegerType(), "offset": LongType()}
     schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
@@ -320,7 +320,7 @@ def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Gr
     lax.run()
     orders.grow(880)
     start = orders.retain(700)
-    with pytest.raises(Exception, match=rf"orders-0 is to be read from offset \d+ on, but its log starts at {start}"):
+    with pytest.raises(Exception, match=rf"orders-0 must be read from offset \d+, but its log starts at {start}"):
         stream.run()
     (batch,) = lax.run()
     assert batch == places(orders, "orders", 0, start)
@@ -345,7 +345,10 @@ def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: st
     else:
         shutil.rmtree(events.folder)
         Growing(DATA / "events-1", events.folder).grow(50)
-    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=r"partitions were lost while .* was there: events-1;"):
+    with pytest.raises(
+        kafkalog.OffsetOutOfRangeError,
+        match=r"partitions lost records while Trigger.AvailableNow was reading them: events-1;",
+    ):
         reader.partitions(start, end)
 
 
@@ -353,7 +356,7 @@ def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: st
     ("options", "says"),
     [
         ({"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
-        ({"startingOffsets": '{"orders": {"3": 1}}'}, "all partitions must be named; missing: orders-0"),
+        ({"startingOffsets": '{"orders": {"3": 1}}'}, "must name every partition that is read; add orders-0"),
         ({"maxOffsetsPerTrigger": "none"}, "option maxOffsetsPerTrigger: expected a number above zero"),
         ({"maxOffsetPerTrigger": "5"}, "did you mean 'maxOffsetsPerTrigger'?"),
     ],

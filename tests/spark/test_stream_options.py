@@ -136,7 +136,9 @@ def test_what_is_named_and_was_never_there(
     with pytest.raises(ValueError, match=r"nowhere|orders-9|partition 9"):
         offsets_reader(path, **named).initialOffset()
     reader = offsets_reader(path, **named)
-    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=f"^not there: {missing}; failOnDataLoss=false"):
+    with pytest.raises(
+        kafkalog.OffsetOutOfRangeError, match=f"^not in the log dirs: {missing}; set failOnDataLoss=false"
+    ):
         reader.latestOffset({"orders": {"0": 50}})
     end = {"orders": {"0": logs[0].end}}
     lax = {**named, "failOnDataLoss": "false", "startingOffsets": "earliest"}
@@ -147,7 +149,7 @@ def test_what_is_named_and_was_never_there(
         assert reader.latestOffset(start) == end
         assert reader.latestOffset(end) == end
         # once in a run
-        assert caplog.messages == [f"kafkalog: data loss: not there: {missing}"]
+        assert caplog.messages == [f"kafkalog: data loss: not in the log dirs: {missing}"]
         caplog.clear()
         assert len(reader.partitions(start, end)) == 1
         assert caplog.messages == []
@@ -192,8 +194,10 @@ def test_lag(spark: SparkSession, logs: tuple[Growing, Growing], tmp_path: Path)
 def test_limits_need_a_spark_that_hands_them(
     logs: tuple[Growing, Growing], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("kafkalog.spark.streaming._limits", None)
-    with pytest.raises(ValueError, match=f"^option {name} needs Spark 4.2: older ones hand a Python source no limit$"):
+    monkeypatch.setattr("kafkalog.spark.stream_reader._limits", None)
+    with pytest.raises(
+        ValueError, match=f"^option {name} needs Spark 4.2: older versions pass no limit to a Python data source$"
+    ):
         offsets_reader(logs[0].folder.parent, **{name: "5"})
     assert offsets_reader(logs[0].folder.parent).initialOffset() is not None
 

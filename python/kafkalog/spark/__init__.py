@@ -1,76 +1,90 @@
 """Kafka's on-disk logs as Spark DataFrames, without a broker.
 
-Two ways give the same rows: ``read`` here (Spark 3.5 and newer) is the faster one, ``format("kafkalog")`` (Spark 4.0
-and newer) works from SQL, as a stream and for writing too. Spark asks no source for fewer columns: name those you
-need, in ``columns`` or in the schema. ``count``, ``export`` and ``read`` with a ``transform`` send the JVM no record.
+There are two ways, which return the same rows: ``read`` (Spark 3.5 and newer) is the faster one;
+``format("kafkalog")`` (Spark 4.0 and newer) also works from SQL, as a stream and for writing. Spark does not tell a
+source which columns a query needs: name them in ``columns`` or in the schema. ``count``, ``export`` and ``read`` with a
+``transform`` send no record to the JVM.
 
-What helps on a cluster:
+On a cluster:
 
-* Executors see the log dirs under the driver's paths, and their Python has kafkalog: installed there, or shipped as an
-  archive (``--archives env.tar.gz#environment`` with ``spark.sql.execution.pyspark.python=./environment/bin/python``;
-  ``--py-files`` cannot carry a compiled module).
-* ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) where all cores are busy: up to 1.6 times the rows.
-  ``-Darrow.enable_unsafe_memory_access=true`` in ``spark.executor.extraJavaOptions``: 1.1 to 1.2 times, as Arrow's Java
-  then checks no bounds at each value, whoever uses it in that JVM.
+* Executors must see the log dirs under the driver's paths, and their Python must have kafkalog: installed, or shipped
+  as an archive (``--archives env.tar.gz#environment`` with
+  ``spark.sql.execution.pyspark.python=./environment/bin/python``; ``--py-files`` cannot carry a compiled module).
+* ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) gives up to 1.6 times the rows where all cores are busy.
+  ``-Darrow.enable_unsafe_memory_access=true`` in ``spark.executor.extraJavaOptions`` gives 1.1 to 1.2 times the rows:
+  Arrow's Java then checks no bounds, for any user of Arrow in that JVM.
 * ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
-* ``decodeAhead=true`` gives a task a second thread, for the next batch, but where an allowance of memory has no room
-  for it. Where ``spark.executor.pyspark.memory`` is set, 512 MiB for every core are enough.
-* ``read(..., metrics=totals(spark))`` sums up what the tasks read and passed over, and ``export`` returns that. Spark
-  gives the tasks of a Python data source no way to count (no version to 4.3 has one): there, each task logs it.
+* ``decodeAhead=true`` gives a task a second thread, which decodes the next batch, unless a memory limit leaves no room
+  for it. With ``spark.executor.pyspark.memory``, 512 MiB for each core are enough.
+* ``read(..., metrics=totals(spark))`` sums up what the tasks read and skipped; ``export`` returns the same. Up to Spark
+  4.3, tasks of a Python data source have no metrics: there, each task logs them.
+* ``KAFKALOG_SPARK_INTERNALS=0`` in the environment of driver and executors (``spark.executorEnv``) turns off all that
+  relies on undocumented behaviour of PySpark (``kafkalog.spark.internals``). The rows are the same, some reads slower.
 
-Importing this imports neither pyspark nor pyarrow, and little of kafkalog: every task's worker does it.
+Importing this imports neither pyspark nor pyarrow, and little of kafkalog: the worker of every task does it.
 """
+
+# The modules, by job:
+#   options   option_names, option_values, topics, predicates, options
+#   plan      offset_ranges, split, planner
+#   read      reader (mapInArrow), data_source (format), task, transform, metrics
+#   stream    stream_reader, stream_offsets
+#   write     sink, partitioner, commit
+#   export    exporter
+#   shared    columns, data_loss, internals
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING
 
-from kafkalog.spark.map_in_arrow import count, read, read_splits
+from kafkalog.spark.reader import count, read, read_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafkalog.spark.columns import schema
-    from kafkalog.spark.exporting import export
-    from kafkalog.spark.planning import plan
-    from kafkalog.spark.summing import totals
+    from kafkalog.spark.exporter import export
+    from kafkalog.spark.metrics import totals
+    from kafkalog.spark.planner import plan
 
 __all__ = ["count", "export", "plan", "read", "read_splits", "register", "schema", "totals"]
 
-# What only the driver needs.
-_HOMES = {"export": "exporting", "plan": "planning", "schema": "columns", "totals": "summing"}
+# What only the driver needs. No module has the name of a function: it would replace the function on this package.
+_HOMES = {"export": "exporter", "plan": "planner", "schema": "columns", "totals": "metrics"}
 
 
 def __getattr__(name: str) -> object:
-    """Import what only the driver needs when it is first asked for."""
+    """Import what only the driver needs when it is first used."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"kafkalog.spark.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("kafkalog")`` known to a session that did not find it by itself.
+    """Register ``format("kafkalog")`` in a session that did not discover it.
 
     Parameters
     ----------
     spark : SparkSession
-        A session of Spark 4.0 or newer; Spark 3.5 has ``read`` only.
+        A session of Spark 4.0 or newer; Spark 3.5 has :func:`read` only.
 
     Raises
     ------
     ImportError
-        When this Spark has no Python data sources.
+        If this Spark has no Python data sources.
     """
     try:
         from pyspark_kafkalog import DefaultSource
     except ImportError as error:
-        raise ImportError("this Spark has no Python data sources (4.0 has); kafkalog.spark.read works") from error
+        raise ImportError(
+            'format("kafkalog") needs Spark 4.0, which has Python data sources; use kafkalog.spark.read'
+        ) from error
     from pyspark.errors import AnalysisException
 
     try:
         spark.dataSource.register(DefaultSource)
     except AnalysisException as error:
-        # Spark 4.0 does not replace a source that it found by itself.
+        # Spark 4.0 does not replace a source that it discovered.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise

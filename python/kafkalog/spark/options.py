@@ -1,7 +1,7 @@
-"""Options as Spark's Kafka source spells them, read into plain values.
+"""Read options, as Spark's Kafka source spells them, parsed and checked.
 
-A data source gets strings under lower-cased names, a Python caller gives any of them as keyword arguments, in
-Spark's spelling or with underscores, and may give dicts, lists and numbers where Spark wants JSON.
+A data source receives strings under lower-cased names. A Python caller passes keyword arguments, in Spark's spelling or
+with underscores, and may pass dicts, lists and numbers where Spark expects JSON.
 
 Source of names, defaults, precedence and refusals: ``KafkaSourceProvider`` and ``JsonUtils`` of Spark 4.3.
 """
@@ -11,36 +11,41 @@ from __future__ import annotations
 import errno
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, cast
 
-from kafkalog.spark import values
+from kafkalog.options import ReadOptions
+from kafkalog.spark import option_values
 from kafkalog.spark.columns import resolve
-from kafkalog.spark.names import by_known_name
-from kafkalog.spark.pattern import java, needs_java
+from kafkalog.spark.option_names import canonical
+from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
-from kafkalog.spark.where import checked
+from kafkalog.spark.topics import java_pattern, needs_java_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kafkalog.spark.names import Use
-    from kafkalog.spark.values import Offsets
+    from typing_extensions import Self
 
-__all__ = ["EARLIEST", "LATEST", "Bound", "Isolation", "ReadOptions", "parse", "parse_columns", "paths_of"]
+    from kafkalog.options import IsolationLevel
+    from kafkalog.spark.option_names import Use
+    from kafkalog.spark.option_values import Offsets
+    from kafkalog.spark.predicates import Predicate
+
+__all__ = ["EARLIEST", "LATEST", "Bound", "SourceOptions", "parse", "parse_columns", "parse_paths"]
 
 EARLIEST, LATEST = -2, -1
-Isolation = Literal["read_uncommitted", "read_committed"]
 
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 # KafkaSourceProvider.DEFAULT_MAX_TRIGGER_DELAY
-_DEFAULT_DELAY_MS = 15 * 60_000
+_DEFAULT_MAX_DELAY_MS = 15 * 60_000
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One end of what is read; at most one of the three counts."""
+    """One end of a read; a timestamp takes precedence over offsets."""
 
     # "earliest", "oldest", "latest", "high_watermark" or offsets by partition
     offsets: str | Offsets
@@ -48,159 +53,201 @@ class Bound:
     by_timestamp: Offsets | None = None
 
     @property
+    def is_by_time(self) -> bool:
+        """Whether this end is a time."""
+        return self.timestamp is not None or self.by_timestamp is not None
+
+    @property
     def named(self) -> Offsets | None:
-        """The partitions that the user listed, if this end is given by partition."""
+        """What the user listed by partition, if this end is given so."""
         if self.timestamp is not None:
             return None
         if self.by_timestamp is not None:
             return self.by_timestamp
         return self.offsets if isinstance(self.offsets, dict) else None
 
+    def offset(self, topic: str, partition: int) -> int | None:
+        """Return what the user gave for a partition, if it is an offset: -2 and -1 stand for the log's ends."""
+        if self.is_by_time or not isinstance(self.offsets, dict):
+            return None
+        return self.offsets.get(topic, {}).get(partition)
+
+    def time(self, topic: str, partition: int) -> int:
+        """Return the timestamp for a partition; this end must be a time."""
+        return self.timestamp if self.timestamp is not None else (self.by_timestamp or {})[topic][partition]
+
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """What a read is asked for."""
+class SourceOptions:
+    """The options of a read, checked, with the defaults filled in."""
 
     paths: tuple[str, ...]
-    topics: tuple[str, ...] | None
-    topic_pattern: str | None
-    # of Java, where the core's have no such thing
+    # topics, partitions, isolation level, columns and how to decode; its bounds are unused, as Spark has more kinds
+    read: ReadOptions
+    # a regular expression of Java that the core does not support
     java_pattern: str | None
-    assign: dict[str, list[int]] | None
     starting: Bound
     ending: Bound
-    # startingOffsetsByTimestampStrategy: no record at or after the time is an error, or an empty partition
+    # startingOffsetsByTimestampStrategy: a start that no record reaches is an error, or an empty partition
     start_must_match: bool
     fail_on_data_loss: bool
-    isolation: Isolation
-    columns: tuple[str, ...]
-    # conditions as ``where.checked`` gives them
-    where: tuple[tuple[str, str, Any], ...]
-    check_crcs: bool
-    include_control: bool
-    include_inactive: bool
+    predicates: tuple[Predicate, ...]
     min_partitions: int | None
     max_records: int | None
     split_bytes: int | None
-    batch_rows: int
-    batch_bytes: int
     decode_ahead: bool | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
 
+    @property
+    def topics(self) -> tuple[str, ...] | None:
+        """The topics of ``subscribe``."""
+        return None if self.read.topics is None else tuple(self.read.topics)
 
-def parse(given: Mapping[str, Any], use: Use = "batch") -> ReadOptions:
-    """Read the options.
+    @property
+    def assign(self) -> dict[str, list[int]] | None:
+        """The partitions of ``assign``."""
+        return cast("dict[str, list[int]] | None", self.read.partitions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns, in order."""
+        return tuple(self.read.columns or ())
+
+    def with_columns(self, columns: tuple[str, ...]) -> Self:
+        """Return a copy that reads other columns."""
+        return replace(self, read=replace(self.read, columns=columns))
+
+
+def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
+    """Parse the options of a read.
 
     Parameters
     ----------
     given : mapping
-        Names in any letter case, with or without underscores; values as strings or as Python's own. None is not given.
+        Names in any letter case, with or without underscores; values as strings or as Python objects. None counts as
+        not given.
     use : {"batch", "stream"}
-        What they are for.
+        The kind of read.
 
     Returns
     -------
-    ReadOptions
+    SourceOptions
         Checked, with the defaults filled in.
 
     Raises
     ------
     ValueError
-        For an unknown name (the nearest known one is named), an option of Spark's Kafka source that is refused, a value
-        that cannot be read, or a combination that makes no sense.
+        For an unknown name (the error suggests the nearest one), an option of Spark's Kafka source that is refused, a
+        value that cannot be parsed, or a combination that makes no sense.
     FileNotFoundError
-        For a relative path that is not there; whether others are is seen when the read is planned.
+        For a relative path that does not exist; absolute paths are checked when the read is planned.
     """
-    options = by_known_name(given, use)
-    selected = [name for name in _STRATEGIES if name in options]
-    if len(selected) > 1:
+    options = canonical(given, use)
+    strategies = [name for name in _STRATEGIES if name in options]
+    if len(strategies) > 1:
         raise ValueError(
-            f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(selected)}"
+            f"only one of assign, subscribe and subscribePattern may be given, not {' and '.join(strategies)}"
         )
-    strategy = str(options.get("startingOffsetsByTimestampStrategy", "error")).lower()
-    if strategy not in {"error", "latest"}:
-        raise ValueError(f"option startingOffsetsByTimestampStrategy is {strategy!r}, not 'error' or 'latest'")
+    no_match = str(options.get("startingOffsetsByTimestampStrategy", "error")).lower()
+    if no_match not in {"error", "latest"}:
+        raise ValueError(f"option startingOffsetsByTimestampStrategy: expected error or latest, found {no_match!r}")
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
-    least, most = _per_trigger(options, use)
-    is_java = needs_java(str(options.get("subscribePattern", "")))
-    return ReadOptions(
-        paths=paths_of(options, must_exist=True),
-        topics=_read(options, "subscribe", _topics),
-        topic_pattern=None if is_java else _read(options, "subscribePattern", _pattern),
-        java_pattern=_read(options, "subscribePattern", java) if is_java else None,
-        assign=_read(options, "assign", values.assignment),
+    least, most = _trigger_limits(options, use)
+    is_java = needs_java_pattern(str(options.get("subscribePattern", "")))
+    return SourceOptions(
+        paths=parse_paths(options, must_exist=True),
+        read=_read_options(options, is_java=is_java),
+        java_pattern=_parsed(options, "subscribePattern", java_pattern) if is_java else None,
         starting=starting,
         ending=ending,
-        start_must_match=strategy == "error",
-        fail_on_data_loss=_read(options, "failOnDataLoss", values.boolean, default=True),
-        isolation=_isolation(options),
-        columns=_columns(options),
-        where=_read(options, "where", _conditions, default=()),
-        check_crcs=_read(options, "checkCrcs", values.boolean, default=True),
-        include_control=_read(options, "includeControl", values.boolean, default=False),
-        include_inactive=_read(options, "includeInactive", values.boolean, default=False),
-        min_partitions=_read(options, "minPartitions", _count),
-        max_records=_read(options, "maxRecordsPerPartition", _count),
-        split_bytes=_read(options, "splitBytes", values.size),
-        batch_rows=_read(options, "batchRows", values.size, default=BATCH_ROWS),
-        batch_bytes=_read(options, "batchBytes", values.size, default=BATCH_BYTES),
-        decode_ahead=_read(options, "decodeAhead", values.boolean),
+        start_must_match=no_match == "error",
+        fail_on_data_loss=_parsed(options, "failOnDataLoss", option_values.boolean, default=True),
+        predicates=_parsed(options, "where", _predicates, default=()),
+        min_partitions=_parsed(options, "minPartitions", _count),
+        max_records=_parsed(options, "maxRecordsPerPartition", _count),
+        split_bytes=_parsed(options, "splitBytes", option_values.size),
+        decode_ahead=_parsed(options, "decodeAhead", option_values.boolean),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
-        max_trigger_delay_ms=_read(
-            options if use == "stream" else {}, "maxTriggerDelay", values.duration, default=_DEFAULT_DELAY_MS
+        max_trigger_delay_ms=_parsed(
+            options if use == "stream" else {}, "maxTriggerDelay", option_values.duration, default=_DEFAULT_MAX_DELAY_MS
         ),
     )
 
 
+def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
+    return ReadOptions(
+        topics=_parsed(options, "subscribe", _topics),
+        topic_pattern=None if is_java else _parsed(options, "subscribePattern", _pattern),
+        partitions=_parsed(options, "assign", option_values.assignment),
+        columns=_columns(options),
+        isolation_level=_isolation_level(options),
+        include_control=_parsed(options, "includeControl", option_values.boolean, default=False),
+        include_inactive=_parsed(options, "includeInactive", option_values.boolean, default=False),
+        check_crcs=_parsed(options, "checkCrcs", option_values.boolean, default=True),
+        timestamp_unit="us",
+        batch_rows=_parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
+        batch_bytes=_parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
+    )
+
+
 def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Read which columns the options ask for, before it is known whether they are a batch read's or a stream's."""
-    return _columns(by_known_name(given, None))
+    """Parse the columns alone, before the kind of read is known."""
+    return _columns(canonical(given, None))
 
 
-def _read(options: Mapping[str, Any], name: str, reader: Callable[[Any], Any], *, default: Any = None) -> Any:
+def _parsed(options: Mapping[str, Any], name: str, parser: Callable[[Any], Any], *, default: Any = None) -> Any:
+    """Parse an option; an error names it."""
     if name not in options:
         return default
     try:
-        return reader(options[name])
+        return parser(options[name])
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"option {name}: {error}") from error
 
 
 def _count(value: Any) -> int:
-    return values.integer(value, "a number above zero", least=1)
+    return option_values.integer(value, "a number above zero", least=1)
 
 
-def _per_trigger(options: Mapping[str, Any], use: Use) -> tuple[int | None, int | None]:
-    """Read the limits of a trigger: in a batch read they are passed over, but for what both together say."""
+def _trigger_limits(options: Mapping[str, Any], use: Use) -> tuple[int | None, int | None]:
+    """Parse the limits of a trigger. A batch read ignores them, but a contradiction is an error there too."""
     names = {"minOffsetsPerTrigger", "maxOffsetsPerTrigger"}
     if use == "batch" and not names <= options.keys():
         return None, None
-    least = _read(options, "minOffsetsPerTrigger", lambda value: values.integer(value, "a number", least=0))
-    most = _read(options, "maxOffsetsPerTrigger", _count)
+    least = _parsed(options, "minOffsetsPerTrigger", lambda value: option_values.integer(value, "a number", least=0))
+    most = _parsed(options, "maxOffsetsPerTrigger", _count)
     if least is not None and most is not None and least > most:
-        raise ValueError(f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})")
+        raise ValueError(f"option minOffsetsPerTrigger ({least}) exceeds maxOffsetsPerTrigger ({most})")
     return least, most
 
 
-def _isolation(options: Mapping[str, Any]) -> Isolation:
-    def level(value: Any) -> Isolation:
+def _isolation_level(options: Mapping[str, Any]) -> IsolationLevel:
+    def level(value: Any) -> IsolationLevel:
         for known in ("read_uncommitted", "read_committed"):
             if str(value).strip().lower() == known:
                 return known
         raise ValueError(f"expected read_uncommitted or read_committed, found {value!r}")
 
-    found = {_read(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
+    found = {_parsed(options, name, level) for name in ("kafka.isolation.level", "isolation.level") if name in options}
     if len(found) > 1:
-        raise ValueError("options kafka.isolation.level and isolation.level say different things")
-    chosen: Isolation = found.pop() if found else "read_uncommitted"
+        raise ValueError("options kafka.isolation.level and isolation.level differ; set one of them")
+    chosen: IsolationLevel = found.pop() if found else "read_uncommitted"
     return chosen
 
 
-def paths_of(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
-    """Read which log dirs are meant; of a relative one that must exist and does not, say where it was looked for."""
+def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[str, ...]:
+    """Parse ``path`` and ``paths`` into absolute paths.
+
+    Parameters
+    ----------
+    options : mapping
+        By canonical name.
+    must_exist : bool
+        Whether a relative path must exist; the error says which folder it is relative to.
+    """
 
     def several(value: Any) -> list[Any]:
         import json
@@ -214,49 +261,55 @@ def paths_of(options: Mapping[str, Any], *, must_exist: bool = False) -> tuple[s
             raise ValueError(f"expected a JSON list of paths, found {value!r}")  # noqa: TRY004 - a value of an option
         return value
 
-    given = _read(options, "paths", several, default=[])
+    given = _parsed(options, "paths", several, default=[])
     if "path" in options:
         path = options["path"]
-        given = [*(path if isinstance(path, (list, tuple)) else _comma_list(path)), *given]
+        given = [*(path if isinstance(path, (list, tuple)) else _comma_separated(path)), *given]
     if not given:
-        raise ValueError("no path is given: name a log dir, as in load('/var/lib/kafka/data')")
-    return tuple(_whole(os.fsdecode(each), must_exist=must_exist) for each in given)
+        raise ValueError("no path is given; name a log dir, as in load('/var/lib/kafka/data')")
+    return tuple(_absolute(os.fsdecode(each), must_exist=must_exist) for each in given)
 
 
-def _whole(text: str, *, must_exist: bool) -> str:
-    """Give a path from the root on: executors have another working directory than the driver."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text)
+def _absolute(text: str, *, must_exist: bool) -> str:
+    """Make a path absolute: executors have another working directory than the driver."""
+    path = _local(text)
+    absolute = path.absolute()
+    if must_exist and not path.is_absolute() and not os.path.lexists(absolute):
+        # A data source is planned in a process that the JVM started, in the JVM's working directory.
+        reason = (
+            f"{os.strerror(errno.ENOENT)} (the path {text!r} is relative: kafkalog.spark.read resolves it against "
+            "Python's working directory, format('kafkalog') against the folder in which Spark was started; use an "
+            "absolute path)"
+        )
+        raise FileNotFoundError(errno.ENOENT, reason, str(absolute))
+    return str(absolute)
+
+
+def _local(text: str) -> Path:
+    """Return the path of a ``file:`` URI, or of the text itself."""
+    scheme = _URI.match(text)
     if scheme and scheme[1].lower() != "file":
         raise ValueError(f"path {text!r}: only local files can be read, not {scheme[1]}:")
-    path = Path("/" + text[scheme.end() :].lstrip("/") if scheme else text)
-    whole = path.absolute()
-    if must_exist and not path.is_absolute() and not os.path.lexists(whole):
-        # What plans a data source is a process of the JVM's, and is told nothing of the user's.
-        says = (
-            f"{os.strerror(errno.ENOENT)} (the path {text!r} is relative: kafkalog.spark.read looks for it in Python's "
-            "working directory, format('kafkalog') in the folder that Spark was started in; better give it whole)"
-        )
-        raise FileNotFoundError(errno.ENOENT, says, str(whole))
-    return str(whole)
+    return Path("/" + text[scheme.end() :].lstrip("/") if scheme else text)
 
 
-def _comma_list(path: Any) -> list[Any]:
-    """Cut ``/d1,/d2`` as the broker does its ``log.dirs``, unless something of that very name exists."""
+def _comma_separated(path: Any) -> list[Any]:
+    """Split ``/d1,/d2`` as a broker does its ``log.dirs``, unless a path of that very name exists."""
     if not isinstance(path, str) or "," not in path or os.path.lexists(path):
         return [path]
     return [each.strip() for each in path.split(",") if each.strip()]
 
 
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
-    include_headers = _read(options, "includeHeaders", values.boolean, default=False)
-    names: tuple[str, ...] = _read(options, "columns", lambda value: resolve(value, include_headers=include_headers))
+    include_headers = _parsed(options, "includeHeaders", option_values.boolean, default=False)
+    names: tuple[str, ...] = _parsed(options, "columns", lambda value: resolve(value, include_headers=include_headers))
     return names or resolve(include_headers=include_headers)
 
 
-def _conditions(value: Any) -> tuple[tuple[str, str, Any], ...]:
+def _predicates(value: Any) -> tuple[Predicate, ...]:
     if isinstance(value, str):
-        raise ValueError("conditions are (column, operator, value) in Python; in SQL, filters are pushed down")  # noqa: TRY004
-    return checked(value)
+        raise ValueError("expected a list of (column, operator, value); in SQL, use filters instead")  # noqa: TRY004
+    return check_predicates(value)
 
 
 def _topics(value: Any) -> tuple[str, ...]:
@@ -271,14 +324,16 @@ def _pattern(value: Any) -> str:
     pattern = str(value).strip()
     if not pattern:
         raise ValueError("the pattern is empty")
-    # Spark takes a topic whose name has the pattern anywhere in it (SubscribePatternStrategy, findFirstIn).
+    # Spark searches the pattern in a topic's name (SubscribePatternStrategy, findFirstIn); the core matches the name.
     return f".*(?:{pattern}).*"
 
 
 def _batch_bounds(options: Mapping[str, Any]) -> tuple[Bound, Bound]:
-    starting = _bound(options, "starting", ("earliest", "oldest"), default="earliest", refused=LATEST, use="batch read")
+    starting = _bound(
+        options, "starting", ("earliest", "oldest"), default="earliest", refused=LATEST, where="a batch read"
+    )
     ending = _bound(
-        options, "ending", ("latest", "high_watermark"), default="latest", refused=EARLIEST, use="batch read"
+        options, "ending", ("latest", "high_watermark"), default="latest", refused=EARLIEST, where="a batch read"
     )
     _compare(starting.by_timestamp, ending.by_timestamp, "timestamp")
     if isinstance(starting.offsets, dict) and isinstance(ending.offsets, dict):
@@ -287,41 +342,44 @@ def _batch_bounds(options: Mapping[str, Any]) -> tuple[Bound, Bound]:
 
 
 def _stream_bounds(options: Mapping[str, Any]) -> tuple[Bound, Bound]:
-    word = str(options.get("endingOffsets", "latest")).strip().lower()
-    if "endingOffsets" in options and word != "high_watermark":
-        raise ValueError("option endingOffsets: a stream has no end; only high_watermark can bound what is read so far")
-    starting = _bound(options, "starting", ("earliest", "latest"), default="latest", refused=None, use="stream")
-    return starting, Bound(word)
+    ending = str(options.get("endingOffsets", "latest")).strip().lower()
+    if "endingOffsets" in options and ending != "high_watermark":
+        raise ValueError(
+            "option endingOffsets: a stream has no end; only high_watermark is valid, which bounds each batch"
+        )
+    starting = _bound(options, "starting", ("earliest", "latest"), default="latest", refused=None, where="a stream")
+    return starting, Bound(ending)
 
 
 def _bound(
-    options: Mapping[str, Any], end: str, words: tuple[str, ...], *, default: str, refused: int | None, use: str
+    options: Mapping[str, Any], end: str, keywords: tuple[str, ...], *, default: str, refused: int | None, where: str
 ) -> Bound:
-    """Read the three ways to give one end; only the one that wins is looked at, as in Spark."""
+    """Parse one end of a read: of the three ways to give it, only the one that takes precedence, as in Spark."""
 
     def offsets(value: Any) -> str | Offsets:
-        if isinstance(value, str) and value.strip().lower() in words:
-            return value.strip().lower()
-        if isinstance(value, str) and value.strip().lower() in {"earliest", "latest"}:
-            raise ValueError(f"{value.strip().lower()!r} is not possible in a {use}")
-        found = values.by_partition(value, f"{' or '.join(words)}, or ")
+        keyword = value.strip().lower() if isinstance(value, str) else None
+        if keyword in keywords:
+            return keyword
+        if keyword in {"earliest", "latest"}:
+            raise ValueError(f"{keyword!r} is not valid in {where}; use {' or '.join(keywords)}, or offsets")
+        found = option_values.by_partition(value, f"{' or '.join(keywords)}, or ")
         for topic, partitions in found.items():
             for partition, offset in partitions.items():
                 if offset == refused or offset < EARLIEST:
-                    raise ValueError(f"offset {offset} of {topic}-{partition} is not possible in a {use}")
+                    raise ValueError(f"offset {offset} of {topic}-{partition} is not valid in {where}")
         return found
 
     if f"{end}Timestamp" in options:
-        return Bound(default, timestamp=_read(options, f"{end}Timestamp", values.timestamp))
+        return Bound(default, timestamp=_parsed(options, f"{end}Timestamp", option_values.timestamp))
     name = f"{end}OffsetsByTimestamp"
     if name in options:
-        times = _read(options, name, lambda value: values.by_partition(value, "", values.timestamp))
+        times = _parsed(options, name, lambda value: option_values.by_partition(value, "", option_values.timestamp))
         return Bound(default, by_timestamp=times)
-    return Bound(_read(options, f"{end}Offsets", offsets, default=default))
+    return Bound(_parsed(options, f"{end}Offsets", offsets, default=default))
 
 
 def _compare(starting: Offsets | None, ending: Offsets | None, what: str) -> None:
-    """Hold two ends by partition against each other (``checkOffsetLimitValidity``)."""
+    """Check that two ends by partition name the same partitions, and are in order (``checkOffsetLimitValidity``)."""
     if starting is None or ending is None:
         return
     first = {(topic, partition): n for topic, by in starting.items() for partition, n in by.items()}
@@ -332,5 +390,5 @@ def _compare(starting: Offsets | None, ending: Offsets | None, what: str) -> Non
     for (topic, partition), n in first.items():
         if n > last[topic, partition] >= 0:
             raise ValueError(
-                f"starting {what} {n} of {topic}-{partition} is above its ending {what} {last[topic, partition]}"
+                f"starting {what} {n} of {topic}-{partition} exceeds its ending {what} {last[topic, partition]}"
             )

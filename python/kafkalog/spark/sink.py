@@ -1,17 +1,17 @@
-"""``df.write.format("kafkalog")``: rows with the columns of Spark's Kafka sink into partitions of a log dir.
+"""Writes of ``format("kafkalog")``: rows with the columns of Spark's Kafka sink, into partitions of log dirs.
 
 | column | type | |
 |---|---|---|
 | value | binary or string | required |
-| key | binary or string | null without it |
-| topic | string | required without the option ``topic``, which wins |
-| partition | int | null is the partitioner's choice |
+| key | binary or string | default: null |
+| topic | string | required without the option ``topic``, which takes precedence |
+| partition | int | null leaves the choice to the partitioner |
 | headers | array of struct of key string and value binary | |
-| timestamp | timestamp | null is now; Spark's own sink has no such column |
+| timestamp | timestamp | null is the current time; Spark's own sink has no such column |
 
-Tasks write files beside the log dir; ``commit`` appends them (``kafkalog.spark.publishing``). Other columns are passed
-over. A topic that is not there gets all of its partitions; of one that is there, none is made: what a log dir does not
-hold is another one's, or another broker's.
+Tasks write files beside the log dir, and ``commit`` appends them (``kafkalog.spark.commit``). Other columns are
+ignored. A new topic gets all its partitions; an existing topic gets none, because the partitions that the log dirs lack
+are in another log dir or on another broker.
 
 Source: ``KafkaWriter``, ``KafkaWriteTask`` of Spark 4.3.
 """
@@ -29,11 +29,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kafkalog import _core
 from kafkalog.errors import InvalidRecordError
-from kafkalog.spark import values
-from kafkalog.spark.options import paths_of
-from kafkalog.spark.partitioner import partition_for_key
-from kafkalog.spark.publishing import discard, listed, partitions_of, publish, staging_of
-from kafkalog.spark.worker import settle
+from kafkalog.spark import option_values
+from kafkalog.spark.commit import commit_files, discard, staging_dir
+from kafkalog.spark.internals import freeze_imports
+from kafkalog.spark.options import parse_paths
+from kafkalog.spark.partitioner import Partitioner
+from kafkalog.spark.topics import TopicPartition
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from kafkalog.config import LogConfig
 
-__all__ = ["Sink", "Written", "make_stream_writer", "make_writer"]
+__all__ = ["BatchWriter", "Sink", "TaskCommit", "make_stream_writer", "make_writer"]
 
 _log = logging.getLogger("kafkalog.spark")
 
@@ -61,102 +62,106 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "timestamp": ("timestamp", "timestamp_ntz"),
 }
-
-
-# Settings under which Arrow data are not compressed.
-_PLAIN = ("producer", "uncompressed")
-# Spark's name for the query that a task belongs to (``StreamExecution.QUERY_ID_KEY``); its checkpoint keeps the id.
-_QUERY = "sql.streaming.queryId"
+_OPTIONS = (
+    *("path", "paths", "topic", "partitions", "compression.type", "max.message.bytes"),
+    *("includeHeaders", "checkpointLocation"),
+)
+# KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
+_REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
+# Values of compression.type under which Arrow data are not compressed.
+_UNCOMPRESSED = ("producer", "uncompressed")
+# The local property with the id of a task's query (``StreamExecution.QUERY_ID_KEY``); the checkpoint keeps the id.
+_QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """What one task wrote."""
+class TaskCommit(WriterCommitMessage):
+    """What one task has staged."""
 
     file: str
     rows: int
-    # of the stream, if it is one
+    # the query's id, in a stream
     query: str | None = None
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where rows go, and how a task makes files of them."""
+    """The target of a write, and how tasks stage rows for it."""
 
     paths: tuple[str, ...]
     topic: str | None
     partitions: int
     compression: str | None
-    # where a stream has its checkpoint, or nothing; None for a batch
+    # the checkpoint of a stream, possibly empty; None in a batch
     stream: str | None
     max_message_bytes: int | None = None
     job: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows, in batches of one partition each, under a name of this attempt's own."""
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
+        """Stage a task's rows, in batches of one partition each, in a file of this attempt."""
         import pyarrow as pa
 
-        staging = staging_of(self.paths[0])
+        staging = staging_dir(self.paths[0])
         staging.mkdir(parents=True, exist_ok=True)
-        query = None if self.stream is None else _query()
+        query = None if self.stream is None else _query_id()
         file = staging / f"{query or self.job}.{uuid.uuid4().hex}.arrows"
-        chosen = _Chooser(self)
+        sorter = _RowSorter(self)
         count = 0
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
             for batch in batches:
-                for part in chosen.parts(batch):
+                for part in sorter.parts(batch):
                     writer.write_batch(part)
                     count += part.num_rows
-        settle()
-        return Written(str(file), count, query)
+        freeze_imports()
+        return TaskCommit(str(file), count, query)
 
     def config(self) -> LogConfig:
-        """Give the settings of the topics, checked."""
+        """Return the settings of the topics, checked."""
         from kafkalog.config import LogConfig
 
         given: dict[str, Any] = {}
         if self.compression is not None:
-            # A producer's word for it, and a topic's.
+            # Producers say none, topics say uncompressed.
             given["compression_type"] = "uncompressed" if self.compression == "none" else self.compression
         if self.max_message_bytes is not None:
             given["max_message_bytes"] = self.max_message_bytes
         return LogConfig(**given)
 
-    def commit(self, messages: list[Written | None], batch: int | None = None) -> None:
-        """Append what the tasks wrote.
+    def commit(self, messages: list[TaskCommit | None], batch: int | None = None) -> None:
+        """Append what the tasks have staged.
 
         Raises
         ------
         ValueError
-            When a batch of a stream does not say whose it is: it could not be told from one that is there already.
+            When the query of a batch is unknown: a repeated batch could not be recognized.
         """
         files = [message.file for message in messages if message is not None and message.rows]
-        # A checkpoint that was thrown away begins again with batch 0, under its old path but with a new id.
+        # A query whose checkpoint was deleted starts again with batch 0 in the same path, but with a new id.
         queries = [message.query for message in messages if message is not None and message.query]
         stream = queries[0] if queries else self.stream
         if files and stream == "":
-            raise ValueError("Spark names no query: the option checkpointLocation is required")
-        publish(
+            raise ValueError("Spark does not name the query of this stream; set the option checkpointLocation")
+        commit_files(
             self.paths, files, self.partitions, self.config(), stream=stream, batch=batch, owners=self._owners(messages)
         )
 
-    def abort(self, messages: list[Written | None]) -> None:
-        """Remove what the tasks wrote, and what attempts that count for nothing left."""
-        discard(staging_of(self.paths[0]), self._owners(messages))
+    def abort(self, messages: list[TaskCommit | None]) -> None:
+        """Remove what the tasks have staged, including failed attempts."""
+        discard(staging_dir(self.paths[0]), self._owners(messages))
 
-    def _owners(self, messages: list[Written | None]) -> set[str]:
-        """Whose files are done with: a query's earlier drivers are dead, and its batches come one after the other."""
+    def _owners(self, messages: list[TaskCommit | None]) -> set[str]:
+        """Name the jobs that have ended: a query's earlier drivers are dead, and its batches run one by one."""
         names = {Path(message.file).name for message in messages if message is not None}
-        # What commits a stream's batch is another copy of this than what its tasks have, with another name.
+        # A stream's batch is committed by another copy of this sink than its tasks have, with another job.
         return {self.job, *(name.partition(".")[0] for name in names)}
 
 
-def _query() -> str | None:
-    """Give the id of the query that this task belongs to, if it does."""
+def _query_id() -> str | None:
+    """Return the id of this task's query, if Spark tells it."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(_QUERY)
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
 
 
 def _file_schema() -> pa.Schema:
@@ -168,25 +173,24 @@ def _file_schema() -> pa.Schema:
     return pa.schema(list(kinds.items()))
 
 
-class _Chooser:
-    """Sorts rows by topic and partition; keeps which partitions topics have, and whose turn it is."""
+class _RowSorter:
+    """Sorts the rows of a task by topic and partition."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._there: dict[str, frozenset[int]] = {}
-        self._turn = uuid.uuid4().int
+        self._topic = sink.topic
+        self._partitioner = Partitioner(sink.paths, sink.partitions)
         self._rows = 0
         config = sink.config()
-        # How large a batch is when it is compressed, the commit finds out.
-        self._most = config.max_message_bytes if config.compression_type in _PLAIN else None
+        # The commit finds out how large a compressed batch is.
+        self._max_bytes = config.max_message_bytes if config.compression_type in _UNCOMPRESSED else None
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Give a batch's rows as batches of one partition each, in the order of the rows within it."""
+        """Divide a batch into batches of one partition each; the order of rows in a partition is kept."""
         import pyarrow as pa
 
         schema = _file_schema()
         columns: dict[str, Any] = {}
-        unread = {"topic"} if self._sink.topic else set()
+        unread = {"topic"} if self._topic else set()
         for field in schema:
             given: Any = batch.column(field.name) if field.name in {*batch.schema.names} - unread else None
             if given is None:
@@ -196,118 +200,96 @@ class _Chooser:
                 columns[field.name] = given.cast(pa.timestamp("us", zone)).cast(field.type)
             else:
                 columns[field.name] = given.cast(field.type)
-        topics = [self._sink.topic] * batch.num_rows if self._sink.topic else columns["topic"].to_pylist()
-        rows: dict[tuple[str, int], list[int]] = {}
-        asked = columns["partition"].to_pylist()
+        topics = [self._topic] * batch.num_rows if self._topic else columns["topic"].to_pylist()
+        rows: dict[TopicPartition, list[int]] = {}
+        requested = columns["partition"].to_pylist()
         for row, (topic, key) in enumerate(zip(topics, columns["key"].to_pylist(), strict=True)):
             if topic is None:
-                raise ValueError("a row has no topic: its column is null, and the option topic is not set")
-            rows.setdefault((topic, self._partition(topic, asked[row], key)), []).append(row)
+                raise ValueError(
+                    f"row {self._rows + row} of this task has no topic: fill the column topic, or set the option topic"
+                )
+            place = TopicPartition(topic, self._partitioner.assign(topic, requested[row], key))
+            rows.setdefault(place, []).append(row)
         self._check_sizes(columns, rows)
         self._rows += batch.num_rows
-        for (topic, partition), chosen in rows.items():
-            columns["topic"] = pa.array([topic] * batch.num_rows, pa.string())
-            columns["partition"] = pa.array([partition] * batch.num_rows, pa.int32())
+        for place, chosen in rows.items():
+            columns["topic"] = pa.array([place.topic] * batch.num_rows, pa.string())
+            columns["partition"] = pa.array([place.partition] * batch.num_rows, pa.int32())
             whole = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
             yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
 
-    def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[tuple[str, int], list[int]]) -> None:
+    def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[TopicPartition, list[int]]) -> None:
         import pyarrow as pa
 
-        if self._most is None:
+        if self._max_bytes is None:
             return
         counted = pa.record_batch({name: columns[name] for name in ("key", "value", "headers")})
-        found = _core.check_sizes(counted, self._most)
+        found = _core.check_sizes(counted, self._max_bytes)
         if found is None:
             return
         row, size = found
-        place = next(f"{topic}-{partition}" for (topic, partition), chosen in rows.items() if row in chosen)
+        place = next(place for place, chosen in rows.items() if row in chosen)
         raise InvalidRecordError(
-            f"{place}: RecordTooLarge: batch size: expected at most {self._most} (max.message.bytes), found {size} "
-            f"with row {self._rows + row} of this task alone"
+            f"{place}: RecordTooLarge: batch size: expected at most {self._max_bytes} (max.message.bytes), found "
+            f"{size} for row {self._rows + row} of this task alone"
         )
-
-    def _partition(self, topic: str, asked: int | None, key: bytes | None) -> int:
-        if topic not in self._there:
-            _core.check_topic(topic)
-            found = partitions_of(self._sink.paths, topic)
-            self._there[topic] = found or frozenset(range(self._sink.partitions))
-        there = self._there[topic]
-        if asked is not None and asked in there:
-            return asked
-        number = max(there) + 1
-        if asked is not None and not 0 <= asked < number:
-            raise ValueError(
-                f"a row asks for partition {asked} of {topic}, which has {number}; the option partitions gives a "
-                "new topic more, and without the column partition keys decide"
-            )
-        if len(there) < number:
-            what = "no place for a row" if asked is None else f"no partition {asked}"
-            raise ValueError(
-                f"there is {what} of {topic}: of its partitions these log dirs hold {listed(there)} only. The others "
-                "are in another log dir, or another broker's: name all log dirs, or only write what belongs here"
-            )
-        if key is not None:
-            return partition_for_key(key, number)
-        self._turn += 1
-        return self._turn % number
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The sink of a batch."""
+    """The writer of a batch."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Write one task's rows, in the task."""
+        """Stage one task's rows, in the task."""
         return self.sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append all, in the driver."""
+        """Append all rows, in the driver."""
         self.sink.commit(messages)  # type: ignore[arg-type]
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove all."""
+        """Remove all staged rows."""
         self.sink.abort(messages)  # type: ignore[arg-type]
 
 
 if DataSourceStreamArrowWriter is not None:
 
     class StreamWriter(DataSourceStreamArrowWriter):
-        """The sink of a stream."""
+        """The writer of a stream."""
 
         def __init__(self, sink: Sink) -> None:
             self.sink = sink
 
         def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-            """Write one task's rows, in the task."""
+            """Stage one task's rows, in the task."""
             return self.sink.write(iterator)
 
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-            """Append all of a batch, once."""
+            """Append all rows of a batch, once."""
             self.sink.commit(messages, batchId)  # type: ignore[arg-type]
 
         def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-            """Remove all of a batch."""
+            """Remove all staged rows of a batch."""
             self.sink.abort(messages)  # type: ignore[arg-type]
 
 
 def make_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Make the writer of a batch.
+    """Create the writer of a batch.
 
     Raises
     ------
     ValueError
-        For options and columns that make no sense, and the mode ``overwrite``: a log is only appended to.
+        For options and columns that make no sense, and for the mode ``overwrite``.
     """
     if overwrite:
-        raise ValueError("a log is only appended to: mode('append') is the one there is")
+        raise ValueError("a log cannot be overwritten, only appended to; use mode('append')")
     return BatchWriter(_sink(options, schema, None))
 
 
 def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
-    """Make the writer of a stream.
+    """Create the writer of a stream.
 
     Raises
     ------
@@ -315,72 +297,68 @@ def make_stream_writer(options: Mapping[str, str], schema: StructType) -> Any:
         For options and columns that make no sense.
     """
     if DataSourceStreamArrowWriter is None:
-        raise ValueError("writing a stream needs Spark 4.1")
+        raise ValueError("writing a stream needs Spark 4.1 or newer")
     return StreamWriter(_sink(options, schema, options.get("checkpointlocation", "")))
 
 
-_KNOWN = (
-    *("path", "paths", "topic", "partitions", "compression.type", "max.message.bytes"),
-    *("includeHeaders", "checkpointLocation"),
-)
-# KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
-_REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
-
-
 def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) -> Sink:
-    given = _given(options)
+    given = _canonical(options)
     _check_schema(schema, has_topic="topic" in given)
-    made = Sink(
-        paths=paths_of(given),
+    sink = Sink(
+        paths=parse_paths(given),
         topic=given["topic"].strip() if "topic" in given else None,
-        partitions=values.integer(given.get("partitions", 1), "a number of partitions above zero", least=1),
+        partitions=option_values.integer(given.get("partitions", 1), "a number of partitions above zero", least=1),
         compression=given["compression.type"].strip() if "compression.type" in given else None,
         stream=stream,
-        max_message_bytes=values.integer(given["max.message.bytes"], "max.message.bytes", least=0)
+        max_message_bytes=option_values.integer(given["max.message.bytes"], "max.message.bytes", least=0)
         if "max.message.bytes" in given
         else None,
     )
-    # What the commit would refuse is better known before anything is written.
-    made.config()
-    if made.topic is not None:
-        _core.check_topic(made.topic)
-    return made
+    # Report what the commit would refuse before anything is written.
+    sink.config()
+    if sink.topic is not None:
+        _core.check_topic(sink.topic)
+    return sink
 
 
-def _given(options: Mapping[str, str]) -> dict[str, str]:
-    """Spell the options as the table does, and leave out those of a producer that have no meaning here."""
+def _canonical(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options under the names of ``_OPTIONS``, without those of a producer that do not apply."""
     import difflib
 
-    known = {name.lower(): name for name in _KNOWN}
+    known = {name.lower(): name for name in _OPTIONS}
     given: dict[str, str] = {}
     for name, value in options.items():
-        plain = name.lower()
-        if plain in _REFUSED:
-            raise ValueError(f"option {plain} is not supported: {_REFUSED[plain]} are bytes")
-        if plain == "kafka.compression.type":
-            plain = "compression.type"
-        elif plain.startswith("kafka."):
+        folded = name.lower()
+        if folded in _REFUSED:
+            raise ValueError(
+                f"option {folded} is not supported: {_REFUSED[folded]} are bytes; convert them in the query"
+            )
+        if folded == "kafka.compression.type":
+            folded = "compression.type"
+        elif folded.startswith("kafka."):
             _log.warning(
-                "kafkalog: option %s is ignored: it is for a producer, and here a log is written without one", name
+                "kafkalog: option %s is ignored: it configures a producer, and logs are written without one", name
             )
             continue
-        if plain not in known:
-            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
+        if folded not in known:
+            nearest = difflib.get_close_matches(folded, known, n=1, cutoff=0)
             raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
-        if given.setdefault(known[plain], value) != value:
-            raise ValueError("options kafka.compression.type and compression.type say different things")
+        if given.setdefault(known[folded], value) != value:
+            raise ValueError("options kafka.compression.type and compression.type differ; set one of them")
     return given
 
 
 def _check_schema(schema: StructType, *, has_topic: bool) -> None:
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "value" not in types:
-        raise ValueError("required column 'value' not found")
+        raise ValueError(
+            "the rows have no column value, which is required; select one, as in `to_json(struct(*)) value`"
+        )
     if "topic" not in types and not has_topic:
-        raise ValueError("the option topic is required when there is no column 'topic'")
+        raise ValueError("the rows have no topic; set the option topic, or add a column topic")
     for name, allowed in _TYPES.items():
-        # The option wins, whatever the column is.
+        # The option takes precedence, whatever the column is.
         if name == "topic" and has_topic:
             continue
         if name in types and types[name] not in allowed:
-            raise ValueError(f"column {name} is {types[name]}; it must be {' or '.join(allowed)}")
+            raise ValueError(f"column {name} is {types[name]}; cast it to {' or '.join(allowed)}")

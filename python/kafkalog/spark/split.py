@@ -1,173 +1,219 @@
 """What one Spark task reads: plain values that pickle small and mean the same on every machine and at every attempt.
 
-File names and sizes are pinned at planning, so a task that is tried again reads the same bytes, whatever a live
-broker has appended meanwhile. A task costs some 20 ms of its slot whatever it does, so small segments share one.
+File names and sizes are pinned when a read is planned, so a retried task reads the same bytes whatever a live broker
+has appended meanwhile. A task costs about 20 ms of its slot whatever it reads, so small segments share one.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog.options import ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalog._core import _Range, _Segment
+__all__ = ["Range", "Segment", "Split", "cut", "default_split_bytes", "segment_bytes", "shares"]
 
-__all__ = ["ScanOptions", "Split", "bytes_of", "cut", "default_split_bytes", "shares"]
-
-# One task: about as much as its own cost is worth, up to a second or two of work. Of 16 MiB to 512, 256 was the fastest
-# for a gigabyte on two slots; 32, which is half as fast, is for reads too small to give each slot more.
-LEAST_SPLIT, LARGEST_SPLIT = 32 << 20, 256 << 20
-# One batch: what is still in the second-level cache when it is sent, and large enough that what Spark does for each
-# (some 30 us in the worker alone) does not count. Of 256 KiB to 2 MiB, 1 was the fastest at 100 B and 1 KB.
+# Bytes of log in a task: enough that the cost of a task does not matter, at most a second or two of work. Of 16 to
+# 512 MiB, 256 was the fastest for 1 GiB on two slots; 32 MiB is half as fast and only for reads too small to give
+# each slot more.
+MIN_SPLIT_BYTES, MAX_SPLIT_BYTES = 32 << 20, 256 << 20
+# A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
+# (about 30 us in the worker alone) does not matter. Of 256 KiB to 2 MiB, 1 MiB was the fastest at 100 B and 1 KB.
 BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 20
-# Spark's driver keeps all of them; a longer read has larger ones.
-MOST_SPLITS = 20_000
-# More than these are only divided between.
+# Spark's driver keeps every split in memory; a longer read gets larger splits.
+MAX_SPLITS = 20_000
+# More segments than this are not divided, only distributed.
 MANY_SEGMENTS = 20_000
 
 
-@dataclass(frozen=True)
-class ScanOptions:
-    """How rows are made of the bytes; the same in every split of a read."""
+class Segment(NamedTuple):
+    """A segment, or a piece of one, as ``_core.plan`` returns it (``src/scan/range.rs``)."""
 
-    columns: tuple[str, ...]
-    check_crcs: bool = True
-    include_control: bool = False
-    batch_rows: int = BATCH_ROWS
-    batch_bytes: int = BATCH_BYTES
-    # In a thread beside the sending; by default where that pays.
-    decode_ahead: bool | None = None
-    fail_on_data_loss: bool = True
+    base_offset: int
+    name: str
+    size: int
+    is_active: bool
+    start_position: int
+    next_base_offset: int | None
+    # under read_committed: producer id, first and last offset of each aborted transaction, one after the other
+    aborted: list[int] | None
+    start_offset: int
+    end_position: int | None
+    end_offset: int | None
+
+
+class Range(NamedTuple):
+    """Consecutive segments of one partition, as ``_core.plan`` returns them."""
+
+    folder: str
+    topic: str
+    partition: int
+    start: int
+    end: int | None
+    segments: list[tuple[int, str, int, bool, int, int | None, list[int] | None, int, int | None, int | None]]
+    min_timestamp: int | None
+    max_timestamp: int | None
+
+
+# Plain tuples stay plain: there may be a million segments.
+_EXTENT = itemgetter(*map(Segment._fields.index, ("size", "start_position", "end_position")))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Consecutive segments of one or more partitions, in the order of the rows."""
+    """Consecutive segments of one or more partitions, in the order of the rows, and how to decode them."""
 
-    ranges: tuple[_Range, ...]
-    scan: ScanOptions
+    ranges: tuple[Range, ...]
+    # the same in every split of a read
+    read: ReadOptions
+    # whether a second thread decodes the next batch
+    decode_ahead: bool | None = None
+    fail_on_data_loss: bool = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # One for each task crosses to the executors: of the options, only those that differ from their defaults.
+        return _restore, (self.ranges, self.read.changed(), self.decode_ahead, self.fail_on_data_loss)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows."""
+        return tuple(self.read.columns or ())
 
     @property
     def bytes(self) -> int:
         """Bytes of log that may have to be read."""
-        return sum(bytes_of(segment) for each in self.ranges for segment in each[5])
+        return sum(segment_bytes(segment) for each in self.ranges for segment in each.segments)
 
     @property
     def segments(self) -> int:
-        """Number of files."""
-        return sum(len(each[5]) for each in self.ranges)
+        """Number of segments."""
+        return sum(len(each.segments) for each in self.ranges)
 
     def to_json(self) -> str:
-        """Write the split as one line of ASCII."""
-        ranges = [(*each[:5], [_short(segment) for segment in each[5]], *each[6:]) for each in self.ranges]
-        return json.dumps({"ranges": ranges, "scan": asdict(self.scan)}, separators=(",", ":"))
+        """Serialize the split as one line of ASCII."""
+        value = {
+            "ranges": [each._replace(segments=[_packed(segment) for segment in each.segments]) for each in self.ranges],
+            "read": self.read.changed(),
+            "decode_ahead": self.decode_ahead,
+            "fail_on_data_loss": self.fail_on_data_loss,
+        }
+        return json.dumps(value, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Split:
-        """Read what ``to_json`` wrote."""
+        """Restore what :meth:`to_json` serialized."""
         found: dict[str, Any] = json.loads(text)
-        scan = dict(found["scan"], columns=tuple(found["scan"]["columns"]))
-        ranges = tuple((*each[:5], [_whole(segment) for segment in each[5]], *each[6:]) for each in found["ranges"])
-        return cls(ranges, ScanOptions(**scan))
+        ranges = [Range(*each) for each in found["ranges"]]
+        return cls(
+            tuple(each._replace(segments=[_unpacked(segment) for segment in each.segments]) for each in ranges),
+            ReadOptions(**found["read"]),
+            found["decode_ahead"],
+            found["fail_on_data_loss"],
+        )
 
 
-def _short(segment: _Segment) -> tuple[Any, ...]:
-    """Most segments are closed, whole and named by their offset: a plan may have a million of them."""
-    base, name, size, is_active, start, behind, aborted, first, end, _ = segment
-    is_whole = not is_active and start == 0 and first == base and end is None
-    return (base, size, behind) if is_whole and aborted is None and name == f"{base:020}.log" else segment
+def _restore(ranges: tuple[Range, ...], read: dict[str, Any], ahead: bool | None, fail: bool) -> Split:  # noqa: FBT001
+    return Split(ranges, ReadOptions(**read), ahead, fail)
 
 
-def _whole(values: list[Any]) -> _Segment:
-    if len(values) != len(("base", "size", "behind")):
-        segment: Any = tuple(values)
-        return segment  # type: ignore[no-any-return]
-    base, size, behind = values
-    return (base, f"{base:020}.log", size, False, 0, behind, None, base, None, None)
+def _packed(values: tuple[Any, ...]) -> Any:
+    """Shorten the usual segment, which is closed, whole and named by its offset: a plan may have a million of them."""
+    segment = Segment(*values)
+    base = segment.base_offset
+    packed = (base, segment.size, segment.next_base_offset)
+    return packed if segment == _unpacked(packed) else values
+
+
+def _unpacked(values: Any) -> Any:
+    if len(values) == len(Segment._fields):
+        return tuple(values)
+    base, size, next_base = values
+    return (base, f"{base:020}.log", size, False, 0, next_base, None, base, None, None)
 
 
 def default_split_bytes(total: int, slots: int) -> int:
-    """Choose the size of a split: equal shares for every slot, in as few rounds as the largest split allows.
+    """Choose the size of a split: equal shares for all slots, in as few rounds as the largest split allows.
 
     Parameters
     ----------
     total : int
-        Bytes of log to be read.
+        Bytes of log to read.
     slots : int
         Tasks that run at the same time.
 
     Returns
     -------
     int
-        Bytes of log for one split.
+        Bytes of log in a split.
     """
     slots = max(slots, 1)
-    rounds = max(-(-total // (slots * LARGEST_SPLIT)), 1)
-    rounds = min(rounds, max(MOST_SPLITS // slots, 1))
-    return max(-(-total // (rounds * slots)), LEAST_SPLIT)
+    rounds = max(-(-total // (slots * MAX_SPLIT_BYTES)), 1)
+    rounds = min(rounds, max(MAX_SPLITS // slots, 1))
+    return max(-(-total // (rounds * slots)), MIN_SPLIT_BYTES)
 
 
-def shares(ranges: list[_Range], split_bytes: int) -> Sequence[Sequence[_Range]]:
-    """Divide ranges into shares of about the same number of bytes, inside segments as well.
+def shares(ranges: list[Range], split_bytes: int) -> Sequence[Sequence[Range]]:
+    """Divide ranges into shares of about the same number of bytes, also inside segments.
 
-    A cut inside a segment is a batch that its offset index names. Where there are very many segments and none is larger
-    than a share, they are left whole: that needs no file to be opened.
+    A segment is cut at a batch that its offset index names. Where there are very many segments and none is larger than
+    a share, they stay whole: then no file has to be opened.
     """
     from kafkalog import _core
 
-    sizes = [bytes_of(segment) for each in ranges for segment in each[5]]
+    sizes = [segment_bytes(segment) for each in ranges for segment in each.segments]
     if len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes:
         return cut(ranges, split_bytes)
-    return _core.pieces(ranges, split_bytes)
+    return [[Range(*each) for each in share] for share in _core.pieces(list(ranges), split_bytes)]
 
 
-def cut(ranges: Iterable[_Range], split_bytes: int) -> list[tuple[_Range, ...]]:
-    """Divide the ranges at segment boundaries into shares of about the same number of bytes, in their order.
+def cut(ranges: Iterable[Range], split_bytes: int) -> list[tuple[Range, ...]]:
+    """Divide ranges at segment boundaries into shares of about the same number of bytes, in their order.
 
-    Every segment goes to the share that its middle lies in, so a share is off by half a segment at each end at most.
+    A segment goes to the share that contains its middle, so a share is off by half a segment at each end at most.
 
     Parameters
     ----------
-    ranges : iterable of range
-        As planned, in the order of the rows.
+    ranges : iterable of Range
+        In the order of the rows.
     split_bytes : int
-        Bytes for one share.
+        Bytes in a share.
 
     Returns
     -------
-    list of tuple of range
-        None of them empty.
+    list of tuple of Range
+        None of them is empty.
     """
-    shares: list[tuple[_Range, ...]] = []
-    share: list[_Range] = []
+    found: list[tuple[Range, ...]] = []
+    share: list[Range] = []
     number, position = 0, 0
     for each in ranges:
-        head, segments, tail = each[:5], each[5], each[6:]
-        taken: list[_Segment] = []
-        for segment in segments:
-            size = bytes_of(segment)
+        taken: list[Any] = []
+        for segment in each.segments:
+            size = segment_bytes(segment)
             belongs = (position + size // 2) // split_bytes
             position += size
             if belongs != number:
                 if taken:
-                    share.append((*head, taken, *tail))
+                    share.append(each._replace(segments=taken))
                     taken = []
                 if share:
-                    shares.append(tuple(share))
+                    found.append(tuple(share))
                     share = []
                 number = belongs
             taken.append(segment)
         if taken:
-            share.append((*head, taken, *tail))
+            share.append(each._replace(segments=taken))
     if share:
-        shares.append(tuple(share))
-    return shares
+        found.append(tuple(share))
+    return found
 
 
-def bytes_of(segment: _Segment) -> int:
-    """Bytes of a segment, or of a piece of one, that may have to be read."""
-    size, start, end = segment[2], segment[4], segment[8]
-    return (size if end is None else end) - start
+def segment_bytes(segment: tuple[Any, ...]) -> int:
+    """Return the bytes of a segment, or of a piece of one, that may have to be read."""
+    size, start, end = _EXTENT(segment)
+    return int((size if end is None else end) - start)

@@ -12,8 +12,8 @@ import pytest
 
 import corpus
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
-from kafkalog.spark.rows import rows as rows_of
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.task import read_split
 from spark.sinks import rows, sink
 from spark.ways import both_ways, has_data_sources
 
@@ -29,7 +29,7 @@ DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 # As the module that was run: Spark's daemon, of which a worker is a fork, or another.
 MODULE = """
 import gc, importlib.machinery, sys, weakref
-from kafkalog.spark.worker import settle
+from kafkalog.spark.internals import freeze_imports
 sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(sys.argv[1], None)
 gc.disable()
 class Garbage: pass
@@ -37,10 +37,10 @@ garbage = Garbage()
 garbage.own = garbage
 alive = weakref.ref(garbage)
 del garbage
-settle()
+freeze_imports()
 print(gc.get_freeze_count(), len(gc.get_objects()), int(alive() is not None))
 later = [[] for _ in range(5000)]
-settle()
+freeze_imports()
 print(gc.get_freeze_count(), len(gc.get_objects()), 0)
 """
 
@@ -67,13 +67,13 @@ def test_once_in_a_worker_and_nowhere_else() -> None:
 
 def test_every_task_that_ends_settles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("kafkalog.spark.worker.settle", lambda: calls.append("read"))
+    monkeypatch.setattr("kafkalog.spark.internals.freeze_imports", lambda: calls.append("read"))
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
-    for _ in rows_of(split):
+    for _ in read_split(split):
         assert calls == []
     assert calls == ["read"]
     if has_data_sources():
-        monkeypatch.setattr("kafkalog.spark.sink.settle", lambda: calls.append("written"))
+        monkeypatch.setattr("kafkalog.spark.sink.freeze_imports", lambda: calls.append("written"))
         sink(tmp_path).write(iter([rows(0, 5)]))
         assert calls == ["read", "written"]
 
@@ -89,7 +89,7 @@ def test_what_a_task_read_is_in_the_log_that_spark_keeps(
         if kept:
             monkeypatch.setenv("PYSPARK_SPARK_SESSION_UUID", "kept")
         with worker_io.capture_outputs():
-            number = sum(batch.num_rows for batch in rows_of(split))
+            number = sum(batch.num_rows for batch in read_split(split))
         told = capfd.readouterr()
         assert (f"'records': {number}" in told.out + told.err) == kept
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import corpus
-import kafkalog.spark.rows as module
+import kafkalog.spark.task as module
+from kafkalog.spark.internals import batch_flusher
 from kafkalog.spark.options import parse
-from kafkalog.spark.pipe import flush_of_pipe
-from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.planner import plan_splits
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ def test_what_was_asked_for_next_was_sent(monkeypatch: pytest.MonkeyPatch, ahead
             given.append(given[-1] + batch.num_rows)
             yield batch
 
-    real: Callable[..., Any] = module._made
-    monkeypatch.setattr(module, "_made", lambda *which: watched(real(*which)))
+    real: Callable[..., Any] = module._batches
+    monkeypatch.setattr(module, "_batches", lambda *which: watched(real(*which)))
     with io.BufferedWriter(socket, 65536) as file:
-        ArrowStreamSerializer().dump_stream(module.rows(split), file)
+        ArrowStreamSerializer().dump_stream(module.read_split(split), file)
     assert len(sent) > 3
     assert all(asked == come for asked, come in sent)
     assert socket.rows() == given[-1]
 
 
 def test_elsewhere_there_is_nothing_to_flush() -> None:
-    assert flush_of_pipe()() is None
+    assert batch_flusher()() is None
 
     def dump_stream(stream: Any) -> Any:
-        return flush_of_pipe()()
+        return batch_flusher()()
 
     assert dump_stream(None) is None
     assert dump_stream(io.StringIO()) is None
@@ -83,10 +83,10 @@ def test_elsewhere_there_is_nothing_to_flush() -> None:
 
 def test_a_function_in_a_worker_finds_the_file(spark: SparkSession) -> None:
     def found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from kafkalog.spark.pipe import flush_of_pipe
+        from kafkalog.spark.internals import batch_flusher
 
         for _ in batches:
-            name = type(getattr(flush_of_pipe(), "__self__", None)).__name__
+            name = type(getattr(batch_flusher(), "__self__", None)).__name__
             yield pa.RecordBatch.from_arrays([pa.array([name])], names=["file"])
 
     frame = spark.range(0, 1, 1, 1).mapInArrow(found, "file string")
@@ -99,9 +99,9 @@ def test_a_data_source_in_a_worker_finds_the_file(spark: SparkSession) -> None:
 
     class Reader(DataSourceReader):
         def read(self, partition: Any) -> Iterator[tuple[str]]:  # noqa: ARG002 - Spark names it
-            from kafkalog.spark.pipe import flush_of_pipe
+            from kafkalog.spark.internals import batch_flusher
 
-            name = type(getattr(flush_of_pipe(), "__self__", None)).__name__
+            name = type(getattr(batch_flusher(), "__self__", None)).__name__
             yield pa.RecordBatch.from_arrays([pa.array([name])], names=["file"])  # type: ignore[misc]
 
     class Source(DataSource):

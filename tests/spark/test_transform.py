@@ -12,9 +12,9 @@ import corpus
 import kafkalog
 import kafkalog.spark
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
-from kafkalog.spark.split import ScanOptions, Split
-from kafkalog.spark.transforming import transformed
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.split import Range, Split
+from kafkalog.spark.transform import transformed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,7 +166,7 @@ def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) ->
 
 def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
     """Give what comes of batches that a function makes, without Spark."""
-    split = Split((("/logs/t-0", "t", 0, 0, None, [], None, None),), ScanOptions(("offset",)))
+    split = Split((Range("/logs/t-0", "t", 0, 0, None, [], None, None),), kafkalog.ReadOptions(columns="offset"))
     return list(transformed(lambda batch: batch, schema, split, made))
 
 
@@ -217,12 +217,12 @@ def test_nulls_are_refused_where_there_are_to_be_none() -> None:
 
 
 def test_a_function_needs_a_schema(spark: SparkSession) -> None:
-    with pytest.raises(ValueError, match="transform and schema are given together"):
+    with pytest.raises(ValueError, match="transform and schema must be given together"):
         kafkalog.spark.read(spark, DATA, transform=sums())
 
 
 def test_counting_sends_a_number_for_each_task() -> None:
-    from kafkalog.spark.map_in_arrow import _counted
+    from kafkalog.spark.reader import _counted
 
     splits = plan_splits(parse({"path": str(DATA), "subscribe": "orders", "splitBytes": "20k"}), 1)
     assert len(splits) > 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalog.spark.ahead import ahead
+from kafkalog.spark.task import prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,19 +26,19 @@ def counting(stop: int, seen: list[str], fail: bool = False) -> Generator[int, N
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "kafkalog-ahead"]
+    return [thread for thread in threading.enumerate() if thread.name == "kafkalog-prefetch"]
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2, 100])
 def test_all_items_in_order(stop: int) -> None:
     seen: list[str] = []
-    assert list(ahead(counting(stop, seen))) == list(range(stop))
-    assert seen[-1] == "closed in kafkalog-ahead"
+    assert list(prefetch(counting(stop, seen))) == list(range(stop))
+    assert seen[-1] == "closed in kafkalog-prefetch"
     assert not threads()
 
 
 def test_an_error_comes_behind_the_items_before_it() -> None:
-    items = ahead(counting(3, [], fail=True))
+    items = prefetch(counting(3, [], fail=True))
     assert [next(items) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(OSError, match="no more"):
         next(items)
@@ -47,7 +47,7 @@ def test_an_error_comes_behind_the_items_before_it() -> None:
 
 def test_it_is_one_ahead_and_not_more() -> None:
     seen: list[str] = []
-    items = ahead(counting(10, seen))
+    items = prefetch(counting(10, seen))
     assert next(items) == 0
     deadline = time.monotonic() + 10
     while "made 1" not in seen and time.monotonic() < deadline:
@@ -55,15 +55,15 @@ def test_it_is_one_ahead_and_not_more() -> None:
     time.sleep(0.02)
     assert seen == ["made 0", "made 1"]
     items.close()
-    assert seen[-1] == "closed in kafkalog-ahead"
+    assert seen[-1] == "closed in kafkalog-prefetch"
     assert "made 2" not in seen
     assert not threads()
 
 
 def test_a_generator_that_is_dropped_leaves_no_thread() -> None:
     seen: list[str] = []
-    items = ahead(counting(10, seen))
+    items = prefetch(counting(10, seen))
     next(items)
     del items
     assert not threads()
-    assert seen[-1] == "closed in kafkalog-ahead"
+    assert seen[-1] == "closed in kafkalog-prefetch"

@@ -1,7 +1,7 @@
-"""Every option there is: its spelling, where it counts, and why some of Spark's Kafka source do not.
+"""Every read option: its spelling, whether it applies to batches and streams, and which of Spark's options do not.
 
-Spark's own source passes over what it does not know; a misspelt bound is then a query over everything. So an unknown
-name is an error here, and what only a broker's client could use is passed over with a line in the log.
+Spark's Kafka source ignores names that it does not know; a misspelt bound then reads everything. Here an unknown name
+is an error. An option that only a client of a broker could use is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "by_known_name"]
+__all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "canonical"]
 
 Use = Literal["batch", "stream"]
 
@@ -30,7 +30,7 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     "startingTimestamp": ("batch", "stream"),
     "startingOffsetsByTimestamp": ("batch", "stream"),
     "startingOffsetsByTimestampStrategy": ("batch", "stream"),
-    # in a stream for `high_watermark` only
+    # in a stream only with the value high_watermark
     "endingOffsets": ("batch", "stream"),
     "endingTimestamp": ("batch",),
     "endingOffsetsByTimestamp": ("batch",),
@@ -42,7 +42,7 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     "maxTriggerDelay": ("stream",),
     "includeHeaders": ("batch", "stream"),
     "kafka.isolation.level": ("batch", "stream"),
-    # kafkalog's own
+    # of kafkalog only
     "isolation.level": ("batch", "stream"),
     "columns": ("batch", "stream"),
     # from Python only
@@ -56,7 +56,7 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     "decodeAhead": ("batch", "stream"),
 }
 
-# Passed over, whatever they hold, as is any other option of Kafka's clients (``kafka.*``).
+# Ignored whatever their value, like every other option of Kafka's clients (``kafka.*``).
 IGNORED = (
     "kafka.bootstrap.servers",
     "kafka.group.id",
@@ -65,59 +65,59 @@ IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-_CLIENT = "kafkalog: option %s is ignored: it is for a client of a broker, and here log dirs are read without one"
+_CLIENT_OPTION = "kafkalog: option %s is ignored: it configures a client of a broker, and log dirs are read without one"
 
-# Errors: Spark refuses the first five as well.
+# Errors. Spark refuses the first five as well.
 REFUSED = {
-    "kafka.auto.offset.reset": "is not supported; `startingOffsets` says where to begin",
-    "kafka.key.deserializer": "is not supported: keys are bytes",
-    "kafka.value.deserializer": "is not supported: values are bytes",
-    "kafka.enable.auto.commit": "is not supported: nothing is committed",
-    "kafka.interceptor.classes": "is not supported",
-    "topic": "is for writing; `subscribe` names topics to read",
+    "kafka.auto.offset.reset": "is not supported; set `startingOffsets` instead",
+    "kafka.key.deserializer": "is not supported: keys are bytes; convert them in the query",
+    "kafka.value.deserializer": "is not supported: values are bytes; convert them in the query",
+    "kafka.enable.auto.commit": "is not supported: nothing is committed to a broker; remove it",
+    "kafka.interceptor.classes": "is not supported; remove it",
+    "topic": "applies to writes only; name the topics to read in `subscribe`",
 }
 
 
-def by_known_name(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
-    """Spell the options as the table does, and leave out those that do not count here.
+def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
+    """Return the options under the names of ``KNOWN``, without those that do not apply.
 
     Parameters
     ----------
     given : mapping
-        Names in any letter case, with or without underscores. A value of None is not given.
+        Names in any letter case, with or without underscores. A value of None counts as not given.
     use : {"batch", "stream"} or None
-        What the options are for, if that is known yet. Nothing is logged before it is.
+        The kind of read, if it is known yet; warnings are logged only then.
 
     Returns
     -------
     dict
-        By the names of ``KNOWN``.
+        Values by canonical name.
 
     Raises
     ------
     ValueError
-        For an unknown name (the nearest known one is named), one that is refused, and one that is given twice.
+        For an unknown name (the error suggests the nearest one), an option that is refused, or one that is given twice.
     """
-    known = {_plain(name): name for name in KNOWN}
-    refused = {_plain(name): name for name in REFUSED}
-    ignored = {_plain(name): name for name in IGNORED}
+    known = {_folded(name): name for name in KNOWN}
+    refused = {_folded(name): name for name in REFUSED}
+    ignored = {_folded(name): name for name in IGNORED}
     options: dict[str, Any] = {}
     for name, value in given.items():
-        plain = _plain(name)
-        if plain in refused:
-            raise ValueError(f"option {refused[plain]} {REFUSED[refused[plain]]}")
-        if plain in ignored or (name.lower().startswith("kafka.") and plain not in known):
+        folded = _folded(name)
+        if folded in refused:
+            raise ValueError(f"option {refused[folded]} {REFUSED[refused[folded]]}")
+        if folded in ignored or (name.lower().startswith("kafka.") and folded not in known):
             if use is not None:
-                _log.warning(_CLIENT, ignored.get(plain, name))
+                _log.warning(_CLIENT_OPTION, ignored.get(folded, name))
             continue
-        if plain not in known:
-            nearest = difflib.get_close_matches(plain, known, n=1, cutoff=0)
+        if folded not in known:
+            nearest = difflib.get_close_matches(folded, known, n=1, cutoff=0)
             raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
         if value is None:
             continue
-        if known[plain] in options:
-            raise ValueError(f"option {known[plain]} is given twice")
-        options[known[plain]] = value
+        if known[folded] in options:
+            raise ValueError(f"option {known[folded]} is given twice, in two spellings; remove one")
+        options[known[folded]] = value
     if use is not None:
         _check_use(options, use)
     return options
@@ -128,9 +128,9 @@ def _check_use(options: Mapping[str, Any], use: Use) -> None:
         if use in KNOWN[name]:
             continue
         if use == "stream":
-            raise ValueError(f"option {name} is not possible in a stream")
+            raise ValueError(f"option {name} applies to batch reads only; remove it from the stream")
         _log.warning("kafkalog: option %s is ignored in a batch read", name)
 
 
-def _plain(name: str) -> str:
+def _folded(name: str) -> str:
     return name.replace("_", "").replace(".", "").lower()

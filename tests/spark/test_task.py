@@ -12,8 +12,8 @@ import corpus
 import kafkalog
 from kafkalog.spark.columns import SPARK_TYPES
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
-from kafkalog.spark.rows import rows
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.task import read_split
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def test_a_segment_that_went_after_planning_is_data_loss(tmp_path: Path, fail: b
     (tmp_path / "orders-0" / "00000000000000000000.log").unlink()
     says = f"1 of 6 planned segments were deleted before they were read, in {tmp_path / 'orders-0'}"
     if fail:
-        with pytest.raises(kafkalog.OffsetOutOfRangeError, match=f"^{says}; failOnDataLoss=false reads"):
-            list(rows(split))
+        with pytest.raises(kafkalog.OffsetOutOfRangeError, match=f"^{says}; set failOnDataLoss=false"):
+            list(read_split(split))
         return
     with caplog.at_level(logging.WARNING):
-        found = [offset for batch in rows(split) for offset in batch.column("offset").to_pylist()]
+        found = [offset for batch in read_split(split) for offset in batch.column("offset").to_pylist()]
     assert found == [*range(145, 880)]
     assert f"kafkalog: data loss: {says}" in caplog.text
 
@@ -43,7 +43,7 @@ def test_damage_keeps_its_place() -> None:
     folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
     (split,) = plan_splits(parse({"path": folder}), 1)
     with pytest.raises(kafkalog.CorruptRecordError) as raised:
-        list(rows(split))
+        list(read_split(split))
     assert raised.value.path == str(folder / "00000000000000000000.log")
     assert raised.value.position is not None
 
@@ -54,7 +54,7 @@ def test_columns_that_are_declared_not_null(name: str) -> None:
     """The Arrow schema says what the user's does, in his letters; what may be null may not be declared so."""
     from pyspark.sql import types
 
-    from kafkalog.spark.batch import Reader, rows_of
+    from kafkalog.spark.data_source import BatchReader, row_schema
 
     field = types.StructField
     header = types.StructType([field("key", types.StringType()), field("value", types.BinaryType())])
@@ -70,13 +70,11 @@ def test_columns_that_are_declared_not_null(name: str) -> None:
     if name == "topic":
         schema = types.StructType(schema.fields[:1])
     if name in {"key", "value", "headers", "controlType", "deleteHorizonMs"}:
-        with pytest.raises(
-            ValueError, match=f"column {name.upper()} may hold nulls, so it cannot be declared not null"
-        ):
-            rows_of(schema)
+        with pytest.raises(ValueError, match=f"column {name.upper()} may hold nulls; do not declare it not null"):
+            row_schema(schema)
         return
-    made = rows_of(schema)
-    reader = Reader(parse({"path": DATA, "subscribe": "orders", "columns": made.columns}), made)
+    made = row_schema(schema)
+    reader = BatchReader(parse({"path": DATA, "subscribe": "orders", "columns": made.columns}), made)
     batches = [batch for split in reader.partitions() for batch in reader.read(split)]
     assert sum(batch.num_rows for batch in batches) == 880
     for batch in batches:
@@ -89,9 +87,9 @@ def test_nothing_to_read_is_one_split_of_nothing() -> None:
     """Spark wants one."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from kafkalog.spark.batch import Reader, rows_of
+    from kafkalog.spark.data_source import BatchReader, row_schema
 
-    made = rows_of(StructType([StructField("offset", LongType())]))
-    reader = Reader(parse({"path": DATA, "endingOffsets": "latest", "where": [("offset", "<", 0)]}), made)
+    made = row_schema(StructType([StructField("offset", LongType())]))
+    reader = BatchReader(parse({"path": DATA, "endingOffsets": "latest", "where": [("offset", "<", 0)]}), made)
     (split,) = reader.partitions()
     assert list(reader.read(split)) == []

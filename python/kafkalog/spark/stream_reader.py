@@ -1,7 +1,7 @@
-"""The stream behind ``readStream.format("kafkalog")``: one reader in a process of the driver, tasks as in a batch.
+"""Streams of ``readStream.format("kafkalog")``: one reader in a process of the driver, tasks as in a batch.
 
-Spark 4.2 hands a batch's start and its limit to ``latestOffset``; 4.0 and 4.1 hand nothing, so that there no limit of a
-trigger is possible. Nothing is kept between calls that a restart would need: what was read is in the checkpoint.
+Spark 4.2 passes a batch's start and limit to ``latestOffset``. 4.0 and 4.1 pass nothing, so triggers have no limits
+there. A restart needs nothing that is kept between calls: the checkpoint has the offsets that were read.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from kafkalog.spark import progress
-from kafkalog.spark.batch import Rows, SplitPartition, rows_of
-from kafkalog.spark.options import ReadOptions, parse
-from kafkalog.spark.planning import splits_of
-from kafkalog.spark.ranges import report_missing
+from kafkalog.spark import stream_offsets
+from kafkalog.spark.data_source import RowSchema, SplitPartition, row_schema
+from kafkalog.spark.options import SourceOptions, parse
+from kafkalog.spark.planner import splits_of
+from kafkalog.spark.topics import report_missing
 
 try:
     from pyspark.sql.streaming import datasource as _limits
@@ -32,7 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    Offsets = Mapping[str, Mapping[str, int]]
+    from kafkalog.spark.stream_offsets import StreamOffsets
+
+    JsonOffsets = Mapping[str, Mapping[str, int]]
 
 __all__ = ["StreamReader", "make_stream_reader", "stream_reader"]
 
@@ -40,69 +41,69 @@ __all__ = ["StreamReader", "make_stream_reader", "stream_reader"]
 class StreamReader(DataSourceStreamReader):
     """A stream of the log dirs' new records."""
 
-    def __init__(self, options: ReadOptions, rows: Rows) -> None:
+    def __init__(self, options: SourceOptions, rows: RowSchema) -> None:
         self.options = options
         self.rows = rows
         self._initial: dict[str, dict[str, int]] | None = None
         self._latest: dict[str, dict[str, int]] | None = None
-        # The end of the last batch that was chosen here.
+        # The end of the last batch that this reader chose.
         self._chosen: dict[str, dict[str, int]] | None = None
         self._is_bounded = False
-        # What Trigger.AvailableNow ends with.
-        self._last: progress.Progress | None = None
+        # The end of a query with Trigger.AvailableNow.
+        self._last: StreamOffsets | None = None
         self._triggered: float | None = None
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - PySpark's own name for it
         """Resolve where a new query starts; Spark asks more than once."""
         if self._initial is None:
-            self._initial = progress.to_json(progress.initial(self.options))
+            self._initial = stream_offsets.to_json(stream_offsets.initial(self.options))
         return self._initial
 
-    def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Choose where the next batch ends."""
+    def latestOffset(self, start: JsonOffsets | None = None, limit: Any = None) -> dict[str, dict[str, int]]:  # noqa: N802
+        """Choose the end of the next batch."""
         self._chosen = self._choose(start, limit)
         return self._chosen
 
-    def _choose(self, start: Offsets | None, limit: Any) -> dict[str, dict[str, int]]:
+    def _choose(self, start: JsonOffsets | None, limit: Any) -> dict[str, dict[str, int]]:
         if start is None:
-            # Older Sparks ask where a new query starts only when they have its end. What is wrong with the start is
-            # told when they ask; behind a checkpoint they do not.
+            # Before Spark 4.2 the start of a new query is asked for after the end of its first batch. An error of the
+            # start is raised then; with a checkpoint it never is.
             with contextlib.suppress(ValueError):
                 self.initialOffset()
-        begin = progress.from_json(start or {})
-        latest = self._last if self._last is not None else progress.available(self.options, begin)
+        begin = stream_offsets.from_json(start or {})
+        latest = self._last if self._last is not None else stream_offsets.available(self.options, begin)
         if self._is_bounded:
             self._last = latest
         if self._latest is None and start is not None and start == self._initial:
-            # A batch that is done again is to have the same rows, though where it began is in no checkpoint.
-            latest = {**latest, **progress.at_latest(self.options, begin)}
+            # A first batch that runs again must have the same rows, though no checkpoint has its start.
+            latest = {**latest, **stream_offsets.at_latest(self.options, begin)}
         if self._latest is None:
-            # What this query has read of and is gone is told with the batch that it is missing from.
+            # Partitions that this query has read and that are gone are reported with the batch that lacks them.
             report_missing(self.options, begin.keys() | latest.keys())
-        self._latest = progress.to_json(latest)
+        self._latest = stream_offsets.to_json(latest)
         if limit is None or isinstance(limit, _limits.ReadAllAvailable):
             return self._latest
-        if self._is_delayed(begin, latest):
-            return progress.to_json(begin)
+        if self._must_wait(begin, latest):
+            return stream_offsets.to_json(begin)
         most = getattr(limit, "max_rows", self.options.max_offsets_per_trigger)
         if most is None:
             return self._latest
-        return progress.to_json(progress.rate_limited(most, begin, latest, self.options))
+        return stream_offsets.to_json(stream_offsets.rate_limited(most, begin, latest, self.options))
 
-    def _is_delayed(self, begin: progress.Progress, latest: progress.Progress) -> bool:
-        """Hold back a batch that is too small, unless the last one was long ago."""
+    def _must_wait(self, begin: StreamOffsets, latest: StreamOffsets) -> bool:
+        """Tell whether to delay a batch that is too small; not if the last one was long ago."""
         least, now = self.options.min_offsets_per_trigger, time.monotonic()
-        # With an end to reach, waiting for more would be in vain.
+        # A query with an end gets nothing more by waiting.
         if least is None or self._is_bounded:
             return False
-        waited = self._triggered is None or (now - self._triggered) * 1000 >= self.options.max_trigger_delay_ms
-        if not waited and progress.delayed(least, begin, latest):
+        is_due = self._triggered is None or (now - self._triggered) * 1000 >= self.options.max_trigger_delay_ms
+        if not is_due and stream_offsets.is_delayed(least, begin, latest):
             return True
         self._triggered = now
         return False
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Tell Spark which limit to hand to ``latestOffset``."""
+        """Return the limit that Spark passes to ``latestOffset``."""
         if self.options.max_offsets_per_trigger is not None:
             return _limits.ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -110,23 +111,23 @@ class StreamReader(DataSourceStreamReader):
         return _limits.ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """Tell how far there was something when a batch was chosen last."""
+        """Return the ends of the partitions when the last batch was chosen."""
         return self._latest or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let the first ``latestOffset`` settle what the query ends with: not before it is known where it starts."""
+        """Have the first ``latestOffset`` set the end of the query; before it, the start is not known."""
         self._is_bounded = True
 
-    def partitions(self, start: Offsets, end: Offsets) -> list[SplitPartition]:
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[SplitPartition]:
         """Plan a batch."""
-        reached = progress.from_json(end)
-        # A batch that is done again was chosen by another run.
+        last = stream_offsets.from_json(end)
+        # A batch that runs again was chosen by an earlier run.
         if self._last is not None:
-            progress.verify_there(self.options, reached)
-        begin = progress.from_json(start)
+            stream_offsets.verify_available(self.options, last)
+        begin = stream_offsets.from_json(start)
         if start == self._initial and end != self._chosen:
-            begin = progress.began(self.options, begin, reached)
-        ranges = progress.plan_batch(self.options, begin, reached)
+            begin = stream_offsets.restarted(self.options, begin, last)
+        ranges = stream_offsets.plan_batch(self.options, begin, last)
         return [SplitPartition(split) for split in splits_of(ranges, self.options, os.cpu_count() or 1)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -140,49 +141,49 @@ if _limits is not None:
         """A stream reader for Spark 4.2 and newer."""
 
 
-class _Refusal(DataSourceStreamReader):
-    """Says in its first call what is wrong: where a reader cannot be made, PySpark 4.3 fails over that it has none."""
+class _FailedStreamReader(DataSourceStreamReader):
+    """Raises an error in its first call: PySpark 4.3 hides the errors of ``DataSource.streamReader``."""
 
     def __init__(self, error: ValueError | OSError) -> None:
         self.error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Say it; older Sparks ask for the end first."""
+        """Raise; from Spark 4.2 this is the first call."""
         raise self.error
 
     def latestOffset(self, *_: Any) -> dict[str, Any]:  # noqa: N802
-        """Say it."""
+        """Raise."""
         raise self.error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there are none
-        """Say it."""
+        """Raise."""
         raise self.error
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Make the reader of a stream for a schema, or one whose first call says what is wrong with the options."""
+    """Create the reader of a stream for a schema; errors of the options are raised by its first call."""
     try:
         return make_stream_reader(options, schema)
     except (ValueError, OSError) as error:
-        return _Refusal(error)
+        return _FailedStreamReader(error)
 
 
 def make_stream_reader(options: Mapping[str, str], schema: StructType) -> StreamReader:
-    """Make the reader of a stream for a schema.
+    """Create the reader of a stream for a schema.
 
     Raises
     ------
     ValueError
         For options that make no sense, and columns that do not exist or have another type.
     """
-    made = rows_of(schema)
-    asked = replace(parse(options, "stream"), columns=made.columns)
+    rows = row_schema(schema)
+    parsed = parse(options, "stream").with_columns(rows.columns)
     if _limits is not None:
-        return _LimitedStreamReader(asked, made)
+        return _LimitedStreamReader(parsed, rows)
     for name, value in (
-        ("maxOffsetsPerTrigger", asked.max_offsets_per_trigger),
-        ("minOffsetsPerTrigger", asked.min_offsets_per_trigger),
+        ("maxOffsetsPerTrigger", parsed.max_offsets_per_trigger),
+        ("minOffsetsPerTrigger", parsed.min_offsets_per_trigger),
     ):
         if value is not None:
-            raise ValueError(f"option {name} needs Spark 4.2: older ones hand a Python source no limit")
-    return StreamReader(asked, made)
+            raise ValueError(f"option {name} needs Spark 4.2: older versions pass no limit to a Python data source")
+    return StreamReader(parsed, rows)

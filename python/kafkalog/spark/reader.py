@@ -1,6 +1,6 @@
 """The fast way into Spark: ``mapInArrow`` over a DataFrame of splits.
 
-Against the data source it saves Spark one copy of every row.
+Compared with the data source, Spark copies every row once less.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from kafkalog.spark.split import Split
 
+    Metrics = Accumulator[dict[str, int]]
+
 __all__ = ["count", "numbered_splits", "read", "read_splits"]
 
-# What a record costs least to be counted by.
+# The column that is the cheapest to decode.
 _COUNTED = "offset"
 
 
@@ -40,60 +42,62 @@ def read(
     where: Iterable[tuple[str, str, Any]] | None = None,
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None] | None = None,
     schema: StructType | str | None = None,
-    metrics: Accumulator[dict[str, int]] | None = None,
+    metrics: Metrics | None = None,
     **options: Any,
 ) -> DataFrame:
     """Read topics of log dirs as a DataFrame.
 
-    What is read is settled here: the DataFrame shows the files as they are now, however often and late it is used.
+    The read is planned here: the DataFrame returns the files as they are now, however often and late it is used.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     path : str, PathLike or list of them
-        A log dir, several, partition folders or ``.log`` files. Executors must see them under the same path.
+        A log dir, several log dirs, partition folders or ``.log`` files. Executors must see them under the same path.
     columns : str or iterable of str, optional
-        Which record columns, in which order; what is not named costs nothing. Default: the seven of Spark's Kafka
-        source, which are key, value, topic, partition, offset, timestamp, timestampType.
+        Names of record columns in any order; a column that is not named costs nothing. Default: the seven of Spark's
+        Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
     subscribe, subscribe_pattern, assign : optional
-        At most one of them: names of topics, a regular expression found anywhere in a name, as Spark's source takes it
-        (but for internal topics, which no broker lists to Spark), or partitions by topic. Default: all that the path
-        holds but internal topics.
+        At most one of them: names of topics, a regular expression that is searched in the names (as Spark's source
+        does; it never matches internal topics, which brokers do not list to Spark), or partitions by topic. Default:
+        all topics of the path but internal ones.
     starting_offsets : "earliest", "oldest" or dict, optional
-        Offsets by topic and partition, inclusive; -2 is earliest. "oldest" reads also below the log start offset.
+        Offsets by topic and partition, inclusive; -2 is earliest. "oldest" also reads below the log start offset.
     ending_offsets : "latest", "high_watermark" or dict, optional
         Offsets by topic and partition, exclusive; -1 is latest.
-    starting_timestamp, ending_timestamp : int or datetime, optional
-        Milliseconds since the epoch, or a datetime with its zone. They win over offsets.
+    starting_timestamp, ending_timestamp : int, str or datetime, optional
+        Take precedence over offsets. A number, also as text, is milliseconds since the epoch, as in Spark's Kafka
+        source: "2024" is not a year. Other text is ISO 8601 with a time zone, and a datetime needs a time zone too.
+        Microseconds are rounded up: the bound is the first record at or after the time.
     include_headers : bool, optional
-        Put the column ``headers`` last.
+        Append the column ``headers``.
     where : iterable of (column, operator, value), optional
-        Conditions that all rows fulfil, on ``topic`` (``=``, ``!=``, ``<`` and so on, ``in``, ``not in``,
+        Conditions that all rows meet, on ``topic`` (``=``, ``!=``, ``<`` and so on, ``in``, ``not in``,
         ``startswith``, ``endswith``, ``contains``), ``partition`` (the same but the last three), ``offset`` and
-        ``timestamp`` (``=``, ``<``, ``<=``, ``>``, ``>=``; a datetime or milliseconds). What they exclude costs little.
+        ``timestamp`` (``=``, ``<``, ``<=``, ``>``, ``>=``; a datetime or milliseconds). Excluded records cost little.
     transform : callable, optional
-        Takes each batch in the executor, before rows cross to the JVM, and gives one of ``schema``, or None. A batch
-        may hold rows of several partitions and topics, one behind the other.
+        Takes each batch in the executor, before rows cross to the JVM, and returns one of ``schema``, or None. A batch
+        may hold rows of several partitions and topics, one after the other.
     schema : StructType or str, optional
-        What ``transform`` gives: columns of these names in this order, of the Arrow types that Spark uses for them.
-        Large types and views are brought into them, and so is a column of nulls; anything else is an error.
+        The schema of what ``transform`` returns: columns of these names in this order, of the Arrow types that Spark
+        uses for them. Large types, views and columns of nulls are cast; anything else is an error.
     metrics : Accumulator, optional
-        One of ``totals``, which sums up what the tasks read.
+        From :func:`totals`; sums up what the tasks read.
     **options
-        Any other option of the data source, as Spark spells it or with underscores.
+        Any other option of the data source, in Spark's spelling or with underscores.
 
     Returns
     -------
     DataFrame
-        In the order of topic, partition and offset, as long as nothing is shuffled.
+        Ordered by topic, partition and offset, as long as nothing is shuffled.
 
     Raises
     ------
     ValueError
         For options that are unknown or contradict each other.
     FileNotFoundError
-        When the path does not exist.
+        If the path does not exist.
 
     Examples
     --------
@@ -104,10 +108,11 @@ def read(
     >>> df = kafkalog.spark.read(spark, "/data", columns=["topic", "valueSize"], transform=sums, schema="s bigint")
     """
     from kafkalog.spark.columns import ddl
-    from kafkalog.spark.planning import plan_frame
+    from kafkalog.spark.internals import spark_arrow_schema
+    from kafkalog.spark.planner import plan_frame
 
     if (transform is None) != (schema is None):
-        raise ValueError("transform and schema are given together: what the function makes of a batch has the schema")
+        raise ValueError("transform and schema must be given together: schema describes what transform returns")
 
     named = {
         "path": path,
@@ -124,41 +129,37 @@ def read(
     }
     given = {name: value for name, value in named.items() if value is not None}
     if twice := given.keys() & options.keys():
-        # One of them would be lost in the next line.
-        raise ValueError(f"option {min(twice)} is given twice")
-    frame, asked = plan_frame(spark, {**given, **options})
+        # The merge below would drop one of them.
+        raise ValueError(f"option {min(twice)} is given twice, in two spellings; remove one")
+    frame, parsed = plan_frame(spark, {**given, **options})
     if transform is None or schema is None:
         function = read_splits if metrics is None else partial(_read_into, metrics)
-        return frame.mapInArrow(function, ddl(asked.columns))
-    from kafkalog.spark.transforming import arrow_of
-
-    # Spark reads what a text says.
-    arrow = arrow_of(spark.range(0).mapInArrow(read_splits, schema).schema)
+        return frame.mapInArrow(function, ddl(parsed.columns))
+    # Spark parses a schema that is given as text.
+    arrow = spark_arrow_schema(spark.range(0).mapInArrow(read_splits, schema).schema)
     return frame.mapInArrow(partial(_transformed, transform, arrow, metrics), schema)
 
 
-def count(
-    spark: SparkSession, path: Any = None, *, metrics: Accumulator[dict[str, int]] | None = None, **options: Any
-) -> int:
-    """Count records in the executors: a number for each task is all that crosses to the JVM.
+def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = None, **options: Any) -> int:
+    """Count records in the executors: one number for each task crosses to the JVM.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     path : str, PathLike or list of them
-        As for ``read``.
+        As for :func:`read`.
     metrics : Accumulator, optional
-        As for ``read``.
+        As for :func:`read`.
     **options
-        Those of ``read``.
+        As for :func:`read`.
 
     Returns
     -------
     int
-        As many rows as ``read`` has.
+        The number of rows that :func:`read` returns.
     """
-    from kafkalog.spark.planning import plan_frame
+    from kafkalog.spark.planner import plan_frame
 
     frame, _ = plan_frame(spark, {"path": path, **options, "columns": _COUNTED})
     counts = frame.mapInArrow(partial(_counted, metrics), "rows bigint").collect()
@@ -181,19 +182,17 @@ def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return _read_into(None, batches)
 
 
-def _read_into(
-    metrics: Accumulator[dict[str, int]] | None, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.rows import rows
+def _read_into(metrics: Metrics | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from kafkalog.spark.task import read_split
 
     for _, split in numbered_splits(batches):
-        yield from rows(split, told=None if metrics is None else metrics.add)
+        yield from read_split(split, report=None if metrics is None else metrics.add)
 
 
 def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Split]]:
-    """Give the splits of a task's input with their numbers in the plan.
+    """Return the splits of a task's input with their numbers in the plan.
 
-    The input is drained as we go: Spark throws a worker away that leaves some of it.
+    The input is consumed to its end: Spark does not reuse a worker that leaves some of it.
     """
     from kafkalog.spark.split import Split
 
@@ -204,25 +203,24 @@ def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Sp
 
 def _transformed(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
-    schema: pa.Schema,
-    metrics: Accumulator[dict[str, int]] | None,
+    schema: pa.Schema | None,
+    metrics: Metrics | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.rows import rows
-    from kafkalog.spark.transforming import transformed
+    from kafkalog.spark.task import read_split
+    from kafkalog.spark.transform import transformed
 
     for _, split in numbered_splits(batches):
-        yield from transformed(transform, schema, split, rows(split, told=None if metrics is None else metrics.add))
+        rows = read_split(split, report=None if metrics is None else metrics.add)
+        yield from transformed(transform, schema, split, rows)
 
 
-def _counted(
-    metrics: Accumulator[dict[str, int]] | None, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _counted(metrics: Metrics | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    from kafkalog.spark.rows import rows
+    from kafkalog.spark.task import read_split
 
     for _, split in numbered_splits(batches):
-        told = None if metrics is None else metrics.add
-        number = sum(batch.num_rows for batch in rows(split, told=told))
+        report = None if metrics is None else metrics.add
+        number = sum(batch.num_rows for batch in read_split(split, report=report))
         yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["rows"])

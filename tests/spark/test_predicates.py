@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 import corpus
 import kafkalog.spark
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
-from kafkalog.spark.rows import rows as decoded
-from kafkalog.spark.where import checked, times
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.predicates import check_predicates, timestamp_bounds
+from kafkalog.spark.task import read_split as decoded
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
@@ -99,11 +99,10 @@ def test_what_is_taken_and_what_is_given_back() -> None:
     pytest.importorskip("pyspark", minversion="4.1")
     from pyspark.sql import datasource as spark
 
-    from kafkalog.spark.batch import Rows
-    from kafkalog.spark.pushdown import FilteringReader
+    from kafkalog.spark.data_source import PushdownBatchReader, RowSchema
 
     offset, topic = ("offset",), ("topic",)
-    reader = FilteringReader(parse({"path": PATHS}), Rows(("offset",), ("offset",), frozenset()))
+    reader = PushdownBatchReader(parse({"path": PATHS}), RowSchema(("offset",), ("offset",), frozenset()))
     exact = [
         spark.EqualNullSafe(offset, 5),
         spark.IsNotNull(offset),
@@ -122,7 +121,7 @@ def test_what_is_taken_and_what_is_given_back() -> None:
     assert list(reader.pushFilters([*others, *exact])) == others
     assert list(reader.pushFilters([spark.LessThan(offset, 9)])) == []
     taken = (("offset", "=", 5), ("topic", "!=", "a"), ("partition", "not in", [1, 2]), ("offset", "<", 9))
-    assert reader.options.where == taken
+    assert reader.options.predicates == taken
 
 
 def test_a_plan_may_be_made_twice(spark: SparkSession, answers: dict[str, list[Any]], pushing: None) -> None:
@@ -185,18 +184,18 @@ def test_conditions_of_a_read_and_a_count(spark: SparkSession, answers: dict[str
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ([("key", "=", b"k")], "no condition on 'key' is possible before decoding; there are topic, partition"),
-        ([("offset", "!=", 5)], "condition offset '!=': there are =, <"),
-        ([("offset", "=", "5")], "condition offset: '5' is of the wrong type"),
-        ([("offset", "=", True)], "condition offset: True is of the wrong type"),
-        ([("topic", "=", 5)], "condition topic: 5 is of the wrong type"),
+        ([("key", "=", b"k")], "column 'key' does not support conditions; use one of topic, partition"),
+        ([("offset", "!=", 5)], "condition offset '!=': unknown operator; use one of =, <"),
+        ([("offset", "=", "5")], "condition offset: '5' has the wrong type"),
+        ([("offset", "=", True)], "condition offset: True has the wrong type"),
+        ([("topic", "=", 5)], "condition topic: 5 has the wrong type"),
         ([("partition", "in", 5)], "condition partition 'in': expected a list, found 5"),
         ([("timestamp", "<", datetime(2023, 1, 1))], "has no time zone"),  # noqa: DTZ001 - that is the point
     ],
 )
 def test_conditions_that_are_refused(where: Any, says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are what is tested
-        checked(where)
+        check_predicates(where)
     assert says in str(caught.value)
 
 
@@ -218,12 +217,12 @@ def test_conditions_that_are_refused(where: Any, says: str) -> None:
 )
 def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tuple[int | None, int | None]) -> None:
     when = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
-    assert times(checked([("timestamp", symbol, when)])) == expected
-    assert times(checked([("offset", symbol, 5)])) == (None, None)
+    assert timestamp_bounds(check_predicates([("timestamp", symbol, when)])) == expected
+    assert timestamp_bounds(check_predicates([("offset", symbol, 5)])) == (None, None)
     # what excludes more counts, wherever it stands
     others = [("timestamp", ">=", -99), ("timestamp", "<", 99)]
     both = [
-        times(checked(some))
+        timestamp_bounds(check_predicates(some))
         for some in ([*others, ("timestamp", symbol, when)], [("timestamp", symbol, when), *others])
     ]
     assert both == [(-99 if expected[0] is None else expected[0], 98 if expected[1] is None else expected[1])] * 2

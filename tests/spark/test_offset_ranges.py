@@ -10,10 +10,11 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog.spark import progress
+from kafkalog.spark import stream_offsets
+from kafkalog.spark.offset_ranges import plan_ranges
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import splits_of
-from kafkalog.spark.ranges import plan_ranges
+from kafkalog.spark.planner import splits_of
+from kafkalog.spark.topics import TopicPartition
 from spark.growing import Growing
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def at(offset: int) -> str:
     [
         ({"startingOffsets": at(709)}, "txn-open-0 starts at offset 709, which is above its end 708"),
         ({"startingOffsets": at(5000)}, "txn-open-0 starts at offset 5000, which is above its end 708"),
-        ({"endingOffsets": at(800)}, "asked for up to offset 800, but what is committed of it ends at 708"),
+        ({"endingOffsets": at(800)}, "requested up to offset 800, but its committed records end at 708"),
     ],
 )
 def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -40,16 +41,16 @@ def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pyte
         plan_ranges(parse({**OPEN, **given}))
     # what there is
     with caplog.at_level(logging.WARNING):
-        ((_, _, _, _, end, *_),) = plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))
-    assert end == 708
+        (planned,) = plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))
+    assert planned.end == 708
     assert says in caplog.text
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"subscribe": "nowhere,txn-open,gone"}, "not there: nowhere, gone"),
-        ({"subscribe": None, "assign": {"txn-open": [0, 9]}}, "not there: txn-open-9"),
+        ({"subscribe": "nowhere,txn-open,gone"}, "not in the log dirs: nowhere, gone"),
+        ({"subscribe": None, "assign": {"txn-open": [0, 9]}}, "not in the log dirs: txn-open-9"),
     ],
 )
 def test_what_is_not_there_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -57,7 +58,7 @@ def test_what_is_not_there_is_told(given: dict[str, Any], says: str, caplog: pyt
     assert f"kafkalog: data loss: {says}" in caplog.text
 
 
-@pytest.mark.parametrize(("last", "says"), [(5, None), (6, "orders-0 is asked for from offset 5 on, but its log")])
+@pytest.mark.parametrize(("last", "says"), [(5, None), (6, "orders-0 was requested from offset 5, but its log")])
 def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str | None) -> None:
     orders = Growing(corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0", tmp_path / "orders-0")
     orders.grow(500)
@@ -72,8 +73,8 @@ def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str
 
 @pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])
 def test_up_to_what_is_committed(given: dict[str, str]) -> None:
-    ((_, _, _, start, end, *_),) = plan_ranges(parse({**OPEN, **given}))
-    assert (start, end) == (708 if "startingOffsets" in given else 0, 708)
+    (planned,) = plan_ranges(parse({**OPEN, **given}))
+    assert (planned.start, planned.end) == (708 if "startingOffsets" in given else 0, 708)
 
 
 @pytest.mark.parametrize("use", ["batch", "stream"])
@@ -88,11 +89,11 @@ def test_a_time_that_nothing_committed_has(use: Any, name: str) -> None:
     def started(level: str, **given: str) -> int:
         options = parse({"path": path, "isolation.level": level, **start, **given}, use)
         if use == "stream":
-            return progress.initial(options)["orders", 0]
-        ((_, _, _, first, *_),) = plan_ranges(options)
-        return first
+            return stream_offsets.initial(options)[TopicPartition("orders", 0)]
+        (planned,) = plan_ranges(options)
+        return planned.start
 
-    with pytest.raises(ValueError, match=f"no record of orders-0 has timestamp {time} or a later one"):
+    with pytest.raises(ValueError, match=f"no record of orders-0 has a timestamp of {time} or later"):
         started("read_committed")
     assert started("read_committed", startingOffsetsByTimestampStrategy="latest") == stable
     assert started("read_uncommitted") == stable
@@ -132,9 +133,9 @@ def test_a_start_above_the_end_by_time(given: dict[str, Any], says: str) -> None
 def test_both_ends_beyond_the_log_are_one_loss(caplog: pytest.LogCaptureFixture) -> None:
     options = {"path": corpus.GOLDEN / "clean-restarts" / "data-1", "subscribe": "orders"}
     given = {"startingOffsets": {"orders": {0: 1000}}, "endingOffsets": {"orders": {0: 2000}}}
-    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="asked for up to offset 2000, but its log ends at 880"):
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match="requested up to offset 2000, but its log ends at 880"):
         plan_ranges(parse({**options, **given}))
     plan_ranges(parse({**options, **given, "failOnDataLoss": "false"}))
     assert [record.args for record in caplog.records] == [
-        ("orders-0 is asked for up to offset 2000, but its log ends at 880",)
+        ("orders-0 was requested up to offset 2000, but its log ends at 880",)
     ]

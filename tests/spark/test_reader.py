@@ -9,9 +9,9 @@ import pytest
 
 import corpus
 import kafkalog.spark
-from kafkalog.spark.map_in_arrow import _counted, _read_into, _transformed
 from kafkalog.spark.options import parse
-from kafkalog.spark.planning import plan_splits
+from kafkalog.spark.planner import plan_splits
+from kafkalog.spark.reader import _counted, _read_into, _transformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,35 +12,37 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog.spark import progress
+from kafkalog.spark import stream_offsets
 from kafkalog.spark.options import parse
+from kafkalog.spark.topics import TopicPartition
 from spark.growing import Growing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalog.spark.options import ReadOptions
+    from kafkalog.spark.options import SourceOptions
 
-ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
-EVENTS = corpus.GOLDEN / "clean-restarts" / "data-1" / "events-1"
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+ORDERS, EVENTS, GONE = TopicPartition("orders", 0), TopicPartition("events", 1), TopicPartition("gone", 0)
 
 
-def stream(path: Path, **given: Any) -> ReadOptions:
+def stream(path: Path, **given: Any) -> SourceOptions:
     return parse({"path": path, **given}, "stream")
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> tuple[Growing, Growing]:
-    found = Growing(ORDERS, tmp_path / "orders-0"), Growing(EVENTS, tmp_path / "events-1")
+    found = Growing(DATA / "orders-0", tmp_path / "orders-0"), Growing(DATA / "events-1", tmp_path / "events-1")
     found[0].grow(500)
     found[1].grow(60)
     return found
 
 
 def test_offsets_are_written_as_spark_writes_them() -> None:
-    written = progress.to_json({("b", 10): 3, ("b", 2): 4, ("a", 0): 1 << 40})
+    offsets = {TopicPartition("b", 10): 3, TopicPartition("b", 2): 4, TopicPartition("a", 0): 1 << 40}
+    written = stream_offsets.to_json(offsets)
     assert list(written.items()) == [("a", {"0": 1 << 40}), ("b", {"2": 4, "10": 3})]
-    assert progress.from_json(written) == {("b", 10): 3, ("b", 2): 4, ("a", 0): 1 << 40}
+    assert stream_offsets.from_json(written) == offsets
 
 
 @pytest.mark.parametrize(
@@ -59,21 +61,21 @@ def test_offsets_are_written_as_spark_writes_them() -> None:
 )
 def test_rate_limit(limit: int, start: Any, latest: Any, expected: Any, tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    found = progress.rate_limited(limit, places(start), places(latest), stream(tmp_path))
+    found = stream_offsets.rate_limited(limit, places(start), places(latest), stream(tmp_path))
     assert found == places(expected)
 
 
-def places(offsets: dict[int, int]) -> dict[tuple[str, int], int]:
-    return {("t", partition): offset for partition, offset in offsets.items()}
+def places(offsets: dict[int, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition("t", partition): offset for partition, offset in offsets.items()}
 
 
 def test_a_new_partition_is_limited_from_its_beginning(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent)
-    latest = progress.available(options, {})
-    assert latest == {("orders", 0): orders.end, ("events", 1): events.end}
-    limited = progress.rate_limited(10, {("orders", 0): orders.end}, latest, options)
-    assert limited == {("orders", 0): orders.end, ("events", 1): 10}
+    latest = stream_offsets.available(options, {})
+    assert latest == {ORDERS: orders.end, EVENTS: events.end}
+    limited = stream_offsets.rate_limited(10, {ORDERS: orders.end}, latest, options)
+    assert limited == {ORDERS: orders.end, EVENTS: 10}
 
 
 def test_a_new_partition_that_begins_later_is_limited_from_there(logs: tuple[Growing, Growing]) -> None:
@@ -81,26 +83,26 @@ def test_a_new_partition_that_begins_later_is_limited_from_there(logs: tuple[Gro
     start = orders.retain(300)
     assert start > 10
     options = stream(orders.folder.parent)
-    latest = progress.available(options, {})
-    limited = progress.rate_limited(10, {("events", 1): events.end}, latest, options)
-    assert limited == {("orders", 0): start + 10, ("events", 1): events.end}
+    latest = stream_offsets.available(options, {})
+    limited = stream_offsets.rate_limited(10, {EVENTS: events.end}, latest, options)
+    assert limited == {ORDERS: start + 10, EVENTS: events.end}
 
 
 @pytest.mark.parametrize(("least", "expected"), [(12, False), (13, True)])
 def test_what_a_batch_waits_for(least: int, expected: bool) -> None:  # noqa: FBT001
     """KafkaMicroBatchStream.delayBatch: a new partition counts from offset 0 on."""
-    assert progress.delayed(least, places({0: 5}), places({0: 10, 1: 7})) == expected
+    assert stream_offsets.is_delayed(least, places({0: 5}), places({0: 10, 1: 7})) == expected
 
 
 def test_a_topic_that_went_away_is_told_when_a_batch_is_planned(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent, subscribe="orders,events")
-    start = progress.available(options, {})
+    start = stream_offsets.available(options, {})
     shutil.rmtree(events.folder)
-    end = progress.available(options, start)
-    assert end == {("orders", 0): orders.end}
+    end = stream_offsets.available(options, start)
+    assert end == {ORDERS: orders.end}
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: events-1;"):
-        progress.plan_batch(options, start, end)
+        stream_offsets.plan_batch(options, start, end)
 
 
 @pytest.mark.parametrize("back", [2, 3, 4])
@@ -119,9 +121,9 @@ def test_an_end_below_the_start_is_looked_at_again(
             away.rename(last)
 
     monkeypatch.setattr(time, "sleep", wait)
-    latest = progress.available(stream(orders.folder.parent), {("orders", 0): end})
+    latest = stream_offsets.available(stream(orders.folder.parent), {ORDERS: end})
     assert len(looks) == min(back, 3)
-    assert (latest["orders", 0] == end) == (back <= 3)
+    assert (latest[ORDERS] == end) == (back <= 3)
     assert away.exists() == (back > 3)
 
 
@@ -129,20 +131,20 @@ def test_an_end_below_the_start_is_looked_at_again(
     ("given", "expected"),
     [
         ({}, "ends"),
-        ({"startingOffsets": "earliest"}, {("orders", 0): 0, ("events", 1): 0}),
-        ({"startingOffsets": '{"orders": {"0": 7}, "events": {"1": -2}}'}, {("orders", 0): 7, ("events", 1): 0}),
+        ({"startingOffsets": "earliest"}, {ORDERS: 0, EVENTS: 0}),
+        ({"startingOffsets": '{"orders": {"0": 7}, "events": {"1": -2}}'}, {ORDERS: 7, EVENTS: 0}),
         (
             {"startingOffsets": '{"orders": {"0": 5000}, "events": {"1": -1}}'},
-            {("orders", 0): 5000, ("events", 1): None},
+            {ORDERS: 5000, EVENTS: None},
         ),
-        ({"startingTimestamp": 0}, {("orders", 0): 0, ("events", 1): 0}),
+        ({"startingTimestamp": 0}, {ORDERS: 0, EVENTS: 0}),
         ({"startingTimestamp": 1 << 45, "startingOffsetsByTimestampStrategy": "latest"}, "ends"),
     ],
 )
 def test_where_a_new_query_starts(logs: tuple[Growing, Growing], given: Any, expected: Any) -> None:
-    ends = {("orders", 0): logs[0].end, ("events", 1): logs[1].end}
+    ends = {ORDERS: logs[0].end, EVENTS: logs[1].end}
     wanted = ends if expected == "ends" else {place: ends[place] if n is None else n for place, n in expected.items()}
-    assert progress.initial(stream(logs[0].folder.parent, **given)) == wanted
+    assert stream_offsets.initial(stream(logs[0].folder.parent, **given)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -150,20 +152,20 @@ def test_where_a_new_query_starts(logs: tuple[Growing, Growing], given: Any, exp
     [
         (
             {"startingOffsets": '{"orders": {"0": 7}}'},
-            "option startingOffsets: all partitions must be named; missing: events-1",
+            "option startingOffsets must name every partition that is read; add events-1",
         ),
         (
             {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}'},
-            "option startingOffsetsByTimestamp: all partitions must be named; missing: events-1",
+            "option startingOffsetsByTimestamp must name every partition that is read; add events-1",
         ),
-        ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that are not there: orders-1"),
-        ({"startingTimestamp": 1 << 45}, "no record of events-1 has timestamp"),
+        ({"startingOffsets": '{"orders": {"0": 7, "1": 7}, "events": {"1": 0}}'}, "that do not exist; remove orders-1"),
+        ({"startingTimestamp": 1 << 45}, "no record of events-1 has a timestamp of"),
         ({"subscribe": "nowhere"}, "topic"),
     ],
 )
 def test_a_start_that_makes_no_sense(logs: tuple[Growing, Growing], given: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        progress.initial(stream(logs[0].folder.parent, **given))
+        stream_offsets.initial(stream(logs[0].folder.parent, **given))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_a_start_that_makes_no_sense(logs: tuple[Growing, Growing], given: Any, 
 )
 def test_where_a_first_batch_that_is_done_again_began(given: Any, expected: int, tmp_path: Path) -> None:
     """What came since the batch was chosen is none of its: a later end, another partition."""
-    found = progress.began(stream(tmp_path, **given), places({0: 500, 1: 0}), places({0: 300}))
+    found = stream_offsets.restarted(stream(tmp_path, **given), places({0: 500, 1: 0}), places({0: 300}))
     assert found == places({0: expected})
 
 
@@ -195,30 +197,30 @@ def offsets(ranges: Any) -> list[tuple[str, int]]:
 def test_a_batch_is_what_lies_between(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent)
-    planned = progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 20, ("events", 1): 3})
+    planned = stream_offsets.plan_batch(options, {ORDERS: 7}, {ORDERS: 20, EVENTS: 3})
     wanted = offsets(planned)
-    assert wanted == [("events", 0), ("events", 1), ("events", 2), *(("orders", n) for n in range(7, 20))]
-    assert progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 7}) == []
+    assert wanted == [("events", 0), EVENTS, ("events", 2), *(("orders", n) for n in range(7, 20))]
+    assert stream_offsets.plan_batch(options, {ORDERS: 7}, {ORDERS: 7}) == []
     # and the same again once there is more, in more segments, and less in front
     orders.grow(880)
     orders.retain(7)
     events.grow(400)
-    assert offsets(progress.plan_batch(options, {("orders", 0): 7}, {("orders", 0): 20, ("events", 1): 3})) == wanted
+    assert offsets(stream_offsets.plan_batch(options, {ORDERS: 7}, {ORDERS: 20, EVENTS: 3})) == wanted
 
 
 @pytest.mark.parametrize(
     ("batch", "says", "left"),
     [
         (
-            ({("orders", 0): 0}, {("orders", 0): 500}),
-            "orders-0 is to be read from offset 0 on, but its log starts at",
+            ({ORDERS: 0}, {ORDERS: 500}),
+            "orders-0 must be read from offset 0, but its log starts at",
             1,
         ),
-        (({("orders", 0): 490}, {("orders", 0): 900}), "to be read up to offset 900, but its log ends at", 1),
-        (({("orders", 0): 490}, {("orders", 0): "end + 1"}), "to be read up to offset 5.., but its log ends at 5", 1),
-        (({("orders", 0): 490}, {("orders", 0): 480}), "orders-0 was read up to offset 490, but now ends at 480", 0),
-        (({("orders", 0): 490}, {("events", 1): 0}), "partitions are gone: orders-0", 0),
-        (({("gone", 0): 490}, {("gone", 0): 495}), "partitions are gone: gone-0", 0),
+        (({ORDERS: 490}, {ORDERS: 900}), "must be read up to offset 900, but its log ends at", 1),
+        (({ORDERS: 490}, {ORDERS: "end + 1"}), "must be read up to offset 5.., but its log ends at 5", 1),
+        (({ORDERS: 490}, {ORDERS: 480}), "orders-0 was read up to offset 490, but now ends at 480", 0),
+        (({ORDERS: 490}, {EVENTS: 0}), "partitions are gone: orders-0", 0),
+        (({GONE: 490}, {GONE: 495}), "partitions are gone: gone-0", 0),
     ],
 )
 def test_data_loss(logs: tuple[Growing, Growing], batch: Any, says: str, left: int, caplog: Any) -> None:
@@ -226,9 +228,9 @@ def test_data_loss(logs: tuple[Growing, Growing], batch: Any, says: str, left: i
     path = logs[0].folder.parent
     batch = (batch[0], {place: logs[0].end + 1 if end == "end + 1" else end for place, end in batch[1].items()})
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
-        progress.plan_batch(stream(path), *batch)
+        stream_offsets.plan_batch(stream(path), *batch)
     with caplog.at_level(logging.WARNING):
-        ranges = progress.plan_batch(stream(path, failOnDataLoss="false"), *batch)
+        ranges = stream_offsets.plan_batch(stream(path, failOnDataLoss="false"), *batch)
     assert re.search(f"kafkalog: data loss: .*{says}", caplog.text)
     assert (len(offsets(ranges)) > 0) == bool(left)
 
@@ -236,5 +238,5 @@ def test_data_loss(logs: tuple[Growing, Growing], batch: Any, says: str, left: i
 def test_the_high_watermark_bounds_a_stream(logs: tuple[Growing, Growing]) -> None:
     path = logs[0].folder.parent
     (path / "replication-offset-checkpoint").write_text("0\n1\norders 0 123\n")
-    latest = progress.available(stream(path, endingOffsets="high_watermark"), {})
-    assert latest == {("orders", 0): 123, ("events", 1): 0}
+    latest = stream_offsets.available(stream(path, endingOffsets="high_watermark"), {})
+    assert latest == {ORDERS: 123, EVENTS: 0}

@@ -1,4 +1,4 @@
-"""What the tasks of a read did, summed on the driver by an accumulator of Spark's."""
+"""What the tasks of a read report, summed on the driver by a Spark accumulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Sums(AccumulatorParam[dict[str, int]]):
 
 
 def totals(spark: SparkSession) -> Accumulator[dict[str, int]]:
-    """Make what ``read`` and ``count`` take as ``metrics``, to sum up what their tasks read.
+    """Create the accumulator that ``read`` and ``count`` take as ``metrics``.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def totals(spark: SparkSession) -> Accumulator[dict[str, int]]:
     Returns
     -------
     Accumulator
-        Its ``value`` has, after an action, a dict of the names of ``RecordReader.metrics``, ``splits`` read to their
-        end, and ``nanoseconds`` of decoding. A read that is done again is counted again.
+        After an action its ``value`` is a dict of the names of ``RecordReader.metrics``, ``splits`` that were read to
+        their end, and ``nanoseconds`` of decoding. A read that runs again is counted again.
 
     Examples
     --------

@@ -1,0 +1,38 @@
+"""Records that a read asks for and the log no longer has: an error, or a warning in the log (``failOnDataLoss``)."""
+
+from __future__ import annotations
+
+import logging
+
+from kafkalog.errors import OffsetOutOfRangeError
+
+__all__ = ["report_data_loss"]
+
+_log = logging.getLogger("kafkalog.spark")
+
+
+def report_data_loss(text: str, *, fail: bool, path: str | None = None, offset: int | None = None) -> None:
+    """Report missing records.
+
+    Parameters
+    ----------
+    text : str
+        Which records are missing.
+    fail : bool
+        The option ``failOnDataLoss``.
+    path : str, optional
+        The partition's folder.
+    offset : int, optional
+        The first missing offset.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        If ``fail`` is set.
+    """
+    if fail:
+        raise OffsetOutOfRangeError(
+            f"{text}; set failOnDataLoss=false to read the records that remain", path=path, offset=offset
+        )
+    # Where logging is not configured, a driver's log shows no logger names: the message carries ours.
+    _log.warning("kafkalog: data loss: %s", text)

@@ -1,0 +1,270 @@
+"""``kafkalog export --spark``: log dirs as a directory of files that the tasks write themselves.
+
+No record crosses to the JVM: a task returns the names of its files and their numbers of rows. Tasks write into a hidden
+folder beside the target, under names of their attempt. When all tasks have ended, the files that count get their final
+names in a folder that is then renamed to the target.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import json
+import os
+import shutil
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import errors
+from kafkalog._export import SUFFIXES, Files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+__all__ = ["FORMATS", "export"]
+
+FORMATS = tuple(SUFFIXES)
+# Locked by the driver while it lives.
+_LOCK = "lock"
+# What a task returns for a split.
+_RESULT = "split int, name string, rows bigint, bytes bigint, metrics string"
+_FAILURE = ".failure"
+
+
+def export(
+    spark_master: str,
+    path: Any,
+    out: str | os.PathLike[str],
+    format: str = "parquet",  # noqa: A002 - the option's name
+    **selection: Any,
+) -> dict[str, Any]:
+    """Export records as a directory of files, through Spark.
+
+    Parameters
+    ----------
+    spark_master : str
+        For instance ``local[*]``. An active session is used whatever its master.
+    path : str, PathLike or list of them
+        As for :func:`read`.
+    out : str or PathLike
+        A directory that does not exist yet, on a file system that driver and executors share.
+    format : {"parquet", "arrow", "jsonl", "csv"}
+        In JSON and CSV keys and values are base64; CSV has no headers.
+    **selection
+        Options of :func:`read`; the default columns are the seven of Spark's Kafka source and ``headers``.
+
+    Returns
+    -------
+    dict
+        ``out``, ``format``, ``rows``, ``files``, ``bytes`` (of the files), ``tasks``, ``log_bytes`` (planned), and
+        ``metrics``, which are those of :func:`totals` for a read.
+
+    Raises
+    ------
+    FileExistsError
+        If ``out`` exists.
+    ValueError
+        For an unknown format or option.
+    KafkaLogError
+        If a task finds damage; the message names the file and the byte.
+    """
+    from pyspark.errors import PySparkException
+
+    from kafkalog.spark.metrics import add
+    from kafkalog.spark.option_names import canonical
+    from kafkalog.spark.options import parse
+    from kafkalog.spark.planner import plan_splits, slots, splits_frame
+
+    if format not in FORMATS:
+        raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
+    target = Path(out).absolute()
+    _require_absent(target)
+    given = canonical(selection, None)
+    # To someone who exports all records since a time, a partition without one is not an error.
+    defaults: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
+    if "columns" not in given:
+        defaults["includeHeaders"] = format != "csv"
+    options = parse({"path": path, **selection, **{name: defaults[name] for name in defaults.keys() - given}})
+    if format == "csv" and "headers" in options.columns:
+        raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
+    with _session(spark_master) as (spark, collect):
+        splits = plan_splits(options, slots(spark))
+        tasks = splits_frame(spark, splits)
+        with _staged(target) as staging:
+            write = partial(_write_splits, str(staging), format)
+            try:
+                written = collect(tasks.mapInArrow(write, _RESULT))
+            except PySparkException as error:
+                raise _recorded_failure(staging, error) or error from error
+            _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
+    metrics: dict[str, int] = {}
+    for each in written:
+        add(metrics, json.loads(each["metrics"]))
+    return {
+        "out": str(target),
+        "format": format,
+        "rows": sum(each["rows"] for each in written),
+        "files": len(written),
+        "bytes": sum(each["bytes"] for each in written),
+        "tasks": len(splits),
+        "log_bytes": sum(split.bytes for split in splits),
+        "metrics": metrics,
+    }
+
+
+@contextmanager
+def _staged(target: Path) -> Iterator[Path]:
+    """Create the folder that the tasks write to, and remove it at the end.
+
+    A killed process leaves its folder; the next export to the same target removes folders that nobody has locked.
+    """
+    import fcntl
+
+    _sweep(target)
+    staging = _hidden(target)
+    staging.mkdir(parents=True)
+    with (staging / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield staging
+        finally:
+            # Cancelled tasks may still run for a moment; under a new name they do not find the folder.
+            removed = _hidden(target)
+            with suppress(FileNotFoundError):
+                staging.rename(removed)
+            shutil.rmtree(removed, ignore_errors=True)
+
+
+def _hidden(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+
+def _sweep(target: Path) -> None:
+    import fcntl
+
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.tmp"):
+        with suppress(OSError), (left / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _require_absent(target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+def _publish(staging: Path, target: Path, names: dict[str, str]) -> None:
+    """Move the files that count, under their final names, into a folder, and rename it to the target.
+
+    Attempts that do not count may still write: they know the staging folder only.
+    """
+    complete = staging / "complete"
+    complete.mkdir()
+    for name, final in names.items():
+        (staging / name).rename(complete / final)
+    _require_absent(target)
+    complete.rename(target)
+
+
+def _write_splits(staging: str, form: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write a file for each split, and return its name and size."""
+    import pyarrow as pa
+
+    from kafkalog.spark.columns import arrow_schema
+    from kafkalog.spark.reader import numbered_splits
+    from kafkalog.spark.task import read_split
+
+    files = Files(form, overwrite=False, text=False)
+    for number, split in numbered_splits(batches):
+        file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
+        metrics: dict[str, int] = {}
+        try:
+            count = files.write(file, arrow_schema(split.columns), read_split(split, report=metrics.update))
+        except Exception as error:
+            _record_failure(file.with_suffix(_FAILURE), error)
+            raise
+        columns: list[pa.Array[Any]] = [pa.array([number], pa.int32()), pa.array([file.name])]
+        columns += [pa.array([count], pa.int64()), pa.array([file.stat().st_size], pa.int64())]
+        columns += [pa.array([json.dumps(metrics)])]
+        yield pa.RecordBatch.from_arrays(columns, names=["split", "name", "rows", "bytes", "metrics"])
+
+
+def _record_failure(file: Path, error: Exception) -> None:
+    """Keep a task's exception for the driver: Spark passes on its text only."""
+    if isinstance(error, errors.KafkaLogError):
+        arguments = [str(error), error.path, error.position, error.offset]
+    elif isinstance(error, OSError):
+        # The number decides on the class.
+        file_name = None if error.filename is None else os.fsdecode(error.filename)
+        arguments = [str(error)] if error.errno is None else [error.errno, error.strerror, file_name]
+    else:
+        return
+    with suppress(OSError):
+        file.write_text(json.dumps({"type": type(error).__name__, "text": str(error), "arguments": arguments}))
+
+
+def _recorded_failure(staging: Path, error: Exception) -> Exception | None:
+    """Restore the exception of the task that failed the job, if it is one of kafkalog's or an I/O error."""
+    message = str(error)
+    for file in staging.glob(f"*{_FAILURE}"):
+        with suppress(OSError, ValueError):
+            failure = json.loads(file.read_text())
+            # Other attempts and other tasks may have failed too.
+            if failure["text"] in message:
+                kind = getattr(errors, failure["type"]) if failure["type"] in errors.__all__ else OSError
+                found: Exception = kind(*failure["arguments"])
+                return found
+    return None
+
+
+def _collect_in_thread(frame: DataFrame) -> list[Row]:
+    """Run an action in another thread: the session is ours, and a signal must not interrupt a call to the JVM.
+
+    The exception of a signal would leave the answer of that call to the next one. Each thread has its own connection.
+    """
+    with ThreadPoolExecutor(1, "kafkalog-export") as pool:
+        running = pool.submit(frame.collect)
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done():
+                frame.sparkSession.sparkContext.cancelAllJobs()
+            raise
+
+
+@contextmanager
+def _session(master: str) -> Iterator[tuple[SparkSession, Callable[[DataFrame], list[Row]]]]:
+    """Return the active session, or a new one that ends with the export, and the function that collects in it."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active, lambda frame: frame.collect()
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("kafkalog export")
+    settings = {
+        # All slots are busy in an export, and then unix sockets are up to 1.5 times as fast as TCP.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        # Failures are raised.
+        "spark.log.level": "OFF",
+    }
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark, _collect_in_thread
+    finally:
+        spark.stop()

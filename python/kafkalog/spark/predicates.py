@@ -1,0 +1,165 @@
+"""Predicates on topic, partition, offset and timestamp that are applied before a record is decoded.
+
+The predicates of a read all hold together, and they are exact: Spark need not evaluate them again. Topic and partition
+select folders. Offsets select segments and, through the offset index, where to start in them. Timestamps are compared
+with batch headers and then with the records.
+"""
+
+from __future__ import annotations
+
+import operator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog._times import to_micros
+from kafkalog.spark.split import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Predicate", "check_predicates", "narrow", "timestamp_bounds"]
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FOLDER_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    **_COMPARISONS,
+    "in": lambda value, values: value in values,
+    "not in": lambda value, values: value not in values,
+}
+_TEXT_OPERATORS: dict[str, Callable[[str, str], bool]] = {
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "contains": str.__contains__,
+}
+_OPERATORS: dict[str, tuple[str, ...]] = {
+    "topic": (*_FOLDER_OPERATORS, *_TEXT_OPERATORS),
+    "partition": tuple(_FOLDER_OPERATORS),
+    "offset": ("=", "<", "<=", ">", ">="),
+    "timestamp": ("=", "<", "<=", ">", ">="),
+}
+_INT64 = 1 << 63
+
+
+class Predicate(NamedTuple):
+    """A condition on one column; timestamps are in microseconds."""
+
+    column: str
+    operator: str
+    value: Any
+
+
+def check_predicates(given: Iterable[tuple[str, str, Any]]) -> tuple[Predicate, ...]:
+    """Check that predicates can be applied exactly.
+
+    Parameters
+    ----------
+    given : iterable of (column, operator, value)
+        Columns are topic, partition, offset and timestamp; a timestamp is a datetime with a time zone, or milliseconds.
+
+    Returns
+    -------
+    tuple of Predicate
+        The same, with timestamps in microseconds.
+
+    Raises
+    ------
+    ValueError
+        For another column, an operator that the column does not support, or a value of another type.
+    """
+    found = []
+    for column, symbol, value in given:
+        symbols = _OPERATORS.get(column)
+        if symbols is None:
+            raise ValueError(f"column {column!r} does not support conditions; use one of {', '.join(_OPERATORS)}")
+        if symbol not in symbols:
+            raise ValueError(f"condition {column} {symbol!r}: unknown operator; use one of {', '.join(symbols)}")
+        if symbol not in {"in", "not in"}:
+            found.append(Predicate(column, symbol, _value(column, value)))
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            found.append(Predicate(column, symbol, [_value(column, each) for each in value]))
+        else:
+            raise ValueError(f"condition {column} {symbol!r}: expected a list, found {value!r}")
+    return tuple(found)
+
+
+def _value(column: str, value: Any) -> Any:
+    if column == "topic" and isinstance(value, str):
+        return value
+    if column == "timestamp" and isinstance(value, datetime):
+        return to_micros(value, "condition timestamp:")
+    if column != "topic" and isinstance(value, int) and not isinstance(value, bool):
+        return value * 1000 if column == "timestamp" else value
+    raise ValueError(f"condition {column}: {value!r} has the wrong type")
+
+
+def narrow(ranges: list[Range], predicates: tuple[Predicate, ...]) -> list[Range]:
+    """Drop from ranges what the predicates exclude; those on timestamps are in the plan already.
+
+    Parameters
+    ----------
+    ranges : list of Range
+        The planned ranges.
+    predicates : tuple of Predicate
+        From :func:`check_predicates`.
+
+    Returns
+    -------
+    list of Range
+        The ranges that are not empty.
+    """
+    from kafkalog import _core
+
+    if not predicates:
+        return ranges
+    low, high = _bounds(predicates, "offset")
+    earliest, latest = timestamp_bounds(predicates)
+    if low >= high or (earliest is not None and latest is not None and earliest > latest):
+        return []
+    borders = [border for border in (low, high) if -_INT64 < border < _INT64]
+    found = []
+    for each in ranges:
+        if not each.segments or not _selects(predicates, each):
+            continue
+        parts = [Range(*part) for part in _core.divide(each, borders)] if borders else [each]
+        found += [part for part in parts if low <= part.start < high]
+    return found
+
+
+def timestamp_bounds(predicates: tuple[Predicate, ...]) -> tuple[int | None, int | None]:
+    """Return the first and last millisecond that the predicates allow.
+
+    Predicates are in microseconds and records in milliseconds: the lower bound is rounded up, the upper one down.
+    """
+    low, high = _bounds(predicates, "timestamp")
+    return None if low == -_INT64 else -(-low // 1000), None if high == _INT64 else (high - 1) // 1000
+
+
+def _selects(predicates: tuple[Predicate, ...], planned: Range) -> bool:
+    """Tell whether the predicates on topic and partition select a range."""
+    for column, symbol, value in predicates:
+        if column not in {"topic", "partition"}:
+            continue
+        found: Any = planned.topic if column == "topic" else planned.partition
+        compare = _TEXT_OPERATORS.get(symbol) or _FOLDER_OPERATORS[symbol]
+        if not compare(found, value):
+            return False
+    return True
+
+
+def _bounds(predicates: tuple[Predicate, ...], column: str) -> tuple[int, int]:
+    """Return the numbers that the predicates on a column allow: the first, and the first beyond the last."""
+    low, high = -_INT64, _INT64
+    for name, symbol, value in predicates:
+        if name != column:
+            continue
+        if symbol in {"=", ">", ">="}:
+            low = max(low, value + (symbol == ">"))
+        if symbol in {"=", "<", "<="}:
+            high = min(high, value + (symbol != "<"))
+    return low, high

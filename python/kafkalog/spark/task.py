@@ -1,0 +1,199 @@
+"""What runs in a task: one split becomes record batches of exactly the declared schema.
+
+A worker imports this after it was forked, so it imports little: no pyspark, and pyarrow only when there are rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    import pyarrow as pa
+
+    from kafkalog.spark.split import Split
+
+__all__ = ["prefetch", "read_split"]
+
+_log = logging.getLogger("kafkalog.spark")
+
+# Address space that another thread may take: its stack, an arena of the allocator (64 MiB, twice with its alignment), a
+# batch.
+_THREAD_BYTES = 256 << 20
+
+T = TypeVar("T")
+
+
+def read_split(
+    split: Split, schema: pa.Schema | None = None, report: Callable[[dict[str, int]], None] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read one split.
+
+    Parameters
+    ----------
+    split : Split
+        What to read; every attempt returns the same rows.
+    schema : pyarrow.Schema, optional
+        Names and nullability of the columns where they are not the usual ones.
+    report : callable, optional
+        Called with the metrics when everything was read.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Never an empty one.
+    """
+    if not split.ranges:
+        return
+    from kafkalog.spark.internals import batch_flusher, freeze_imports
+
+    flush = batch_flusher()
+    with closing(_batches(split, schema, report)) as batches:
+        for batch in batches:
+            yield batch
+            # The consumer has written this batch when it asks for the next one.
+            flush()
+    freeze_imports()
+
+
+def _batches(
+    split: Split, schema: pa.Schema | None, report: Callable[[dict[str, int]], None] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    decoded = _decoded(split, schema, report)
+    return prefetch(decoded) if split.decode_ahead and _has_room_for_thread() else decoded
+
+
+def _decoded(
+    split: Split, schema: pa.Schema | None, report: Callable[[dict[str, int]], None] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    import pyarrow as pa
+
+    from kafkalog import _core
+    from kafkalog.options import decode_arguments
+    from kafkalog.spark.columns import arrow_schema
+    from kafkalog.spark.internals import log_info
+
+    stream = _core.scan_ranges(list(split.ranges), **decode_arguments(split.read))
+    schema = schema or arrow_schema(split.columns)
+    spent, begun = 0, time.perf_counter_ns()
+    try:
+        for batch in pa.RecordBatchReader.from_stream(stream):
+            spent += time.perf_counter_ns() - begun
+            if batch.num_rows:
+                yield conform(batch, schema)
+            begun = time.perf_counter_ns()
+        metrics = stream.metrics()
+        if report is not None:
+            report({**metrics, "splits": 1, "nanoseconds": spent + time.perf_counter_ns() - begun})
+        # Spark 4.1 keeps what tasks log if spark.sql.pyspark.worker.logging.enabled is set; it has no metrics for us.
+        log_info(_log, "read %s", metrics)
+        if lost := metrics["segments_lost"]:
+            _report_lost(split, lost)
+    except (OSError, pa.ArrowException) as error:
+        # A C stream carries text only; ours keeps the exception, with path and position.
+        raise stream.error() or error from None
+    finally:
+        stream.close()
+
+
+def _report_lost(split: Split, lost: int) -> None:
+    from kafkalog.spark.data_loss import report_data_loss
+
+    folders = ", ".join(each.folder for each in split.ranges[:3])
+    report_data_loss(
+        f"{lost} of {split.segments} planned segments were deleted before they were read, in {folders}",
+        fail=split.fail_on_data_loss,
+        path=split.ranges[0].folder,
+    )
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with the schema; this copies only a column whose type Spark does not have (crc)."""
+    if batch.schema.equals(schema):
+        return batch
+    import pyarrow as pa
+
+    arrays = [
+        array if array.type.equals(field.type) else array.cast(field.type)
+        for array, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _has_room_for_thread() -> bool:
+    """Tell whether this process may take the memory of another thread.
+
+    ``spark.executor.pyspark.memory`` limits a worker's address space, and a process that exceeds the limit is aborted.
+    """
+    if sys.platform == "win32":
+        return True
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return True
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return False
+    return limit - pages * resource.getpagesize() >= _THREAD_BYTES
+
+
+def prefetch(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """Run a generator in its own thread, one item ahead of the consumer.
+
+    Decoding and sending both release the interpreter, so they overlap if a core is idle. To hand a batch over takes 20
+    to 28 us, the batch then has left the cache of the sending core, and where each batch is flushed the JVM has work
+    meanwhile anyway. So this is off by default (``decodeAhead``).
+
+    Parameters
+    ----------
+    items : generator
+        Closed together with this one, in its thread.
+
+    Yields
+    ------
+    T
+        The items of the generator; its exception is raised here.
+    """
+    made: SimpleQueue[tuple[list[T], BaseException | None]] = SimpleQueue()
+    # One item is with the consumer, one is ready.
+    permits = threading.Semaphore(2)
+    closed = threading.Event()
+
+    def run() -> None:
+        try:
+            while permits.acquire() and not closed.is_set():
+                item = next(items, None)
+                made.put(([] if item is None else [item], None))
+                if item is None:
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised in the consumer's thread
+            made.put(([], error))
+        finally:
+            items.close()
+
+    thread = threading.Thread(target=run, name="kafkalog-prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            found, error = made.get()
+            if error is not None:
+                raise error
+            if not found:
+                return
+            yield found.pop()
+            permits.release()
+    finally:
+        # A query with a limit stops early; file maps and the thread must not outlive the task.
+        closed.set()
+        permits.release()
+        thread.join()

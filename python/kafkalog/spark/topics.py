@@ -1,0 +1,160 @@
+"""Which topics and partitions a read covers: ``assign``, ``subscribe`` and ``subscribePattern``.
+
+``subscribePattern`` is a Java regular expression. The core's regular expressions run in linear time and have no
+look-around, back-references or quotations; patterns that use those run on Python's ``re``, whose syntax is close to
+Java's.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog.spark.data_loss import report_data_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kafkalog.spark.options import SourceOptions
+
+__all__ = [
+    "PartitionBounds",
+    "TopicPartition",
+    "format_numbers",
+    "format_partitions",
+    "java_pattern",
+    "live_partitions",
+    "needs_java_pattern",
+    "partition_arguments",
+    "partition_bounds",
+    "report_missing",
+]
+
+# Look-around, atomic groups, back-references, quotations, possessive quantifiers.
+_BEYOND_CORE = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kQ]|[*+?}]\+")
+_QUOTATION = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
+# Java's named groups and references to them.
+_NAMED_GROUP, _NAMED_REFERENCE = re.compile(r"\(\?<(?=[A-Za-z])"), re.compile(r"\\k<([A-Za-z0-9]+)>")
+# Longer runs of partition numbers are abbreviated in messages.
+_MAX_SHOWN = 3
+_MATCHES_NO_TOPIC = "[^\\s\\S]"
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionBounds(NamedTuple):
+    """The offsets that a partition folder holds: the end is exclusive."""
+
+    folder: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def needs_java_pattern(pattern: str) -> bool:
+    """Tell whether a pattern is beyond the core's regular expressions."""
+    return _BEYOND_CORE.search(pattern) is not None
+
+
+def java_pattern(pattern: str) -> str:
+    """Translate a Java regular expression to Python.
+
+    Raises
+    ------
+    ValueError
+        If Python has no equivalent.
+    """
+    translated = _QUOTATION.sub(lambda quotation: re.escape(quotation[1]), pattern.strip())
+    translated = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED_GROUP.sub("(?P<", translated))
+    try:
+        re.compile(translated)
+    except re.error as error:
+        raise ValueError(f"topic pattern {pattern!r} is not supported: {error}") from None
+    return translated
+
+
+def partition_arguments(options: SourceOptions) -> dict[str, Any]:
+    """Return the arguments of ``_core.plan`` and ``_core.bounds`` that select partitions."""
+    topics, pattern = list(options.assign or options.topics or ()), options.read.topic_pattern
+    if options.java_pattern is not None:
+        topics = _matching_topics(options, re.compile(options.java_pattern))
+        pattern = None if topics else _MATCHES_NO_TOPIC
+    return {
+        "topics": topics or None,
+        "topic_pattern": pattern,
+        "partitions": options.assign,
+        "include_inactive": options.read.include_inactive,
+        "allow_missing": not options.fail_on_data_loss,
+    }
+
+
+def _matching_topics(options: SourceOptions, pattern: re.Pattern[str]) -> list[str]:
+    from kafkalog import _core
+
+    planned = _core.plan(list(options.paths), topic_pattern=".*", include_inactive=options.read.include_inactive)
+    return sorted({topic for _, topic, *_ in planned if pattern.search(topic)})
+
+
+def partition_bounds(options: SourceOptions, **given: Any) -> list[PartitionBounds]:
+    """Look up the offsets of every selected partition; this reads the batch headers of active segments."""
+    from kafkalog import _core
+
+    arguments = {"isolation_level": options.read.isolation_level, **partition_arguments(options), **given}
+    return [PartitionBounds(*each) for each in _core.bounds(list(options.paths), **arguments)]
+
+
+def report_missing(options: SourceOptions, found: Iterable[tuple[str, int]]) -> None:
+    """Report topics and partitions that the options name and the log dirs lack.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        If there are any, unless data loss is allowed.
+    """
+    partitions = set(found)
+    topics = {topic for topic, _ in partitions}
+    missing = [topic for topic in options.topics or () if topic not in topics]
+    for topic, numbers in (options.assign or {}).items():
+        missing += [f"{topic}-{number}" for number in numbers if (topic, number) not in partitions]
+    if missing:
+        report_data_loss(f"not in the log dirs: {', '.join(missing[:10])}", fail=options.fail_on_data_loss)
+
+
+def live_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
+    """Return the partitions of a topic that the log dirs hold."""
+    from kafkalog import _core
+
+    return frozenset(
+        partition
+        for path in paths
+        if Path(path).is_dir()
+        for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
+        if name == topic and state == "live"
+    )
+
+
+def format_numbers(partitions: Collection[int]) -> str:
+    """Format numbers of partitions for a message."""
+    first, last, number = min(partitions), max(partitions), len(partitions)
+    if number == 1:
+        return f"partition {first}"
+    if number > _MAX_SHOWN and last - first + 1 == number:
+        return f"partitions {first} to {last}"
+    *most, _ = map(str, sorted(partitions))
+    return f"partitions {', '.join(most)} and {last}"
+
+
+def format_partitions(partitions: Sequence[tuple[str, int]], most: int = 10) -> str:
+    """Format partitions for a message."""
+    names = [f"{topic}-{partition}" for topic, partition in partitions[:most]]
+    return ", ".join(names) + (f" and {len(partitions) - most} more" if len(partitions) > most else "")
