@@ -13,7 +13,7 @@ import pytest
 from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
-from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns
+from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns, parse_paths
 
 if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use
@@ -158,6 +158,31 @@ def test_several_log_dirs_in_one_path(tmp_path: Path) -> None:
     assert parse({"path": ["/a,b"]}).paths == ("/a,b",)
     (tmp_path / "x,y").mkdir()
     assert parse({"path": f"{tmp_path}/x,y"}).paths == (f"{tmp_path}/x,y",)
+
+
+@pytest.mark.parametrize("must_exist", [True, False], ids=["load", "save"])
+def test_commas_mean_the_same_in_both_directions(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    must_exist: bool,  # noqa: FBT001
+) -> None:
+    """A save to ``/x/a,b`` once went into ``/x/a`` and ``./b``."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("x,y", "c", "d"):
+        (tmp_path / name).mkdir()
+    expected = {
+        "/x/a,b": ["/x/a,b"],
+        "/x/a,b, /c,d,": ["/x/a,b", "/c,d"],
+        "file:///x/a,b,file:/c,/d": ["/x/a,b", "/c", "/d"],
+        f"file://{tmp_path}/x,y": [f"{tmp_path}/x,y"],
+        f"file:{tmp_path}/x,y": [f"{tmp_path}/x,y"],
+        "x,y": [f"{tmp_path}/x,y"],
+        "c,d": [f"{tmp_path}/c", f"{tmp_path}/d"],
+    }
+    for path, paths in expected.items():
+        assert list(parse_paths({"path": path}, must_exist=must_exist)) == paths
+    with pytest.raises(ValueError, match="only local files can be read, not hdfs:"):
+        parse_paths({"path": "hdfs://h/a,b"}, must_exist=must_exist)
 
 
 def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -169,6 +170,73 @@ def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
     other = sink(data, stream="/checkpoints/b")
     other.commit([other.write(iter([rows(15, 5)]))], 0)
     assert values(data) == list(range(20))
+
+
+@needs_data_sources
+@pytest.mark.parametrize("how", ["wiped", "one partition", "shorter"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_log_dir_that_lost_what_a_stream_appended(
+    tmp_path: Path, how: str, batch: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The state beside it says that batches are done: they were skipped without a word."""
+    data = tmp_path / "data"
+    target = sink(data, stream="/checkpoints/a", partitions=2)
+    for number, start in enumerate((0, 20)):
+        target.commit([target.write(iter([rows(start, 20)]))], number)
+    before = data if how == "wiped" else data / "t-1"
+    if how == "shorter":
+        with kafkalog.LogWriter(data, "t", 1) as writer:
+            writer.truncate(writer.log_end_offset - 1)
+    else:
+        shutil.rmtree(before)
+    message = target.write(
+        iter([pa.RecordBatch.from_pydict({"value": ["40"], "partition": pa.array([0], pa.int32())})])
+    )
+    lost = "2 of 2" if how == "wiped" else "1 of 2"
+    place = "t-0" if how == "wiped" else "t-1"
+    state = r"now ends at offset \d+" if how == "shorter" else "is gone"
+    says = rf"{lost} partitions lack .*: {place} was appended up to offset \d+ and {state}\. .*; set failOnDataLoss=f"
+    with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
+        target.commit([message], batch)
+    assert pathlib.Path(message.file).exists()
+    lax = sink(data, stream="/checkpoints/a", partitions=2, fail_on_data_loss=False)
+    caplog.clear()
+    lax.commit([message], batch)
+    assert "kafkalog: data loss: " in caplog.text
+    assert (40 in values(data) if data.exists() else False) == (batch == 2)
+    # told once
+    if batch == 2 and how == "wiped":
+        caplog.clear()
+        target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": ["41"] * 2})]))], 3)
+        assert 41 in values(data)
+
+
+@needs_data_sources
+def test_a_batch_that_is_skipped_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    target = sink(tmp_path / "data", stream="/checkpoints/a")
+    target.commit([target.write(iter([rows(0, 5)]))], 0)
+    assert caplog.messages == []
+    target.commit([target.write(iter([rows(0, 5)]))], 0)
+    assert caplog.messages == ["kafkalog: batch 0 of stream /checkpoints/a is skipped: it was appended before"]
+    assert values(tmp_path / "data") == list(range(5))
+
+
+@needs_data_sources
+@pytest.mark.parametrize("messages", ["no tasks", "empty tasks"])
+def test_a_batch_without_rows_creates_its_topic(tmp_path: Path, messages: str) -> None:
+    """As one with rows does: readers that name the topic find it."""
+    data = tmp_path / "data"
+    target = sink(data)
+    target.commit([target.write(iter([])), None] if messages == "empty tasks" else [])
+    assert [log.partition for log in kafkalog.LogDir(data)] == [0, 1, 2]
+    assert kafkalog.read_table(data, "t").num_rows == 0
+    target.commit([])
+    target.commit([target.write(iter([rows(0, 9)]))])
+    assert values(data) == list(range(9))
+    # the column names none
+    unnamed = sink(tmp_path / "other", topic=None)
+    unnamed.commit([unnamed.write(iter([]))])
+    assert not (tmp_path / "other").exists()
 
 
 @needs_data_sources
@@ -378,6 +446,7 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
         ({"topic": "t", "max.message.bytes": "1m"}, "expected max.message.bytes, found '1m'"),
         *[({"topic": name}, f'topic "{name}": expected 1 to 249 ASCII letters') for name in ILLEGAL if name],
         ({"topic": " "}, 'topic "": expected'),
+        ({"topic": "t", "failOnDataLoss": "maybe"}, "option failOnDataLoss: expected true or false, found 'maybe'"),
     ],
 )
 def test_options_that_are_refused(tmp_path: Path, options: dict[str, str], says: str) -> None:
@@ -514,6 +583,18 @@ def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: 
     assert (made.topic, made.partitions) == ("t", 1)
     assert [record.args for record in caplog.records] == [("kafka.acks",), ("kafka.partitions",)]
     assert caplog.text.count("kafkalog: option kafka.") == 2
+
+
+@needs_data_sources
+@pytest.mark.parametrize("rows", [0, 3])
+def test_an_empty_frame_into_a_path_with_a_comma(spark: SparkSession, tmp_path: Path, rows: int) -> None:
+    data = tmp_path / "a,b"
+    frame = spark.range(rows).selectExpr("cast(id as string) value")
+    frame.write.format("kafkalog").options(topic="t", partitions=2).mode("append").save(f"file://{data}")
+    assert [folder.name for folder in sorted(data.iterdir()) if folder.is_dir()] == ["t-0", "t-1"]
+    for path in (str(data), f"file://{data}"):
+        assert spark.read.format("kafkalog").option("subscribe", "t").load(path).count() == rows
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["a,b"]
 
 
 @needs_data_sources

@@ -17,10 +17,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.topics import TopicPartition, format_numbers, live_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -58,6 +59,8 @@ def commit_files(
     stream: str | None = None,
     batch: int | None = None,
     owners: Iterable[str] = (),
+    new_topic: str | None = None,
+    fail_on_data_loss: bool = True,
 ) -> int:
     """Append the records of staged files.
 
@@ -75,11 +78,20 @@ def commit_files(
         The stream and its batch.
     owners : iterable of str
         Jobs and queries that have ended: the prefixes, before a dot, of names of staged files.
+    new_topic : str, optional
+        A topic to create if the log dirs lack it, even without records.
+    fail_on_data_loss : bool
+        Whether it is an error if the log dirs lack records that this stream has appended before.
 
     Returns
     -------
     int
         Records appended; 0 for a batch that was appended before.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        For data loss.
     """
     staging = staging_dir(paths[0])
     staging.mkdir(parents=True, exist_ok=True)
@@ -87,15 +99,28 @@ def commit_files(
     with _locked(staging, paths) as writers:
         _roll_back(staging, writers)
         count = 0
-        if identity is None or not _is_done(staging, identity):
-            pending = staging / "pending"
-            count = _append(
-                files, writers, partitions, config, lambda ends: _write(pending, {"ends": ends, **(identity or {})})
-            )
+        done = {} if stream is None else _read_done(staging, stream)
+        reached = {TopicPartition(topic, number): offset for topic, number, offset in done.get("ends", ())}
+        if identity is not None:
+            reached |= _lost(paths, reached, _done(staging, identity["stream"]), fail=fail_on_data_loss)
+        if identity is not None and _is_done(staging, identity):
+            _log.warning("kafkalog: batch %s of stream %s is skipped: it was appended before", batch, stream)
+        else:
+            records = _count(files)
+            _create_topics(writers, records, partitions, new_topic)
+            # The highest partition first: a topic that a dead job leaves unfinished is then seen to lack some.
+            ends = [
+                _PartitionEnd(*place, writers.get(*place, config).log_end_offset, records[place])
+                for place in sorted(records, reverse=True)
+            ]
+            _write(staging / "pending", {"ends": ends, **(identity or {})})
+            count = _append(files, writers)
+            reached.update({place: writers.get(*place).log_end_offset for place in records if records[place]})
             writers.close()
             # From here the batch counts as done, even if the process dies.
             if identity is not None:
-                _write(_done(staging, identity["stream"]), identity)
+                kept = [(*place, offset) for place, offset in sorted(reached.items())]
+                _write(_done(staging, identity["stream"]), {**identity, "ends": kept})
         (staging / "pending").unlink(missing_ok=True)
         for file in files:
             Path(file).unlink(missing_ok=True)
@@ -153,19 +178,18 @@ def _locked(staging: Path, paths: tuple[str, ...]) -> Iterator[_Writers]:
             raise
 
 
-def _append(
-    files: list[str],
-    writers: _Writers,
-    partitions: int,
-    config: Any,
-    note: Callable[[list[_PartitionEnd]], None],
-) -> int:
-    """Note the ends of the partitions, then append the files' records."""
+def _count(files: list[str]) -> Counter[TopicPartition]:
+    """Count the files' records by partition."""
     records: Counter[TopicPartition] = Counter()
     for file in files:
         for rows, place in _batches(file):
             records[place] += rows.num_rows
-    for topic in sorted({place.topic for place in records}):
+    return records
+
+
+def _create_topics(writers: _Writers, records: Counter[TopicPartition], partitions: int, new_topic: str | None) -> None:
+    """Add to the records, without any, the partitions of topics that the log dirs lack."""
+    for topic in sorted({place.topic for place in records} | ({new_topic} if new_topic else set())):
         wanted = {place.partition for place in records if place.topic == topic}
         live = live_partitions(writers.paths, topic)
         if live and not wanted <= live:
@@ -175,20 +199,56 @@ def _append(
             )
         if not live:
             _warn_of_new_topic(writers.paths, topic)
-            new = range(max(partitions, max(wanted) + 1))
+            new = range(max(partitions, max(wanted, default=0) + 1))
             records.update({TopicPartition(topic, partition): 0 for partition in new})
-    # The highest partition first: a topic that a dead job leaves unfinished is then seen to lack some.
-    ends = [
-        _PartitionEnd(*place, writers.get(*place, config).log_end_offset, records[place])
-        for place in sorted(records, reverse=True)
-    ]
-    note(ends)
+
+
+def _append(files: list[str], writers: _Writers) -> int:
+    """Append the files' records, and return their number."""
     count = 0
     for file in files:
         for rows, place in _batches(file):
             writers.get(*place).append(rows)
             count += rows.num_rows
     return count
+
+
+def _lost(
+    paths: Iterable[str], reached: dict[TopicPartition, int], done: Path, *, fail: bool
+) -> dict[TopicPartition, int]:
+    """Find the partitions that lack records that a stream has appended: log dirs may have been wiped or restored.
+
+    Returns
+    -------
+    dict
+        Their ends.
+
+    Raises
+    ------
+    OffsetOutOfRangeError
+        If they do not, unless data loss is allowed.
+    """
+    from kafkalog import _core
+
+    if not reached:
+        return {}
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in reached:
+        assigned.setdefault(topic, []).append(partition)
+    existing = [path for path in paths if Path(path).is_dir()]
+    found = _core.bounds(existing, topics=list(assigned), partitions=assigned, allow_missing=True) if existing else []
+    ends = {TopicPartition(topic, partition): end for _, topic, partition, _, end in found}
+    lost = {place: ends.get(place, 0) for place, offset in reached.items() if ends.get(place, 0) < offset}
+    if lost:
+        place = min(lost)
+        state = f"now ends at offset {ends[place]}" if place in ends else "is gone"
+        text = (
+            f"{len(lost)} of {len(reached)} partitions lack records that this stream has appended: {place} was "
+            f"appended up to offset {reached[place]} and {state}. Restore the log dir, or delete {done} to have every "
+            "batch of the checkpoint appended"
+        )
+        report_data_loss(text, fail=fail)
+    return lost
 
 
 def _warn_of_new_topic(paths: Iterable[str], topic: str) -> None:
@@ -245,12 +305,17 @@ def _done(staging: Path, stream: str) -> Path:
     return staging / f"{hashlib.sha256(stream.encode()).hexdigest()[:32]}.done"
 
 
+def _read_done(staging: Path, stream: str) -> dict[str, Any]:
+    """Read which batch of a stream was appended last, and the ends of all its partitions."""
+    done = _done(staging, stream)
+    found: dict[str, Any] = json.loads(done.read_text()) if done.exists() else {}
+    return found
+
+
 def _is_done(staging: Path, batch: dict[str, Any]) -> bool:
     """Tell whether a batch of a stream, or a later one, was appended completely."""
-    if "stream" not in batch:
-        return False
-    done = _done(staging, batch["stream"])
-    return done.exists() and bool(json.loads(done.read_text())["batch"] >= batch["batch"])
+    done = _read_done(staging, batch["stream"]) if "stream" in batch else {}
+    return bool(done) and bool(done["batch"] >= batch["batch"])
 
 
 def _write(path: Path, value: object) -> None:

@@ -32,7 +32,7 @@ def report_data_loss(text: str, *, fail: bool, path: str | None = None, offset: 
     """
     if fail:
         raise OffsetOutOfRangeError(
-            f"{text}; set failOnDataLoss=false to read the records that remain", path=path, offset=offset
+            f"{text}; set failOnDataLoss=false to continue without these records", path=path, offset=offset
         )
     # Where logging is not configured, a driver's log shows no logger names: the message carries ours.
     _log.warning("kafkalog: data loss: %s", text)

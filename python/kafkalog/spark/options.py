@@ -41,6 +41,8 @@ _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 # KafkaSourceProvider.DEFAULT_MAX_TRIGGER_DELAY
 _DEFAULT_MAX_DELAY_MS = 15 * 60_000
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_ABSOLUTE = re.compile(rf"/|{_URI.pattern}")
+_ABSOLUTE_COMMA = re.compile(r",(?=\s*(?:/|[A-Za-z][A-Za-z0-9+.-]+:/))")
 
 
 @dataclass(frozen=True)
@@ -294,10 +296,15 @@ def _local(text: str) -> Path:
 
 
 def _comma_separated(path: Any) -> list[Any]:
-    """Split ``/d1,/d2`` as a broker does its ``log.dirs``, unless a path of that very name exists."""
-    if not isinstance(path, str) or "," not in path or os.path.lexists(path):
+    """Split ``/d1,/d2`` as a broker does its ``log.dirs``, unless a path of that very name exists.
+
+    After an absolute path or a URI, a comma separates only if another one follows: ``/a,b`` is one path, and never the
+    paths ``/a`` and ``./b``.
+    """
+    if not isinstance(path, str) or "," not in path or os.path.lexists(_local(path)):
         return [path]
-    return [each.strip() for each in path.split(",") if each.strip()]
+    parts = _ABSOLUTE_COMMA.split(path) if _ABSOLUTE.match(path.strip()) else path.split(",")
+    return [each for each in (part.strip(", ") for part in parts) if each]
 
 
 def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 _OPTIONS = (
     *("path", "paths", "topic", "partitions", "compression.type", "max.message.bytes"),
-    *("includeHeaders", "checkpointLocation"),
+    *("includeHeaders", "checkpointLocation", "failOnDataLoss"),
 )
 # KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
 _REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
@@ -95,6 +95,7 @@ class Sink:
     # the checkpoint of a stream, possibly empty; None in a batch
     stream: str | None
     max_message_bytes: int | None = None
+    fail_on_data_loss: bool = True
     job: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
@@ -134,6 +135,8 @@ class Sink:
         ------
         ValueError
             When the query of a batch is unknown: a repeated batch could not be recognized.
+        OffsetOutOfRangeError
+            When the log dirs lack records of earlier batches, unless data loss is allowed.
         """
         files = [message.file for message in messages if message is not None and message.rows]
         # A query whose checkpoint was deleted starts again with batch 0 in the same path, but with a new id.
@@ -142,7 +145,16 @@ class Sink:
         if files and stream == "":
             raise ValueError("Spark does not name the query of this stream; set the option checkpointLocation")
         commit_files(
-            self.paths, files, self.partitions, self.config(), stream=stream, batch=batch, owners=self._owners(messages)
+            self.paths,
+            files,
+            self.partitions,
+            self.config(),
+            stream=stream,
+            batch=batch,
+            owners=self._owners(messages),
+            # A batch without rows creates its topic too. A stream starts with batches without rows at any time.
+            new_topic=self.topic if self.stream is None else None,
+            fail_on_data_loss=self.fail_on_data_loss,
         )
 
     def abort(self, messages: list[TaskCommit | None]) -> None:
@@ -313,12 +325,20 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         max_message_bytes=option_values.integer(given["max.message.bytes"], "max.message.bytes", least=0)
         if "max.message.bytes" in given
         else None,
+        fail_on_data_loss=_fails_on_data_loss(given),
     )
     # Report what the commit would refuse before anything is written.
     sink.config()
     if sink.topic is not None:
         _core.check_topic(sink.topic)
     return sink
+
+
+def _fails_on_data_loss(given: Mapping[str, str]) -> bool:
+    try:
+        return option_values.boolean(given.get("failOnDataLoss", True))
+    except ValueError as error:
+        raise ValueError(f"option failOnDataLoss: {error}") from error
 
 
 def _canonical(options: Mapping[str, str]) -> dict[str, str]:
