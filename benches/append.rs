@@ -1,4 +1,4 @@
-//! Appending from Arrow beside its limits, leg after leg in each round: medians, and ratios to each leg's own limit.
+//! Appending from Arrow and its limits, one leg after another in each round: medians, and ratios to each leg's own limit.
 //!
 //! `cargo bench --bench append` makes 100 B values without key in memory (`VALUE=1000`, `KEY=8`, `ROWS=1000000` in the
 //! environment make others) and appends them in batches of 16 KB below the temporary folder (`FOLDER=` elsewhere), in
@@ -8,12 +8,12 @@
 //! |---|---|
 //! | memory | the batches of the log copied, and a CRC-32C over each |
 //! | encode | the rows as these batches |
-//! | 16k | as memory, each batch written behind the last |
+//! | 16k | as memory, each batch written after the last |
 //! | 256k | the same, written by 256 KB |
 //! | append | encoded and appended as a leader, `.log`, indexes and all; Kafka's default sync policy |
 //! | plain | through the builder and the validator, as batches that came from elsewhere go |
-//! | whole | as memory, but into memory as large as the log, which is there already, instead of a batch's |
-//! | fresh | the same into memory that is not there yet, as the pages of a growing log are not |
+//! | whole | as memory, but into memory as large as the log, already mapped, instead of a batch's |
+//! | fresh | the same into memory not mapped yet, like the pages of a growing log |
 //!
 //! With `--serve LEG` it makes one pass of that leg for each line on standard input and answers in JSON, as a leg of
 //! `benches/python/compare_append.py`, whose other leg is Kafka's `UnifiedLog.appendAsLeader`. What a pass has written is
@@ -126,7 +126,7 @@ fn copy(batches: &[Vec<u8>], size: usize, mut each: impl FnMut(&[u8])) -> u64 {
     sum
 }
 
-/// The same, each behind the last, as they lie in a log.
+/// The same, one after the other, as in a log.
 fn copy_whole(batches: &[Vec<u8>], log: &mut Vec<u8>) -> u64 {
     log.clear();
     let mut sum = 0u64;

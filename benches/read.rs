@@ -1,4 +1,4 @@
-//! Reading records beside its limit, leg after leg in each round: medians, and ratios to the first leg.
+//! Reading records and the limit of reading, one leg after another in each round: medians, and ratios to the first leg.
 //!
 //! `cargo bench --bench read` makes its own segments (10 B, 100 B and 1 KB values with 8 B keys in batches of 16 KB,
 //! 100 B values one a batch, and 10 B and 100 B in batches of 1 MB); `cargo bench --bench read -- FOLDER...` reads
@@ -6,10 +6,10 @@
 //!
 //! | leg | one pass |
 //! |---|---|
-//! | limit | each file mapped anew, CRC-32C of every batch, and for a compressed batch the codec's decompression |
+//! | limit | each file mapped again, CRC-32C of every batch, and for a compressed batch the codec's decompression |
 //! | view, binary | offset, timestamp, key and value in that layout, checksums compared |
 //! | all | the eight default columns, binary |
-//! | view held | as `view`, each batch kept until the next one is there, as a loop in Python keeps it |
+//! | view held | as `view`, each batch kept until the next one arrives, as a loop in Python keeps it |
 //! | plain | `view` through the plain decoder: what the fast one buys |
 //! | limit x2 | the limit by two threads, each with half of the bytes: the factor that the machine gives |
 //! | apart x2 | two readers of half of the bytes each, views dropped where they are made: what handing them over costs |

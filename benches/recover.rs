@@ -1,4 +1,4 @@
-//! Recovery of a segment beside its limit and beside Kafka: `cargo bench --bench recover`.
+//! Recovery of a segment, compared with its limit and with Kafka: `cargo bench --bench recover`.
 //!
 //! | leg | one pass over a 256 MB segment (100 B values, 16 KB batches) that has its indexes, all in the page cache |
 //! |---|---|

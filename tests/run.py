@@ -1,12 +1,12 @@
 """Install everything and run every check: Rust and Python, lints and types, a real broker and Spark.
 
 Usage: ``python3 tests/run.py [STEP...]``; without steps, all of them. Needs Python >= 3.10, Rust and Java 17, and Maven
-for the tests that ask Kafka's own classes (they say so where it is missing; CI requires it). The environment is made in
-``target/test-venv``.
+for the tests that ask Kafka's own classes (without it they are skipped, except in CI, which requires it). The virtual
+environment is ``target/test-venv``.
 
-One step alone prints as it goes. Of several, two run at a time, as half of them wait for brokers and JVMs: each one's
-output grows in ``target/steps`` and is printed whole when it ends. A step runs even if another failed, but not if one
-that it needs did; the last lines say which did.
+A single step prints as it goes. Several steps run two at a time, because half of them wait for brokers and JVMs: each
+writes its output to ``target/steps``, and the whole of it is printed when the step ends. A step runs even if another
+failed, unless it needs that one. The summary at the end says which failed, and where the time went.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def python_of(venv: Path) -> Path:
-    """Give the interpreter of an environment."""
+    """Return the interpreter of an environment."""
     return venv / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
@@ -34,11 +34,16 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 VENV = TARGET / "test-venv"
 PYTHON = python_of(VENV)
-# Its own packages are looked up first, and the rest in the one above: both builds are there at once.
+# Has a debug build of kafkalog, and finds all other packages in the environment above.
 DEBUG_VENV = TARGET / "debug-venv"
 WHEELS = TARGET / "wheels"
 DEBUG_WHEELS = TARGET / "debug-wheels"
 OUTPUTS = TARGET / "steps"
+# Builds with other compiler flags, or by another compiler, have folders of their own.
+SANITIZED = TARGET / "sanitized"
+OLDEST_RUST = TARGET / "oldest-rust"
+FUZZ_PACKAGE = ROOT / "tests" / "fuzz"
+FUZZING = TARGET / "fuzzing"
 SHARED_CORPUS = ROOT.parent / "shared" / "corpus"
 SHARED_LOG_CORPUS = SHARED_CORPUS / "log"
 IN_CI = os.environ.get("CI") == "true"
@@ -52,11 +57,11 @@ ENVIRONMENT = {
 
 
 class FailedError(RuntimeError):
-    """A step did not succeed; the text says why in a line."""
+    """A step failed, for the reason in the message."""
 
 
 def run(*command: str | Path, **extra: str) -> None:
-    """Run a command in the clone, its output passed through."""
+    """Run a command in the clone and pass its output through."""
     words = [str(word) for word in command]
     print("+", " ".join(w if len(w) < 200 else w[:200] + "..." for w in words), flush=True)
     done = subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, **extra}, check=False, stdin=subprocess.DEVNULL)
@@ -64,30 +69,36 @@ def run(*command: str | Path, **extra: str) -> None:
         raise FailedError(f"{Path(words[0]).name} ended with {done.returncode}")
 
 
-def tools() -> None:
-    """Show what is installed; what a step needs is missing only by its own words."""
-    if sys.version_info < (3, 10):  # noqa: UP036  (run by whatever python3 is there)
+def answer(*command: str) -> str:
+    """Run a command in the clone and return what it prints; nothing if it fails."""
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def prerequisites() -> None:
+    """Print the versions of the tools that steps need; outside CI only Rust and Python are required."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - the python3 of the PATH may be any
         raise FailedError("Python 3.10 or newer is needed")
     missing = []
     for tool, question, needed_for in (
-        ("cargo", "--version", "everything"),
+        ("cargo", "--version", "all steps"),
         ("java", "-version", "Spark and Kafka's classes"),
         ("mvn", "-version", "the tests that ask Kafka's own classes"),
     ):
         if shutil.which(tool) is None:
             missing.append(tool)
-            print(f"{tool} is missing: needed for {needed_for}")
+            print(f"{tool} is missing; {needed_for} need it")
             continue
         done = subprocess.run([tool, question], capture_output=True, text=True, check=False)
         print((done.stdout + done.stderr).strip().splitlines()[0])
     if IN_CI and missing:
         raise FailedError(f"missing in CI: {', '.join(missing)}")
     if "cargo" in missing:
-        raise FailedError("Rust is needed: cargo is not on the path")
+        raise FailedError("cargo is not on the PATH: install Rust from https://rustup.rs")
 
 
 def environment() -> None:
-    """Make the environment and install what pyproject.toml names for the tests, without kafkalog itself."""
+    """Create the environment and install the test dependencies of pyproject.toml, without kafkalog itself."""
     if not PYTHON.exists():
         run(sys.executable, "-m", "venv", VENV)
     pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -107,11 +118,9 @@ def rust_format() -> None:
 
 
 def clippy() -> None:
-    run("cargo", "clippy", "--locked", "--all-targets", "--", "-D", "warnings")
-
-
-def clippy_python() -> None:
-    run("cargo", "clippy", "--locked", "--all-targets", "--features", "python", "--", "-D", "warnings")
+    """Lint everything with the feature python, and the library without it."""
+    for targets in (("--all-targets", "--features", "python"), ("--lib",)):
+        run("cargo", "clippy", "--locked", *targets, "--", "-D", "warnings")
 
 
 def rust_docs() -> None:
@@ -120,22 +129,142 @@ def rust_docs() -> None:
 
 
 def rust_tests() -> None:
-    """Debug, so that overflow checks fire."""
+    """Run the Rust tests on the debug build, in which overflow checks fire."""
     run("cargo", "test", "--locked")
 
 
 def log_cases() -> None:
-    """All cases of writing and recovery that Kafka's classes answered, beyond the selection in tests/golden."""
+    """Run all cases of writing and recovery that Kafka's classes answered, not only the selection in tests/golden."""
     if "KAFKALOG_LOG_CORPUS" not in os.environ and not SHARED_LOG_CORPUS.is_dir():
-        print("no corpus beside the clone and no KAFKALOG_LOG_CORPUS: the golden selection was run with the Rust tests")
+        print("skipped: KAFKALOG_LOG_CORPUS is not set; the step rust_tests runs the selection in tests/golden")
         return
     root = os.environ.get("KAFKALOG_LOG_CORPUS", str(SHARED_LOG_CORPUS))
     run("cargo", "test", "--locked", "--test", "rust", "log_cases", KAFKALOG_LOG_CORPUS=root)
 
 
 def rust_benches() -> None:
-    """That they build and link; who measures builds them for it."""
+    """Check that the benchmarks build and link; to measure, build them in release mode."""
     run("cargo", "bench", "--locked", "--no-run", "--profile", "dev")
+
+
+def minimum_rust() -> None:
+    """Check the library with the oldest Rust that Cargo.toml allows."""
+    text = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
+    version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("rust-version"))
+    # A fixed patch release, so that rustup need not ask for a newer one when it has this one.
+    toolchain = f"{version}.0"
+    if shutil.which("rustup") is None or (
+        toolchain not in answer("rustup", "toolchain", "list")
+        and not answer("rustup", "toolchain", "install", toolchain, "--profile", "minimal", "--no-self-update")
+        and toolchain not in answer("rustup", "toolchain", "list")
+    ):
+        print(f"rustup cannot provide Rust {toolchain} here. In its place, the step clippy denies the lint")
+        print("incompatible_msrv, which knows in which version the standard library got each item, but not since when")
+        print("the language has a construct.")
+        return
+    check = ("cargo", f"+{toolchain}", "check", "--locked", "--lib", "--features", "python")
+    run(*check, CARGO_TARGET_DIR=str(OLDEST_RUST))
+
+
+def dependencies() -> None:
+    """Check licences and duplicates of the crates in Cargo.lock."""
+    run(PYTHON, "tests/dependencies.py")
+    if answer("cargo", "deny", "--version"):
+        run("cargo", "deny", "--locked", "check", "--config", ".deny.toml", "licenses", "bans")
+
+
+def host() -> str:
+    """Return the target triple of this machine."""
+    return next(line.split()[1] for line in answer("rustc", "-vV").splitlines() if line.startswith("host:"))
+
+
+def has_address_sanitizer() -> bool:
+    """Tell whether the toolchain ships the runtime of AddressSanitizer for this machine; if not, say so."""
+    folder = Path(answer("rustc", "--print", "target-libdir").strip())
+    if any(folder.glob("librustc-*_rt.asan.*")):
+        return True
+    print(f"skipped: {folder} has no runtime of AddressSanitizer (librustc-*_rt.asan)")
+    return False
+
+
+# One set of flags for both steps below, so that dependencies are built once. The coverage is that of cargo-fuzz.
+COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
+SANITIZER_FLAGS = (
+    "-Zsanitizer=address",
+    "-Cpasses=sancov-module",
+    *(f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE),
+    "--cfg=fuzzing",
+)
+
+
+def sanitized() -> dict[str, str]:
+    """Return what cargo and the programs it builds need in their environment."""
+    return {
+        "CARGO_TARGET_DIR": str(SANITIZED),
+        # The sanitizer's flag is unstable, and its runtime comes with stable toolchains too.
+        "RUSTC_BOOTSTRAP": "1",
+        "RUSTFLAGS": " ".join(SANITIZER_FLAGS),
+        # Leaks are not errors here: some tests leak on purpose, and finding leaks takes ptrace.
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+
+
+# The modules that hold unsafe code, and those that build on it directly.
+UNSAFE_HOMES = ("io::", "arrow::", "index::", "segment::")
+
+
+def sanitizer() -> None:
+    """Run the unit tests around unsafe code under AddressSanitizer."""
+    if not has_address_sanitizer():
+        return
+    # With a target named, build scripts and macros are built without the sanitizer.
+    run("cargo", "test", "--locked", "--lib", "--target", host(), "--", *UNSAFE_HOMES, **sanitized())
+
+
+FUZZ_SECONDS = 60
+# What each fuzz target is first given: files of these kinds, the small ones of all corpora.
+SEEDS = {
+    "batch": ("*.log",),
+    "segment": ("*.log",),
+    "append": ("*.log",),
+    "record": (),
+    "decompress": (),
+    "index": ("*.index", "*.timeindex", "*.txnindex"),
+    "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
+}
+SEED_BYTES, SEED_FILES = 1 << 15, 300
+
+
+def seeds(target: str) -> Path:
+    """Copy the seeds of a fuzz target into a folder of its own: libFuzzer takes folders without subfolders."""
+    folder = fresh(FUZZING / target / "seeds")
+    folder.mkdir(parents=True)
+    corpora = (ROOT / "tests" / "golden", Path(os.environ.get("KAFKALOG_CORPUS", SHARED_CORPUS)))
+    for number, corpus in enumerate(corpora):
+        found = sorted({path for pattern in SEEDS[target] for path in corpus.rglob(pattern)})
+        found = [path for path in found if path.is_file() and 0 < path.stat().st_size <= SEED_BYTES]
+        # A sample over the whole corpus, the same every time.
+        for index, path in enumerate(found[:: max(1, len(found) // SEED_FILES)]):
+            shutil.copyfile(path, folder / f"{number}-{index:04}")
+    return folder
+
+
+def fuzz() -> None:
+    """Fuzz each target of tests/fuzz for its share of a minute, from seeds and what earlier runs found."""
+    if not has_address_sanitizer():
+        return
+    # The package is a workspace of its own. Its lock starts from the clone's, so that both have the same crates.
+    shutil.copyfile(ROOT / "Cargo.lock", FUZZ_PACKAGE / "Cargo.lock")
+    build = ("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", "--target", host())
+    run(*build, **sanitized())
+    for target in SEEDS:
+        found = FUZZING / target / "found"
+        found.mkdir(parents=True, exist_ok=True)
+        limits = ("-timeout=10", "-rss_limit_mb=3000", f"-max_len={SEED_BYTES}", "-print_final_stats=1", "-verbosity=0")
+        program = SANITIZED / host() / "debug" / target
+        share = f"-max_total_time={max(1, FUZZ_SECONDS // len(SEEDS))}"
+        # A failure leaves the input here; the same program with its path as the only argument repeats it.
+        run(program, share, *limits, f"-artifact_prefix={FUZZING / target}/", found, seeds(target), **sanitized())
 
 
 def ruff() -> None:
@@ -144,39 +273,39 @@ def ruff() -> None:
 
 
 def packages_of(python: Path) -> Path:
-    """Give the folder that an interpreter's packages are installed in."""
+    """Return the folder in which an interpreter's packages are installed."""
     ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     return Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def install(wheel: Path, python: Path) -> None:
-    """Replace whatever kafkalog is installed."""
+    """Install kafkalog in place of the one that is installed."""
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "--force-reinstall", "--no-deps", wheel)
 
 
 def fresh(folder: Path) -> Path:
-    """Empty a folder of what an earlier run left."""
+    """Delete a folder that an earlier run left."""
     shutil.rmtree(folder, ignore_errors=True)
     return folder
 
 
 def the_wheel(folder: Path) -> Path:
-    """Give the one wheel of a folder."""
+    """Return the only wheel in a folder."""
     found = list(folder.glob("*.whl"))
     if len(found) != 1:
-        raise FailedError(f"{folder} holds {len(found)} wheels: a build goes before")
+        raise FailedError(f"{folder} holds {len(found)} wheels instead of one: run the step that builds it")
     return found[0]
 
 
 def debug_build() -> None:
-    """A wheel with overflow checks, in an environment of its own."""
+    """Build a wheel with overflow checks and install it into an environment of its own."""
     maturin = (PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--interpreter", PYTHON)
     run(*maturin, "--out", fresh(DEBUG_WHEELS))
     python = python_of(DEBUG_VENV)
     if not python.exists():
         run(sys.executable, "-m", "venv", DEBUG_VENV)
-    (packages_of(python) / "the-others.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
+    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
     install(the_wheel(DEBUG_WHEELS), python)
 
 
@@ -192,38 +321,43 @@ def pytest(*args: str | Path, python: Path = PYTHON, **extra: str) -> None:
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args, **extra)
 
 
-# Tests that share nothing but the files they read; a process for each core, up to four.
+# For tests that share only files that they read: a process for each core, up to four.
 SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4")
-# Tests that start servers, which their file shares.
+# For tests that start servers and share them within a file.
 TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 
+# These spend their time in Python and in starting processes. They run on the release build only.
+RELEASE_ONLY: tuple[str, ...] = ()
+
+
 def python_debug() -> None:
-    """The Python face on the debug build."""
-    pytest("tests/python", *SIDE_BY_SIDE, python=python_of(DEBUG_VENV))
+    """Run the Python tests on the debug build, where overflow checks fire in the core."""
+    left_out = [f"--ignore=tests/python/test_{name}.py" for name in RELEASE_ONLY]
+    pytest("tests/python", *left_out, *SIDE_BY_SIDE, python=python_of(DEBUG_VENV))
 
 
 def release_build() -> None:
-    """The wheel that users get, built from the sdist that users get."""
+    """Build the wheel that users get from the sdist that users get."""
     run(PYTHON, "-m", "maturin", "sdist", "--out", fresh(WHEELS))
     (sdist,) = WHEELS.glob("*.tar.gz")
-    # Files of an sdist all have one old time, by which cargo takes the last build for the present one.
+    # All files of an sdist have the same old modification time, so cargo would consider an earlier build up to date.
     run("cargo", "clean", "--release", "-p", "kafkalog")
-    # Tests of a cluster ship the wheel.
+    # A file, because the tests of a Spark cluster ship it.
     pip = (PYTHON, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
     run(*pip, "--no-deps", "--wheel-dir", WHEELS, sdist)
     install(the_wheel(WHEELS), PYTHON)
 
 
 def python_release() -> None:
-    """The Python face on the release build."""
+    """Run the Python tests on the release build."""
     pytest("tests/python", *SIDE_BY_SIDE)
 
 
 def corpus() -> None:
-    """Every partition folder of a larger corpus: KAFKALOG_CORPUS, or the one beside the clone."""
+    """Read every partition folder of a larger corpus, ``KAFKALOG_CORPUS``."""
     if "KAFKALOG_CORPUS" not in os.environ and not SHARED_CORPUS.is_dir():
-        print("no KAFKALOG_CORPUS: tests/golden was walked by the steps before")
+        print("skipped: KAFKALOG_CORPUS is not set; other steps read tests/golden")
         return
     root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
     pytest("tests/python/test_corpus.py", *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
@@ -231,19 +365,18 @@ def corpus() -> None:
 
 def spark() -> None:
     if shutil.which("java") is None:
-        raise FailedError("java is missing: Spark cannot run")
+        raise FailedError("java is not on the PATH: Spark needs Java 17")
     pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)))
 
 
-# Beside the one that pip chooses above: the oldest for each of the two ways, and in the slow profile the others.
+# In addition to the version that pip chose above: the oldest with and without data sources; in the slow profile all.
 OLDER_SPARKS, OTHER_SPARKS = ("3.5", "4.0"), ("4.1", "4.2")
-# What is run on the older ones every time: each way in and out once, some five minutes with what pip fetches; in the
-# slow profile all is.
+# On older versions these files run, one for each way to read and write; in the slow profile all do.
 SHORT = ("read", "transform", "lazy", "retry", "stream", "sink")
 
 
 def spark_versions() -> None:
-    """The Spark tests on older Sparks, each in an environment of its own; what they lack is skipped by its version."""
+    """Run Spark tests on older versions, each in its own environment; tests skip what a version lacks."""
     versions = (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else OLDER_SPARKS
     tests = ("tests/spark",) if is_slow() else tuple(f"tests/spark/test_{name}.py" for name in SHORT)
     wheel = the_wheel(WHEELS)
@@ -253,35 +386,35 @@ def spark_versions() -> None:
         if not python.exists():
             run(sys.executable, "-m", "venv", home)
         pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        # pandas 3 is too new for all of them.
+        # None of them accepts pandas 3.
         named = ("pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
         run(*pip, f"pyspark=={version}.*", *named)
         install(wheel, python)
-        # PySpark 4.0 and 3.5 leave their own sockets to the garbage collector, and 3.5 asks distutils.
+        # PySpark 4.0 and 3.5 leave sockets of their own to the garbage collector, and 3.5 imports distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
         pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel))
 
 
 def is_slow() -> bool:
-    """Tell whether the slow profile is asked for, as the Rust tests do."""
+    """Tell whether the slow profile is on, by the variable that the Rust tests read too."""
     return os.environ.get("KAFKALOG_SLOW", "0") != "0"
 
 
 def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
-        print("mvn is missing: the tests that ask Kafka's own classes are skipped")
-    # A broker and its clients wait as much as they work.
+        print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
+    # Brokers and their clients wait half of the time.
     pytest("tests/interop", *TWO_BY_FILE)
 
 
 def main_job() -> None:
-    """The first command of the README, on the wheel that is installed here."""
+    """Run the first command of the README on the wheel that is installed here."""
     run(PYTHON, "tests/main_job.py", "--python", PYTHON, "--out", TARGET / "main-job")
 
 
 class Step:
-    """A function of this file, and those that must have passed before it is begun."""
+    """A function of this file, and the steps that must have passed before it starts."""
 
     def __init__(self, do: Callable[[], None], *needs: Callable[[], None]) -> None:
         self.do = do
@@ -289,25 +422,28 @@ class Step:
         self.needs = {each.__name__ for each in needs}
 
 
-# Whenever there is room, the first that has what it needs is begun: so what others need stands early, and what waits
-# longest. Steps that lock cargo's debug folder follow each other.
+# When a slot is free, the first step starts that has what it needs. So steps that others need come early, and long ones
+# before short ones. Steps that lock the same target folder follow each other.
 STEPS = (
-    Step(tools),
-    Step(environment, tools),
+    Step(prerequisites),
+    Step(environment, prerequisites),
     Step(release_build, environment),
     Step(interop, release_build),
-    Step(rust_format, tools),
-    Step(clippy, tools),
-    Step(clippy_python, tools),
-    Step(rust_docs, tools),
-    Step(rust_tests, tools),
-    Step(log_cases, tools),
-    Step(rust_benches, tools),
+    Step(rust_format, prerequisites),
+    Step(clippy, prerequisites),
+    Step(rust_docs, prerequisites),
+    Step(rust_tests, prerequisites),
+    Step(log_cases, rust_tests),
+    Step(rust_benches, prerequisites),
     Step(debug_build, environment),
     Step(spark, release_build),
     Step(ruff, environment),
     Step(types, debug_build),
     Step(python_debug, debug_build),
+    Step(sanitizer, prerequisites),
+    Step(fuzz, sanitizer),
+    Step(minimum_rust, prerequisites),
+    Step(dependencies, environment),
     Step(spark_versions, release_build),
     Step(python_release, release_build),
     Step(corpus, release_build),
@@ -326,7 +462,7 @@ class Outcome:
 
 
 def alone(step: Step) -> int:
-    """Run one step in this process, its output passed through."""
+    """Run one step in this process and pass its output through."""
     print(f"=== {step.name}", flush=True)
     try:
         step.do()
@@ -337,7 +473,7 @@ def alone(step: Step) -> int:
 
 
 def apart(step: Step) -> Outcome:
-    """Run one step as a process of its own, its output kept in a file."""
+    """Run one step as a process of its own, with its output in a file."""
     begun = time.monotonic()
     with (OUTPUTS / step.name).open("wb") as output:
         command = [sys.executable, str(Path(__file__).resolve()), step.name]
@@ -347,7 +483,7 @@ def apart(step: Step) -> Outcome:
 
 
 def side_by_side(steps: Sequence[Step]) -> list[Outcome]:
-    """Run steps, each when what it needs of them has passed, and print what they said one by one."""
+    """Run steps, each after those that it needs, and print the output of each when it ends."""
     fresh(OUTPUTS).mkdir(parents=True)
     outcomes: dict[str, Outcome] = {}
     waiting, running = list(steps), set[Future[Outcome]]()
@@ -376,18 +512,20 @@ def main(chosen: list[str]) -> int:
     known = {step.name: step for step in STEPS}
     unknown = set(chosen) - set(known)
     if unknown:
-        print(f"no such step: {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
+        print(f"unknown steps: {', '.join(sorted(unknown))}; the steps are: {', '.join(known)}")
         return 2
     if len(chosen) == 1:
         return alone(known[chosen[0]])
     begun = time.monotonic()
     outcomes = side_by_side([step for step in STEPS if not chosen or step.name in chosen])
     print("=== summary")
-    for outcome in outcomes:
-        print(f"{'FAILED' if outcome.failure else 'passed'}  {outcome.seconds:6.0f} s  {outcome.name}", end="")
+    whole = sum(outcome.seconds for outcome in outcomes) or 1
+    for outcome in sorted(outcomes, key=lambda each: -each.seconds):
+        share = f"{100 * outcome.seconds / whole:3.0f} %"
+        print(f"{'FAILED' if outcome.failure else 'passed'}  {outcome.seconds:6.0f} s  {share}  {outcome.name}", end="")
         print(f": {outcome.failure}" if outcome.failure else "")
     failed = sum(outcome.failure is not None for outcome in outcomes)
-    print(f"{time.monotonic() - begun:.0f} s in all")
+    print(f"{time.monotonic() - begun:.0f} s, {AT_A_TIME} steps at a time")
     print(f"steps: {len(outcomes) - failed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 

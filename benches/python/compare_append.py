@@ -12,7 +12,7 @@ best.
 Legs:
   ours          rows of Arrow batches to Kafka batches to a log (`cargo bench --bench append`)
   limit:memory  the bytes of that log copied batch by batch into the same few pages, and a CRC-32C over each
-  limit:whole   the same, one behind the other into memory as large as the log, which is there already
+  limit:whole   the same, one after the other into memory as large as the log, already mapped
   limit:fresh   the same into memory that has to be found, as the pages of a growing log have to
   limit:16k     the bytes copied and summed as in limit:memory, each batch written to a file
   limit:256k    the same, written by 256 KB

@@ -22,15 +22,21 @@ ALL = ("*",)
 MANIFEST = """\
 # Golden: logs that real brokers wrote, and what Kafka read in them
 
-Written by `recipe.py`, which copies whole partition folders out of a larger corpus; change it and run it again rather
-than editing here. Layout: `<case>/<log dir>/...` as the broker left it (without `.lock`; modification times are not
-kept) and `<case>/expected/`: what the classes of Kafka 4.3.1 read there, as gzipped JSON lines per partition
-(`records`, `batches`: the files as they lie; `index.<file>`; `load`, `lookup-offset`, `lookup-time`, `committed`: the
-log as a starting broker has it, modification times 0; `lookup-time-late-mtime`: the same in the year 2100). Partitions
-of a log dir `KIND-N` other than `data-N` have theirs in `expected/KIND-<partition>/`. `expected/case.json` has the
-broker's version and settings. Cases of Kafka 4.3.1 were written from seed 1, older ones by brokers of the named version
-from seed 20151. `MANIFEST.sha256` has a line for each folder: the SHA-256 of what `sha256sum` prints for its files, in
-the order of their names. `corrupt/` is made by `corrupt/make.py`.
+`recipe.py` writes this file and copies whole partition folders out of a larger corpus. To change the selection, edit
+and rerun it. `corrupt/` is written by `corrupt/make.py`.
+
+| path | holds |
+|---|---|
+| `<case>/<log dir>/` | what the broker left, without `.lock`; modification times are not kept |
+| `<case>/expected/` | what the classes of Kafka 4.3.1 read there: gzipped JSON lines for each partition |
+| `<case>/expected/case.json` | the broker's version and settings |
+| `MANIFEST.sha256` | a line for each folder: the SHA-256 of what `sha256sum` prints for its files, sorted by name |
+
+Of the answers, `records`, `batches` and `index.<file>` are about the files as they are on disk; `load`,
+`lookup-offset`, `lookup-time` and `committed` are about the log as a starting broker sees it, with modification times
+of 0, and `lookup-time-late-mtime` with modification times in the year 2100. Answers for a log dir `KIND-N` other than
+`data-N` are in `expected/KIND-<partition>/`. Kafka 4.3.1 wrote its cases from seed 1, older brokers theirs from seed
+20151.
 """
 
 # case -> what it is here for, and the folders taken ("*": every one)

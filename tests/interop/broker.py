@@ -1,4 +1,4 @@
-"""A real broker for the tests: one KRaft node from Maven's jars, and a client of it that speaks JSON lines.
+"""A real broker for the tests: one KRaft node from the jars of Maven, and a Java client driven by JSON lines.
 
 The jars and the witness (``tests/interop/witness``, Java) are built by Maven once.
 """
@@ -35,17 +35,17 @@ class Witness:
 
     @classmethod
     def build(cls) -> Witness:
-        """Compile the project; quick when nothing changed."""
+        """Compile the project, which is quick when nothing has changed."""
         jars = class_path(PROJECT)
         return cls(f"{PROJECT / 'target' / 'classes'}:{jars}")
 
     def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
-        """Give the command line of a Java program."""
+        """Return the command line of a Java program."""
         flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlevel={level}"]
         return ["java", *flags, "-cp", self.class_path, main, *args]
 
     def run(self, *args: str) -> str:
-        """Run one command of the witness to its end and give what it printed."""
+        """Run one command of the witness and return what it prints."""
         done = subprocess.run(
             self.command("witness.Main", *args), capture_output=True, text=True, check=False, timeout=600
         )
@@ -55,7 +55,7 @@ class Witness:
 
 @contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Give ports that nobody else is given until the end, also while nothing listens there yet, or any more.
+    """Reserve ports until the end of the block, even while nothing listens on them.
 
     They are bound, but not listened on: who binds with ``SO_REUSEADDR``, as Java's servers do, may still do both.
     """
@@ -71,7 +71,7 @@ class Driver:
     """The Java client of one broker: ``ask("create", topic=..., ...)``."""
 
     def __init__(self, witness: Witness, bootstrap: str, errors: Path) -> None:
-        """Start it; it connects by itself."""
+        """Start the client, which then connects."""
         self._errors = errors.open("ab")
         self._process = subprocess.Popen(
             witness.command("witness.Main", "drive", bootstrap),
@@ -82,7 +82,7 @@ class Driver:
         )
 
     def ask(self, do: str, **args: Any) -> Any:
-        """Send one command and wait for its answer."""
+        """Send a command and wait for its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, **args}) + "\n")
@@ -99,7 +99,7 @@ class Driver:
         return answer["ok"]
 
     def close(self) -> None:
-        """End it."""
+        """End the client."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -114,7 +114,7 @@ class Driver:
 
 @dataclass
 class Broker:
-    """One broker, combined with its controller, on log dirs ``data-0`` and ``data-1`` below ``home``."""
+    """One broker and controller in one process, with log dirs ``data-0`` and ``data-1`` in ``home``."""
 
     witness: Witness
     home: Path
@@ -172,13 +172,13 @@ class Broker:
 
     @property
     def driver(self) -> Driver:
-        """The client; there while the broker runs."""
+        """The client, while the broker runs."""
         assert self._driver is not None, "the broker does not run"
         return self._driver
 
     @property
     def output(self) -> str:
-        """The end of what broker and client said, for a failing test."""
+        """The last lines of the logs of broker and client, for a failing test."""
         texts = [p.read_text(errors="replace")[-4000:] for p in sorted(self.work.glob("*.log"))]
         return "\n".join(texts)
 
@@ -216,7 +216,7 @@ class Broker:
         return self
 
     def create(self, topic: str, partitions: int = 1, **config: str | float) -> None:
-        """Create a topic; ``segment_bytes`` stands for the internal setting that may be small."""
+        """Create a topic; ``segment_bytes`` sets the internal setting, which has no lower bound."""
         named = {k.replace("_", "."): str(v) for k, v in config.items()}
         if "segment.bytes" in named:
             named["internal.segment.bytes"] = named.pop("segment.bytes")
@@ -224,7 +224,7 @@ class Broker:
         self.driver.ask("create", topic=topic, partitions=partitions, config=named)
 
     def folder(self, topic: str, partition: int = 0) -> Path:
-        """Give the folder of a partition, in whichever log dir it lies."""
+        """Return the folder of a partition in whichever log dir has it."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for log_dir in self.log_dirs:
@@ -254,7 +254,7 @@ class Broker:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the broker."""
         self._end(signal.SIGKILL)
 
     def __enter__(self) -> Self:
@@ -265,14 +265,14 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Never leave a process behind."""
+        """Leave no process running."""
         with self._held:
             self.kill()
 
 
 @contextmanager
 def answered(broker: Broker) -> Iterator[Path]:
-    """Ask Kafka's classes about everything a stopped broker left, in the corpus format, and give the case's folder."""
+    """Ask Kafka's classes about all that a stopped broker left, in the corpus format; return the folder of the case."""
     expected = broker.home / "expected"
     expected.mkdir(exist_ok=True)
     case = {"kafka_version": "4.3.1", "topics": broker.topics}

@@ -1,4 +1,4 @@
-"""Fixtures: the witness, built once, and brokers that never outlive their test."""
+"""Fixtures: the witness, built once, and brokers that end with their test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def witness() -> Witness:
-    """Kafka's own classes; skipped with the reason where they cannot be had, required in CI."""
+    """Kafka's own classes. Where they are not available the test is skipped with the reason, except in CI."""
     try:
         return Witness.build()
     except MissingToolError as missing:

@@ -1,4 +1,4 @@
-"""The Maven projects of the tests; what several test processes share on disk is made by one at a time."""
+"""The Maven projects of the tests. Test processes share what they build, and build it one at a time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class MissingToolError(RuntimeError):
-    """Java or Maven is not there, or Maven could not get the jars."""
+    """Java or Maven is missing, or Maven could not get the jars."""
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Keep other processes that ask the same out, until the end."""
+    """Keep out other processes with the same name until the end of the block."""
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def class_path(project: Path) -> str:
-    """Compile a project and give the class path of what it depends on; quick when nothing changed."""
+    """Compile a project, if anything has changed, and return the class path of its dependencies."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             msg = f"{tool} is not installed: it is needed to ask Kafka's own classes"

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 DUMPED = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
-# What the tool says of a file that is not as it should be, on either stream.
+# What the tool prints about a file with errors, on either stream.
 FAULT = re.compile(
-    # Every file after the first begins behind -1, to the tool.
+    # To the tool, every file after the first follows offset -1.
     r"Mismatches in|timestamp mismatch|out of order|not found in|isvalid: false|(?<!-)\b\d+ is followed by|"
     r"invalid bytes|exception|corrupt|failed",
     re.IGNORECASE,
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Served:
-    """What a broker is to serve of a topic."""
+    """What a broker must serve of a topic."""
 
     rows: list[Row]
     next_offset: int
@@ -55,7 +55,7 @@ class Served:
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Give the rows of a table of records, control records left out by whoever read it."""
+    """Return the rows of a table of records, which was read without control records."""
     kinds = {0: "CreateTime", 1: "LogAppendTime", -1: "NoTimestampType"}
     return [
         Row(
@@ -89,7 +89,7 @@ def consumed(broker: Broker, topic: str, partition: int = 0, isolation: str = "r
 
 
 def insert(broker: Broker, source: Path, topic: str, partition: int = 0) -> Path:
-    """Replace a partition of a stopped broker by the files of a folder; the topic keeps the id the broker knows."""
+    """Replace a partition of a stopped broker by the files of a folder; the topic keeps its id."""
     folder = broker.folder(topic, partition)
     for file in folder.iterdir():
         if file.name != "partition.metadata":
@@ -101,13 +101,13 @@ def insert(broker: Broker, source: Path, topic: str, partition: int = 0) -> Path
 
 
 def complaints(broker: Broker, topic: str) -> list[str]:
-    """Give what the broker said about a topic, at WARN and above."""
+    """Return what the broker logged about a topic, at WARN and above."""
     said = (broker.work / "broker.log").read_text(encoding="utf-8", errors="replace")
     return [line for line in said.splitlines() if COMPLAINT.search(line) and topic in line]
 
 
 def faults(witness: Witness, folders: Sequence[Path], scratch: Path) -> list[str]:
-    """Give what kafka-dump-log finds wrong in folders' files; it works on copies, as it makes and cuts indexes."""
+    """Return the errors that kafka-dump-log finds in folders; it works on copies, as it changes indexes."""
     found: list[str] = []
     for flags in (["--deep-iteration"], ["--index-sanity-check"], ["--verify-index-only"]):
         files: list[str] = []
@@ -132,7 +132,7 @@ def faults(witness: Witness, folders: Sequence[Path], scratch: Path) -> list[str
 
 
 def serves(broker: Broker, expected: Mapping[str, Served]) -> None:
-    """Show that a running broker serves topics, goes on at their ends, and does so again after a clean restart.
+    """Show that a running broker serves topics and appends to them, before and after a clean restart.
 
     All without a complaint, but for those that hold the words set aside.
     """

@@ -1,4 +1,4 @@
-"""A process that reads one topic of a live directory again and again, and says what it saw.
+"""A process that reads one topic of a live directory repeatedly, and reports what it saw.
 
 Usage: ``reader.py LOG_DIR... -- TOPIC compacted|complete``. One JSON line a round on standard output; ends when
 something stands on standard input. It runs by itself so that a crash of it is seen as one.
@@ -30,10 +30,10 @@ def digest(*parts: object) -> bytes:
 
 
 class Watcher:
-    """What was seen so far of every partition."""
+    """What has been seen of every partition."""
 
     def __init__(self, log_dirs: list[str], topic: str, *, compacted: bool) -> None:
-        """Begin with nothing."""
+        """Start with nothing seen."""
         self.log_dirs = log_dirs
         self.topic = topic
         self.compacted = compacted
@@ -64,7 +64,7 @@ class Watcher:
             for row in zip(*(batch.column(i).to_pylist() for i in range(len(names))), strict=True):
                 offset, partition = row[0], row[1]
                 before = last.get(partition)
-                assert before is None or offset > before, f"{partition}: {offset} behind {before}"
+                assert before is None or offset > before, f"{partition}: {offset} after {before}"
                 if before is not None and not self.compacted:
                     assert offset == before + 1, f"{partition}: a gap from {before} to {offset}"
                 first.setdefault(partition, offset)
@@ -80,7 +80,7 @@ class Watcher:
                 assert now >= offset, f"{partition}: key {key!r} at {offset} is lost, the last is at {now}"
             self.latest = newest
         for partition, end in last.items():
-            # Where nothing is compacted every record below the end was once there, so the end never moves back.
+            # Without compaction every record below the end has existed, so the end never moves back.
             assert self.compacted or end >= self.ends.get(partition, -1), f"{partition}: the end moved back to {end}"
             self.ends[partition] = end
         return {"rows": rows, "first": first, "last": last}
@@ -98,7 +98,7 @@ class Watcher:
                     break
                 except (FileNotFoundError, kafkalog.CorruptRecordError):
                     # The topic was deleted, or the cleaner exchanged a segment since the folder was listed: a
-                    # PartitionLog is the log as it was when it was opened, so it is opened anew.
+                    # PartitionLog shows the log as it was when it was opened, so open it again.
                     if not Path(folder.path).exists():
                         break
                     if attempt == 4:
@@ -147,7 +147,7 @@ def main() -> int:
             answer["asked"] = watcher.look()
             assert not gone, "the topic came back"
         except FileNotFoundError as error:
-            # Only a deleted topic is allowed to be missing, and then for good.
+            # Only a deleted topic may be missing, and it stays missing.
             if any((Path(d) / f"{topic}-{p}").exists() for d in watcher.log_dirs for p in range(8)):
                 raise
             gone = True

@@ -61,7 +61,7 @@ def fill(broker: Broker) -> None:
 
 
 def test_clean_directory_equals_kafka(broker: Broker) -> None:
-    """Written, stopped, asked."""
+    """A broker that was stopped cleanly."""
     fill(broker)
     broker.stop()
     with answered(broker) as case:
@@ -69,7 +69,7 @@ def test_clean_directory_equals_kafka(broker: Broker) -> None:
 
 
 def test_killed_and_recovered_directory_equals_kafka(broker: Broker) -> None:
-    """Killed in the middle of a transaction, asked; then recovered by the broker and asked again."""
+    """A broker killed in the middle of a transaction, before and after its own recovery."""
     fill(broker)
     broker.driver.ask("leave-open", topic="plain", partition=0)
     broker.kill()
@@ -84,7 +84,7 @@ def test_killed_and_recovered_directory_equals_kafka(broker: Broker) -> None:
 
 
 def as_consumed(row: dict[str, Any]) -> dict[str, Any]:
-    """One record in the shape in which the consumer's lines come."""
+    """One record, in the shape of the consumer's lines."""
     return {
         "offset": row["offset"],
         "timestamp": row["timestamp"],
@@ -114,7 +114,7 @@ def consumed(file: Path) -> list[dict[str, Any]]:
 
 
 def test_records_and_offsets_equal_the_brokers(broker: Broker, tmp_path: Path) -> None:
-    """What a real consumer got, and what the running broker says to ListOffsets, while it runs and after it stopped."""
+    """What a consumer gets and the broker answers to ListOffsets, while the broker runs and after it has stopped."""
     fill(broker)
     topics = [("plain", 0), ("plain", 1), ("append", 0), ("retained", 0), ("trimmed", 0), ("empty", 1)]
     asked = [-2, -1, -3, *range(1_700_000_000_000, 1_700_000_004_000, 90)]
@@ -148,7 +148,7 @@ def test_records_and_offsets_equal_the_brokers(broker: Broker, tmp_path: Path) -
 
     deadline = time.monotonic() + 60
     while kafkalog.PartitionLog(broker.folder("trimmed")).log_start_offset != 321:
-        # A running broker writes its checkpoints now and then.
+        # A running broker writes its checkpoints periodically.
         assert time.monotonic() < deadline
         time.sleep(0.1)
     compare()
@@ -157,7 +157,7 @@ def test_records_and_offsets_equal_the_brokers(broker: Broker, tmp_path: Path) -
 
 
 def test_the_witness_agrees_with_golden(witness: Witness, tmp_path: Path) -> None:
-    """The witness is no easier than the answers that are kept: on golden folders it gives the same."""
+    """On golden folders the witness gives the answers that are kept there."""
     for name in ("retention", "v1-0.10.2.2"):
         source = corpus.GOLDEN / name
         case = tmp_path / name
@@ -182,7 +182,7 @@ def test_the_witness_agrees_with_golden(witness: Witness, tmp_path: Path) -> Non
         assert compared > 20
 
 
-# Records of every format, in one segment and in several; times that only an index still knows; the metadata log.
+# Records of every format, in one segment and in several; timestamps that only an index still has; the metadata log.
 LOADED = (
     "clean-restarts/data-1/orders-0",
     "v0-0.9.0.1/data-0/indexfull-0",
@@ -196,14 +196,14 @@ LATER = 1_700_000_000_000_000
 
 
 def checkpoint(log_dir: Path, name: str, offsets: dict[str, int]) -> None:
-    """Write a checkpoint with a line for each folder, and one for a partition that is not there."""
+    """Write a checkpoint with a line for each folder, and one for a partition that does not exist."""
     entries = [(folder.rsplit("-", 1), offset) for folder, offset in {"gone-0": 7, **offsets}.items()]
     text = "".join(f"{topic} {partition} {offset}\n" for (topic, partition), offset in entries)
     (log_dir / name).write_text(f"0\n{len(entries)}\n{text}", encoding="ascii")
 
 
 def lose(logs: list[Path], lack: str) -> None:
-    """Have indexes lack what they should hold."""
+    """Remove entries from indexes."""
     for number, log in enumerate(logs):
         if lack == "empty":
             log.with_suffix(".timeindex").write_bytes(b"")
@@ -212,7 +212,7 @@ def lose(logs: list[Path], lack: str) -> None:
         elif lack == "unindexed" and number % 2 == 0:
             log.with_suffix(".index").unlink(missing_ok=True)
         elif lack == "shorn" and number == 0 and len(logs) > 1:
-            # Then the checkpointed log start lies below what is left.
+            # Then the checkpointed log start offset is below the first record.
             for path in log.parent.glob(f"{log.stem}.*"):
                 path.unlink()
         elif lack == "told":
@@ -225,7 +225,7 @@ def lose(logs: list[Path], lack: str) -> None:
 
 def test_what_stands_beside_a_log_counts_as_for_a_starting_broker(witness: Witness, tmp_path: Path) -> None:
     """Clean or not, a recovery point at and around a segment's base, no line in a checkpoint, indexes that are gone."""
-    # Where the recovery point lies from a segment's base; None for no line in any checkpoint.
+    # The recovery point, relative to the base offset of a segment; None for no line in any checkpoint.
     points = {"below": -1, "at": 0, "above": 1, "behind": 1 << 40, "unnamed": None}
     for lack in ("whole", "empty", "timeless", "unindexed", "shorn", "told"):
         for point, distance in {"clean": 0, **points}.items():

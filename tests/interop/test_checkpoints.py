@@ -1,4 +1,4 @@
-"""Checkpoints that say more than a torn log holds: what a broker makes of them at its start and stop, we do too."""
+"""Checkpoints that reach beyond a torn log: we correct them as a broker does when it starts and stops."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BEYOND = 100_000
 
 
 def lines(log_dir: Path, name: str, topic: str) -> list[int]:
-    """Give a topic's offsets in a checkpoint; none where the file has none."""
+    """Return the offsets of a topic in a checkpoint."""
     found = kafkalog.LogDir(log_dir).checkpoints.get(name) or ()
     return [line.offset for line in found if line.topic == topic]
 
 
 def claim_more(log_dir: Path, name: str, topic: str, offset: int) -> None:
-    """Put an offset into a checkpoint in the place of what is said."""
+    """Replace an offset in a checkpoint."""
     path = log_dir / name
     old = path.read_text().splitlines()[2:] if path.exists() else []
     kept = [line for line in old if line.split()[0] != topic]
@@ -38,8 +38,8 @@ def claim_more(log_dir: Path, name: str, topic: str, offset: int) -> None:
 
 
 def test_offsets_beyond_a_torn_log(broker: Broker, tmp_path: Path) -> None:
-    """The high watermark ends at the log's new end; what was compacted begins anew; who is gone has no line."""
-    # Nothing is old enough to be compacted, so that only the check of the checkpoint is seen.
+    """The high watermark falls to the new log end, compaction restarts, and a missing partition loses its line."""
+    # Nothing is old enough to be compacted, so only the check of the checkpoint shows.
     broker.create("compacted", cleanup_policy="compact", min_compaction_lag_ms=10**12)
     broker.create("plain")
     for topic in ("compacted", "plain"):

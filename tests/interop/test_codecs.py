@@ -35,8 +35,8 @@ def encoded(value: bytes | None) -> str | None:
 
 
 def records(seed: int) -> list[kafkalog.Record]:
-    """Text and noise, nulls, headers that repeat, timestamps that go back."""
-    chance = random.Random(seed)  # noqa: S311 - to be repeated, not secret
+    """Text and noise, nulls, repeated headers, timestamps out of order."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     made = []
     for number, size in enumerate(chance.sample(SIZES, len(SIZES)) * 2):
         noise = chance.randbytes(size) if chance.random() < 0.5 else b"".join(b"%d," % n for n in range(size))[:size]
@@ -52,13 +52,13 @@ def records(seed: int) -> list[kafkalog.Record]:
 
 
 def pairs(record: kafkalog.Record) -> list[tuple[str, bytes | None]]:
-    """Give the headers that :func:`records` made."""
+    """Return the headers that :func:`records` made."""
     assert not isinstance(record.headers, Mapping)
     return [pair for pair in record.headers or () if isinstance(pair, tuple)]
 
 
 def test_kafka_reads_every_codec_and_level(witness: Witness, tmp_path: Path) -> None:
-    """Batches are whole and valid to Kafka, and hold the records that were given, in order."""
+    """Kafka finds the batches whole and valid, with the records that were appended, in order."""
     written = {}
     for partition, (codec, level) in enumerate((c, level) for c, levels in LEVELS.items() for level in levels):
         settings: dict[str, Any] = {"compression_type": codec}

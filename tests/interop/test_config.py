@@ -1,4 +1,4 @@
-"""Our settings are Kafka's: names and defaults, as its own class gives them."""
+"""Our settings have the names and defaults of Kafka's own class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-# On both sides of every bound, of every type, and in spellings that Python and Java read each in their own way.
+# Both sides of every bound, every type, and spellings that Python and Java parse differently.
 TEXTS = [
     *("-131073", "-131072", "-3", "-2", "-1", "0", "1", "3", "4", "9", "10", "17", "18", "22", "23", "1048576"),
     *("2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775809"),
@@ -46,7 +46,7 @@ def is_taken(setting: str) -> bool:
 
 
 def test_bounds_and_spellings(witness: Witness) -> None:
-    """What Kafka's own class takes of a topic, and refuses; only segments are let be smaller."""
+    """Values that Kafka's own class accepts and refuses; only segments may be smaller here."""
     names = [field.name.replace("_", ".") for field in fields(LogConfig) if field.name != "segment_bytes"]
     settings = [f"{name}={text}" for name in names for text in TEXTS]
     theirs = [line == "true" for line in witness.run("take", *settings).splitlines()]

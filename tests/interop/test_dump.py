@@ -25,8 +25,8 @@ API = "org.apache.kafka.tools.api."
 
 
 def files_of(root: Path) -> list[str]:
-    # The damaged ones have their answers in tests/golden/dump. What recovery is shown on (log) is mostly damaged too,
-    # and too many names for one argument.
+    # Answers for damaged folders are in tests/golden/dump. Log cases are mostly damaged too, and too many for one
+    # argument.
     found = (path.relative_to(root) for path in root.rglob("*") if path.suffix in KINDS)
     return sorted(str(path) for path in found if path.parts[0] not in {"corrupt", "dump", "log"})
 
@@ -51,14 +51,14 @@ def run(command: list[str], root: Path) -> tuple[str, str, int]:
     ids=lambda flags: " ".join(flags).replace(API, "") or "none",
 )
 def test_every_golden_file(witness: Witness, tmp_path: Path, flags: list[str]) -> None:
-    # The tool makes and cuts indexes where it reads.
+    # The tool creates and truncates indexes in the folder that it reads.
     root = tmp_path.resolve() / "golden"
     shutil.copytree(corpus.GOLDEN, root)
     rest = files_of(root)
     assert len(rest) > 1500
     ends = 0
-    # A file that kills the tool ends the run: what was printed until then must be the same, and the next run goes on
-    # behind it.
+    # A file that kills the tool ends the run: the output up to there must be the same, and the next run continues after
+    # that file.
     while rest:
         arguments = ["--files", ",".join(rest), *flags]
         ours, our_err, code = run([sys.executable, "-m", "kafkalog", "dump", *arguments], root)

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 READER = Path(__file__).resolve().parent / "reader.py"
 
-# Every name that a broker gives to what lies in its log dirs.
+# Every kind of name that a broker uses in its log dirs.
 BROKERS_OWN = re.compile(
     r"data-[01]|.+-\d+(\.[0-9a-f]{32}-(delete|future|stray))?"
     r"|\d{20}\.(log|index|timeindex|txnindex|snapshot)(\.(deleted|cleaned|swap))?|\d{20}-\d{10}\.checkpoint(\.deleted|\.part)?"
@@ -61,7 +61,7 @@ print('rows', sum(len(b.to_pylist()) for b in kept))
 
 
 class Reader:
-    """The reading process; what it says is collected while it runs."""
+    """The reading process, whose output is collected while it runs."""
 
     def __init__(self, broker: Broker, topic: str, kind: str) -> None:
         self.errors = broker.work / f"reader-{topic}.log"
@@ -82,14 +82,14 @@ class Reader:
         self.rounds.extend(json.loads(line) for line in self.process.stdout)
 
     def until(self, seen: Callable[[list[dict[str, Any]]], bool], least: int = 6, seconds: float = 120) -> None:
-        """Wait until it has made some rounds and seen what is asked for, or ended by itself."""
+        """Wait until it has made some rounds and seen what is asked for, or has ended."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and not (len(self.rounds) >= least and seen(list(self.rounds))):
             assert time.monotonic() < deadline, f"not seen in {seconds} s; the last rounds: {self.rounds[-3:]}"
             time.sleep(0.1)
 
     def finish(self) -> list[dict[str, Any]]:
-        """Let it end and give what it saw; a signal (SIGBUS is -7) or an exception fails here."""
+        """End it and return what it saw; fail on a signal (SIGBUS is -7) or an exception."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write("\n")
@@ -107,7 +107,7 @@ class Reader:
 
 
 def foreign(home: Path) -> list[str]:
-    """Names below the log dirs that no broker gives."""
+    """Names in the log dirs that no broker uses."""
     return [str(p) for d in ("data-0", "data-1") for p in (home / d).rglob("*") if not BROKERS_OWN.fullmatch(p.name)]
 
 
@@ -169,7 +169,7 @@ def test_topic_deleted_underneath(broker: Broker) -> None:
 
 
 def test_killed_while_read(broker: Broker) -> None:
-    """A broker that dies and comes back, recovering, under a reader."""
+    """A broker that is killed and recovers while a reader reads."""
     broker.create("k", 2, segment_bytes=30_000)
     broker.driver.ask("start", topics=["k"], partitions=2, seed=3)
     reader = Reader(broker, "k", "complete")
@@ -201,10 +201,10 @@ def test_broker_starts_on_a_directory_that_is_being_read(broker: Broker) -> None
 
 @pytest.fixture(scope="module")
 def one_segment(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition in one segment, its broker gone."""
+    """A partition in one segment, after its broker has ended."""
     home = tmp_path_factory.mktemp("cut")
     with Broker(witness, home / "fresh") as broker:
-        broker.create("cut", 1, segment_ms=3_153_600_000_000)  # markers lie years behind the data
+        broker.create("cut", 1, segment_ms=3_153_600_000_000)  # markers are years later than the data
         broker.driver.ask("write", topic="cut", partitions=1, seed=8, batches=200, keyed=False)
         broker.stop()
         return broker.folder("cut")
@@ -213,7 +213,7 @@ def one_segment(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("left", [0, 1, 4000])
 def test_active_segment_truncated_under_a_reader(one_segment: Path, tmp_path: Path, layout: str, left: int) -> None:
-    """What a broker does when it truncates: the active file shrinks. Never a SIGBUS, whatever the answer."""
+    """The active file shrinks, as when a broker truncates it: never a SIGBUS, whatever the answer."""
     folder = tmp_path / "cut-0"
     shutil.copytree(one_segment, folder)
     done = subprocess.run(
@@ -228,7 +228,7 @@ def test_active_segment_truncated_under_a_reader(one_segment: Path, tmp_path: Pa
 
 
 def test_ports_are_kept() -> None:
-    """While the harness holds a port nobody is given it, and only a server that says so may listen there."""
+    """A port that the harness holds is given to nobody, and only a server that asks to reuse it may listen on it."""
     with held_ports(20) as ports, held_ports(20) as others:
         assert len({*ports, *others}) == 40
         for reuse in (0, 1):

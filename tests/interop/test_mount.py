@@ -1,4 +1,4 @@
-"""A real broker mounts what was written here: clients read it, a producer goes on, and Kafka's tool finds no fault."""
+"""A real broker mounts what was written here: clients read it, a producer appends, and Kafka's tool finds no error."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def arrow(rows: list[Row]) -> pa.Table:
 
 
 def prepared(broker: Broker, *topics: str, **config: Any) -> dict[str, str]:
-    """Create topics, and give their ids."""
+    """Create topics and return their ids."""
     for topic in topics:
         broker.create(topic, **{**SMALL, **config})
     for topic in topics:
-        broker.folder(topic)  # it is there a moment later
+        broker.folder(topic)  # it appears a moment later
     return {topic: broker.driver.ask("topic-id", topic=topic) for topic in topics}
 
 
@@ -66,13 +66,13 @@ def no_faults(broker: Broker, witness: Witness, scratch: Path, *topics: str) -> 
 
 
 def test_the_harness_mounts_what_a_broker_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """A golden folder, so that what fails below is the writer's."""
+    """A golden folder, so that a failure below is a fault of the writer."""
     broker.create("mounted", segment_bytes=1_048_576)
     broker.stop()
     insert(broker, ORDERS, "mounted")
     broker.start()
     log = kafkalog.PartitionLog(ORDERS)
-    # The copy's leader epochs are beyond the new topic's, which begins again at the first.
+    # The leader epochs of the copy are later than those of the new topic, which starts at 0.
     served = Served(rows_of(log.scan().read_all()), log.log_end_offset, aside=(NEW_EPOCH,))
     serves(broker, {"mounted": served})
     broker.stop()
@@ -80,7 +80,7 @@ def test_the_harness_mounts_what_a_broker_wrote(broker: Broker, witness: Witness
 
 
 def test_the_harness_sees_damage(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """An index that lies is a fault to the tool."""
+    """The tool reports a wrong index."""
     broker.create("hurt", segment_bytes=1_048_576, index_interval_bytes=100)
     broker.driver.ask("write", topic="hurt", partitions=1, seed=1, batches=60, keyed=True)
     assert len(consumed(broker, "hurt")) > 0
@@ -95,7 +95,7 @@ def test_the_harness_sees_damage(broker: Broker, witness: Witness, tmp_path: Pat
 
 
 def test_arrow_with_every_codec(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """Written into the log dirs of a broker that is down, in two sittings; read, gone on with, restarted."""
+    """Written into the log dirs of a stopped broker in two runs, then read, appended to and restarted."""
     topics = [f"codec-{codec}" for codec in CODECS]
     ids = prepared(broker, *topics)
     broker.stop()
@@ -114,7 +114,7 @@ def test_arrow_with_every_codec(broker: Broker, witness: Witness, tmp_path: Path
 
 
 def test_a_copied_folder_and_its_kin(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """Written elsewhere and put under the broker: leader and follower mode, LogAppendTime, a file, another log."""
+    """Written elsewhere and moved to the broker: leader and follower mode, LogAppendTime, a file, another log."""
     topics = ["arrow", "stamped", "imported", "rebuilt", "shifted", "txn"]
     ids = prepared(broker, *topics, "golden", segment_bytes=1_048_576)
     broker.driver.ask("alter", topic="stamped", config={"message.timestamp.type": "LogAppendTime"})
@@ -208,7 +208,7 @@ def test_after_a_kill(broker: Broker, witness: Witness, tmp_path: Path) -> None:
 
 
 def test_a_segment_missing_in_the_middle_is_passed_over(broker: Broker) -> None:
-    """By a broker without a word, so it is by us."""
+    """A broker accepts it silently, and so do we."""
     ids = prepared(broker, "gap")
     broker.stop()
     rows = [row(offset) for offset in range(3000)]
@@ -228,10 +228,10 @@ def test_a_segment_missing_in_the_middle_is_passed_over(broker: Broker) -> None:
 
 
 def test_a_log_dir_made_here(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """One of the broker's log dirs is lost and made anew by us, with its identity and a partition in it."""
+    """One log dir of the broker is lost, and we re-create it with its identity and a partition."""
     ids = prepared(broker, "moved", "other")
     broker.stop()
-    # They lie in both log dirs; the one with the metadata log cannot be lost.
+    # They are in both log dirs; the one with the metadata log must not be lost.
     topic = next(name for name in ids if not (broker.folder(name).parent / "__cluster_metadata-0").is_dir())
     lost = broker.folder(topic).parent
     meta = kafkalog.LogDir(lost).meta
@@ -255,7 +255,7 @@ def test_a_log_dir_made_here(broker: Broker, witness: Witness, tmp_path: Path) -
 
 
 def test_a_broker_is_locked_out_and_locks_out(broker: Broker) -> None:
-    """The lock of a log dir is one that Kafka sees, and sees to."""
+    """Kafka respects our lock of a log dir, and we respect its lock."""
     prepared(broker, "held")
     with pytest.raises(kafkalog.LogLockedError):
         LogWriter(broker.log_dirs, "held")

@@ -1,4 +1,4 @@
-"""A real broker mounts what was written here under settings that few use: each at an edge of what Kafka takes."""
+"""A real broker mounts what was written with rare settings, each at a limit of what Kafka accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
 
 COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_compaction_lag_ms": 1 << 60}
 SETTINGS: dict[str, dict[str, Any]] = {
-    # A batch to a segment, and an entry to a batch.
+    # One batch for each segment, and one entry for each batch.
     "tiny": {"segment_bytes": 400, "index_interval_bytes": 1, "segment_index_bytes": 24},
     # Room for two time entries: the index is full long before its segment.
     "full-index": {"index_interval_bytes": 0, "segment_index_bytes": 24},
@@ -40,7 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def test_odd_settings(broker: Broker, witness: Witness, tmp_path: Path) -> None:
-    """Written where the broker has its topics, read with both isolation levels, gone on with, restarted."""
+    """Written into the broker's log dir, read at both isolation levels, appended to and restarted."""
     ids = {topic: prepared(broker, topic, **settings)[topic] for topic, settings in SETTINGS.items()}
     broker.stop()
     rows = [row(offset) for offset in range(300)]

@@ -1,4 +1,4 @@
-"""Kafka's own loader takes what was salvaged, all of it: logs that it had refused, or taken sound batches from."""
+"""Kafka's own loader accepts every salvaged log, of which it had refused the original or dropped sound batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 
 
 def salvaged(case: str, scratch: Path, out: Path) -> kafkalog.PartitionRecovery | None:
-    """Salvage a case's log; none where the default takes it."""
+    """Salvage the log of a case; None where recovery needs no salvage."""
     config = laid_out(CASES / case, scratch)
     options: dict[str, Any] = {
         "clean": config["clean"],
@@ -38,7 +38,7 @@ def salvaged(case: str, scratch: Path, out: Path) -> kafkalog.PartitionRecovery 
 
 
 def test_kafka_loads_what_was_salvaged(witness: Witness, tmp_path: Path) -> None:
-    """As after a crash, nothing of it flushed: up to the same end, with the answers that we give."""
+    """Loaded as after a crash with nothing flushed, it has the same end and gives our answers."""
     made = tmp_path / "made"
     reports = {}
     for number, case in enumerate(NAMES):
@@ -56,5 +56,5 @@ def test_kafka_loads_what_was_salvaged(witness: Witness, tmp_path: Path) -> None
             case
         )
     for stray in (made / "data-0").glob("*/24.*index"):
-        stray.unlink()  # beside what was 24.log; nobody reads these, a broker neither
+        stray.unlink()  # belongs to what was 24.log; neither we nor a broker read it
     walk(made)

@@ -27,7 +27,7 @@ NOW = 1_700_030_400_000
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """Give the lines of one of the witness's answers."""
+    """Return the lines of one answer of the witness."""
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [json.loads(line) for line in text.splitlines()]
 
@@ -35,7 +35,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def without_stable(aborted: dict[str, Any]) -> dict[str, Any]:
     """Leave the last stable offset out.
 
-    A follower takes in all of an append before it asks for it, so it may be the first offset of a transaction behind.
+    A follower reads the whole of an append before it computes it, so it may be the first offset of a later transaction.
     """
     return {name: value for name, value in aborted.items() if name != "last_stable_offset"}
 
@@ -56,7 +56,7 @@ def written(home: Path) -> Path:
     with kafkalog.LogWriter(home / "data-0", "own", 3, topic_id=TOPIC_ID, leader_epoch=5) as writer:
         writer.append([kafkalog.Record(b"v%d" % n, b"k", NOW + n) for n in range(100)])
     with kafkalog.LogWriter(home / "data-0", "ties", config=kafkalog.LogConfig(segment_bytes=100)) as writer:
-        # The greatest timestamp lies in two segments, neither of them the first or the last.
+        # Two segments have the greatest timestamp, neither of them the first or the last.
         for later in (0, 9, 3, 9, 5):
             writer.append([kafkalog.Record(b"v", b"k", NOW + later)])
     expected = home / "expected"
@@ -66,7 +66,7 @@ def written(home: Path) -> Path:
 
 
 def test_kafkas_classes_read_a_log_dir_made_here(witness: Witness, tmp_path: Path) -> None:
-    """Identity, marker, checkpoints, epochs, topic id, indexes, snapshots, batches, records: to them as to us."""
+    """We agree with Kafka's classes on identity, checkpoints, epochs, ids, indexes, snapshots, batches and records."""
     expected = written(tmp_path / "made")
     witness.run("expect", str(tmp_path / "made"))
     walk(tmp_path / "made")

@@ -60,12 +60,16 @@ pub(crate) fn options(case: &Case, disk: Disk) -> RecoverOptions {
     }
 }
 
-/// A log that lost all but its `.log` files.
+/// A log of several segments that lost all but its `.log` files, after an unclean stop.
 pub(crate) fn only_log_files() -> Case {
-    log_cases::cases("recover")
-        .into_iter()
-        .find(|case| case.name == "only-log-files-unclean")
-        .unwrap()
+    let is_it = |case: &Case| {
+        let (before, partition) = (case.before(), format!("{}/", case.partition_folder()));
+        let files = || before.keys().filter(|name| name.starts_with(&partition));
+        let is_clean = case.config["clean"] != false;
+        !is_clean && files().count() > 1 && files().all(|name| name.ends_with(".log"))
+    };
+    let found = log_cases::cases("recover").into_iter().find(is_it);
+    found.expect("a case that has only .log files before")
 }
 
 /// The bytes of the `.log` files, which is what a crash may not cost.

@@ -11,7 +11,7 @@ use kafkalog::io::interrupt;
 use kafkalog::tools::rebuild::{RebuildOptions, rebuild_indexes};
 use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
 
-use crate::log_cases;
+use crate::log_cases::{self, Case};
 use crate::recovery::{After, only_log_files, options};
 
 /// Whether anything was written.
@@ -34,13 +34,33 @@ fn asking<T>(n: usize, work: impl FnOnce() -> T) -> (T, usize) {
     (done, asked.load(Ordering::Relaxed))
 }
 
+/// The first case in which Kafka cuts a segment that is not the last.
+fn cut() -> Case {
+    let is_it = |case: &Case| {
+        let (before, after) = (case.before(), case.expected_tree());
+        let mut logs = before.iter().filter(|(name, _)| name.ends_with(".log"));
+        logs.next_back();
+        case.event("loaded").is_some()
+            && logs.any(|(name, sum)| after.get(name).is_some_and(|after| after.size < sum.size))
+    };
+    let found = log_cases::cases("recover").into_iter().find(is_it);
+    found.expect("a case in which Kafka cuts a segment")
+}
+
+/// The first case with a group of segments that compaction had not swapped in yet.
+fn swapped() -> Case {
+    let is_it = |case: &Case| {
+        let swaps = |name: &&String| name.ends_with(".log.swap");
+        case.event("loaded").is_some() && case.before().keys().filter(swaps).count() > 0
+    };
+    let found = log_cases::cases("recover").into_iter().find(is_it);
+    found.expect("a case with .swap files")
+}
+
 #[test]
 fn an_interruption_leaves_nothing_half_done() {
-    let cases = log_cases::cases("recover");
-    let names = ["flip-payload", "swap-group", "only-log-files-unclean"];
-    let cases = cases
-        .iter()
-        .filter(|case| names.contains(&case.name.as_str()));
+    let cases = [cut(), swapped(), only_log_files()];
+    let cases = cases.iter();
     let mut interrupted = 0;
     for (case, on_loss) in cases.flat_map(|case| [(case, OnLoss::AsKafka), (case, OnLoss::Salvage)])
     {

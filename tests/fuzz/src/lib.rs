@@ -1,8 +1,8 @@
 //! The checks of `tests/rust`, for the fuzz targets.
 //!
-//! `cargo +nightly fuzz run --fuzz-dir tests/fuzz TARGET` with a target of `fuzz_targets/`; seeds for `segment` and
-//! `batch` are the `.log` files under `tests/golden`, for `index` the index files.
-
+//! `python3 tests/run.py fuzz` builds all targets with coverage and AddressSanitizer and runs them for a minute, from
+//! seeds of `tests/golden`. To fuzz one for longer, run `target/sanitized/<triple>/debug/<target>` with a folder; with
+//! a file it repeats that one input.
 
 #[path = "../../rust/checks.rs"]
 pub mod checks;

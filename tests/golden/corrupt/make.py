@@ -56,12 +56,12 @@ def varint(value: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Bytes behind their varint length, -1 for null."""
+    """Bytes after their varint length, -1 for null."""
     return varint(-1) if data is None else varint(len(data)) + data
 
 
 def record(delta: int, body: bytes | None = None) -> bytes:
-    """Encode one record of format v2; ``body`` replaces what stands behind the offset delta."""
+    """Encode one record of format v2; ``body`` replaces what follows the offset delta."""
     if body is None:
         body = sized(b"k%d" % delta) + sized(b"value-%d" % delta) + varint(0)
     content = b"\0" + varint(delta) + varint(delta) + body
@@ -313,9 +313,7 @@ def records() -> None:
     second("negative-key-length", "key length -2", varint(-2) + sized(b"v") + varint(0), EITHER)
     second("huge-key-length", "key length 2147483647", varint(0x7FFFFFFF) + b"k" + sized(b"v") + varint(0))
     second("negative-value-length", "value length -2", sized(b"k") + varint(-2) + varint(0), EITHER)
-    second(
-        "value-past-record", "a value that reaches into the record behind", sized(b"k") + varint(9) + b"v" + varint(0)
-    )
+    second("value-past-record", "a value that reaches into the next record", sized(b"k") + varint(9) + b"v" + varint(0))
     second("negative-header-count", "header count -1", good + varint(-1))
     second("huge-header-count", "header count 2147483647", good + varint(0x7FFFFFFF))
     second("null-header-key", "a header key of length -1", good + varint(1) + varint(-1) + sized(b"v"))
@@ -324,7 +322,7 @@ def records() -> None:
         "a header value longer than the record",
         good + varint(1) + sized(b"h") + varint(99) + b"v",
     )
-    second("bytes-behind-headers", "two bytes behind the last header", good + varint(0) + b"\0\0")
+    second("bytes-behind-headers", "two bytes after the last header", good + varint(0) + b"\0\0")
     damaged("negative-record-length", "record length -4", lambda _: batch(2, record(0) + varint(-4) + record(1)[1:]))
     damaged(
         "huge-record-length",
@@ -447,12 +445,12 @@ def hints() -> None:
     hint("index-mid-batch", "a position inside a batch", {index: struct.pack(">ii", 3, STEP + 11), times: good_times})
     hint(
         "index-past-end",
-        "a position behind the end of the log",
+        "a position beyond the end of the log",
         {index: struct.pack(">ii", 3, 1 << 30), times: struct.pack(">qi", BASE_TIME, 1 << 30)},
     )
     hint(
         "index-too-late",
-        "an entry that names a batch behind the one sought",
+        "an entry that names a batch after the one sought",
         {index: struct.pack(">ii", 1, 2 * STEP), times: struct.pack(">qi", BASE_TIME - 10, 5)},
     )
     hint(
@@ -475,7 +473,7 @@ def readme() -> str:
 
 
 def main() -> int:
-    """Write everything anew."""
+    """Write all cases."""
     for old in HERE.iterdir():
         if old.is_dir():
             shutil.rmtree(old)

@@ -28,7 +28,7 @@ def aborted(producer_id: int) -> dict[str, Any]:
     return {"origin": "coordinator", "batches": [{"control": "abort", **fields}]}
 
 
-# Offsets 0 to 6: two transactions that overlap, and one behind them.
+# Offsets 0 to 6: two overlapping transactions, and one after them.
 PLAIN: dict[str, Any] = {"batches": [{"records": [{}]}]}
 TRANSACTIONS = [begun(1, 0), begun(2, 0), aborted(1), aborted(2), begun(1, 1), aborted(1), PLAIN]
 CUTS = {

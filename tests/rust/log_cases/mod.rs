@@ -163,6 +163,13 @@ impl Case {
         }
     }
 
+    /// Every file before.
+    pub fn before(&self) -> Tree {
+        let folder = work_folder();
+        self.write_before(folder.path());
+        tree(folder.path())
+    }
+
     /// Every file after Kafka was done.
     pub fn expected_tree(&self) -> Tree {
         if self.files.is_empty() {
