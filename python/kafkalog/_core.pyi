@@ -3,16 +3,110 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
+from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
+from kafkalog.writer import AppendInfo
+
 __version__: str
 build_profile: Literal["release", "debug"]
 
-# What is to be read, as plain values (src/scan/range.rs):
-# base offset, file name, size, is active, start position, next base offset, aborted transactions (under
-# read_committed: producer id, first and last offset of each, one after the other; None otherwise), start offset,
-# end position, end offset
-_Segment: TypeAlias = tuple[int, str, int, bool, int, int | None, list[int] | None, int, int | None, int | None]
-# folder, topic, partition, start offset, end offset, segments, smallest and largest timestamp
-_Range: TypeAlias = tuple[str, str, int, int, int | None, list[_Segment], int | None, int | None]
+@final
+class SegmentRange:
+    """One ``.log`` file, or a piece of it, as it was at planning; frozen and picklable."""
+
+    def __new__(
+        cls,
+        *,
+        base_offset: int,
+        file_name: str,
+        size: int,
+        is_active: bool = False,
+        start_position: int = 0,
+        next_base_offset: int | None = None,
+        aborted: Sequence[Sequence[int]] | None = None,
+        start_offset: int | None = None,  # base_offset
+        end_position: int | None = None,
+        end_offset: int | None = None,
+    ) -> SegmentRange: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def file_name(self) -> str: ...
+    # bytes of the file that may be read
+    @property
+    def size(self) -> int: ...
+    @property
+    def is_active(self) -> bool: ...
+    # the start of a batch
+    @property
+    def start_position(self) -> int: ...
+    @property
+    def next_base_offset(self) -> int | None: ...
+    # under read_committed: producer id, first and last offset of each aborted transaction that overlaps it
+    @property
+    def aborted(self) -> list[list[int]] | None: ...
+    # offsets below belong to another piece
+    @property
+    def start_offset(self) -> int: ...
+    # where the next piece begins
+    @property
+    def end_position(self) -> int | None: ...
+    @property
+    def end_offset(self) -> int | None: ...
+    # bytes that may have to be read
+    @property
+    def bytes(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
+
+@final
+class PartitionRange:
+    """Consecutive segments of one partition, and which records of them count; frozen and picklable."""
+
+    def __new__(
+        cls,
+        *,
+        folder: str,
+        topic: str,
+        partition: int,
+        segments: Sequence[SegmentRange],
+        start_offset: int = 0,
+        end_offset: int | None = None,
+        min_timestamp: int | None = None,
+        max_timestamp: int | None = None,
+    ) -> PartitionRange: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int | None: ...
+    # a new list of copies at each call
+    @property
+    def segments(self) -> list[SegmentRange]: ...
+    @property
+    def segment_count(self) -> int: ...
+    @property
+    def min_timestamp(self) -> int | None: ...
+    @property
+    def max_timestamp(self) -> int | None: ...
+    # bytes that may have to be read
+    @property
+    def bytes(self) -> int: ...
+    # the same with other segments
+    def with_segments(self, segments: Sequence[SegmentRange]) -> PartitionRange: ...
+    # tuples, texts and numbers, which JSON can hold
+    def to_plain(self) -> tuple[Any, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[tuple[Any, ...]]]: ...
+
+# what PartitionRange.to_plain gave; lists do for tuples
+def range_from_plain(plain: Sequence[Any]) -> PartitionRange: ...
 
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
@@ -34,7 +128,7 @@ class RecordStream:
     # whether whoever reads the C stream will ask for that; if not, an interruption is heard of again
     def will_ask(self, *, will: bool) -> None: ...
     # what a reader of batches was to read; it is then as good as read
-    def take_batch_ranges(self) -> list[_Range]: ...
+    def take_batch_ranges(self) -> list[PartitionRange]: ...
     def close(self) -> None: ...
 
 def plan(
@@ -54,8 +148,8 @@ def plan(
     max_timestamp: int | None = None,
     include_inactive: bool = False,
     allow_missing: bool = False,
-) -> list[_Range]: ...
-def pieces(planned: list[_Range], piece_bytes: int) -> list[list[_Range]]: ...
+) -> list[PartitionRange]: ...
+def pieces(planned: list[PartitionRange], piece_bytes: int) -> list[list[PartitionRange]]: ...
 
 # folder, topic, partition, log start offset, end offset
 def bounds(
@@ -69,9 +163,9 @@ def bounds(
     include_inactive: bool = False,
     allow_missing: bool = False,
 ) -> list[tuple[str, str, int, int, int]]: ...
-def divide(planned: _Range, borders: list[int]) -> list[_Range]: ...
+def divide(planned: PartitionRange, borders: list[int]) -> list[PartitionRange]: ...
 def scan_ranges(
-    ranges: list[_Range],
+    ranges: list[PartitionRange],
     *,
     columns: Sequence[str] | None = None,
     include_control: bool = False,
@@ -82,7 +176,7 @@ def scan_ranges(
     batch_bytes: int = 2_097_152,
     threads: int = 1,
 ) -> RecordStream: ...
-def scan_batch_ranges(ranges: list[_Range], *, check_crcs: bool = True) -> RecordStream: ...
+def scan_batch_ranges(ranges: list[PartitionRange], *, check_crcs: bool = True) -> RecordStream: ...
 
 @final
 class LogDir:
@@ -221,8 +315,6 @@ def dump(
 
 # a topic's settings, by names with underscores; ValueError with Kafka's words
 _Settings: TypeAlias = list[tuple[str, str]]
-# first and last offset, records, batches, bytes, segments begun, largest timestamp, duplicates
-_Appended: TypeAlias = tuple[int, int, int, int, int, int, int, int]
 
 def check_config(settings: _Settings) -> None: ...
 def check_topic(name: str) -> None: ...
@@ -271,23 +363,14 @@ class LogWriter:
     # `first_row`: what rows count from in what errors say
     def append(
         self, data: object, *, keep_offsets: bool = False, ignore_extra: bool = False, first_row: int = 0
-    ) -> _Appended: ...
-    def append_batches(self, source: _Range) -> _Appended: ...
+    ) -> AppendInfo: ...
+    def append_batches(self, source: PartitionRange) -> AppendInfo: ...
     def roll(self) -> None: ...
     def flush(self) -> None: ...
     def truncate(self, offset: int) -> bool: ...
     def truncate_fully(self, offset: int) -> None: ...
     def delete_records(self, before: int) -> bool: ...
     def close(self) -> None: ...
-
-# kind and text
-_Note: TypeAlias = tuple[str, str]
-# name, length before and after, whether it is the same
-_FileChange: TypeAlias = tuple[str, int | None, int | None, bool]
-# folder, topic, partition, recovered from, log start, log end, segments, bytes, bytes cut, notes, files
-_Recovery: TypeAlias = tuple[str, str, int, int, int, int, int, int, int, list[_Note], list[_FileChange]]
-# file, topic, partition, offset before and after
-_CheckpointChange: TypeAlias = tuple[str, str, int, int | None, int | None]
 
 def recover(
     path: str,
@@ -301,7 +384,7 @@ def recover(
     settings: _Settings = ...,
     producer_id_expiration_ms: int = ...,
     clock: Callable[[], int] | None = None,
-) -> tuple[str, str | None, bool, bool, list[_Recovery], list[_CheckpointChange], list[str]]: ...
+) -> RecoveryReport: ...
 def rebuild_indexes(
     path: str,
     *,
@@ -310,4 +393,4 @@ def rebuild_indexes(
     dry_run: bool = False,
     settings: _Settings = ...,
     clock: Callable[[], int] | None = None,
-) -> _Recovery: ...
+) -> PartitionRecovery: ...

@@ -5,9 +5,9 @@ After ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` of Kafka's storage
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, TypeVar
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _display
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,6 +101,9 @@ class _Entries(Generic[_Entry]):
 
     def __repr__(self) -> str:
         return f"kafkalog.{type(self).__name__}({self._path!r}{', writable=True' if self._writable else ''})"
+
+    def __reduce__(self) -> NoReturn:
+        _display.refuse_pickling(self, "it is an open file; pickle its path")
 
     def __len__(self) -> int:
         entries: int = self._core.entries

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _display
+from kafkalog._times import format_time
+from kafkalog.errors import KafkaLogError
 from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, merged, spelled_out
 from kafkalog.reader import batch_reader, record_reader
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from kafkalog.options import ReadOptions
     from kafkalog.reader import RecordReader
@@ -147,7 +150,8 @@ class PartitionFolder(NamedTuple):
 class LogDir:
     """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written there.
 
-    Iterating gives its live partitions; ``dirs["orders", 0]`` gives one. Whatever takes its path takes it too.
+    Iterating gives its live partitions; ``dirs["orders", 0]`` gives one. Every function that takes a path takes it too.
+    A pickle holds the path only: the log dir is opened again where it is unpickled.
 
     Parameters
     ----------
@@ -174,7 +178,23 @@ class LogDir:
         self._core = _core.LogDir(self._path)
 
     def __repr__(self) -> str:
-        return f"kafkalog.LogDir({self._path!r})"
+        live = self._live()
+        topics = [f"{topic} ({number})" for topic, number in Counter(folder.topic for folder in live).items()]
+        listed = f": {_display.short_list(topics)}" if topics else ""
+        return (
+            f"<kafkalog.LogDir {self._path!r}, {_display.count(len(topics), 'topic')}, "
+            f"{_display.count(len(live), 'partition')}{listed}>"
+        )
+
+    def _repr_html_(self) -> str:
+        live = self._live()
+        rows = [_row(folder) for folder in live[:_SHOWN]]
+        more = f"... and {len(live) - _SHOWN} more" if len(live) > _SHOWN else ""
+        head = ("topic", "partition", "log start", "high watermark", "segments", "size")
+        return _display.html_table(f"LogDir {self._path}", head, rows, more)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self._path,)
 
     def __fspath__(self) -> str:
         return self._path
@@ -253,8 +273,25 @@ class LogDir:
         return sorted(live, key=lambda folder: (folder.topic, folder.partition))
 
 
+# Partitions and segments in a table: each partition costs a look at its folder.
+_SHOWN = 50
+
+
+def _row(folder: PartitionFolder) -> tuple[Any, ...]:
+    try:
+        log = PartitionLog(folder.path)
+    except (KafkaLogError, OSError):
+        # A broker may have deleted it since.
+        return folder.topic, folder.partition, None, None, None, None
+    segments = log.segments
+    total = _display.size(sum(segment.size for segment in segments))
+    return folder.topic, folder.partition, log.log_start_offset, log.high_watermark, len(segments), total
+
+
 class PartitionLog:
     """The log of one partition, as it was when it was opened. Nothing is written there.
+
+    A pickle holds the path only: the log is opened again where it is unpickled.
 
     Parameters
     ----------
@@ -269,7 +306,31 @@ class PartitionLog:
         self._core = _core.PartitionLog(self._path)
 
     def __repr__(self) -> str:
-        return f"kafkalog.PartitionLog({self._path!r})"
+        segments = self.segments
+        return (
+            f"<kafkalog.PartitionLog {self._path!r}, offsets {self.log_start_offset} to {self._shown_end()}, "
+            f"{_display.count(len(segments), 'segment')}, {_display.size(self.size)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        segments = self.segments
+        rows = [
+            (each.name, each.base_offset, _display.size(each.size), format_time(each.modified))
+            for each in segments[-_SHOWN:]
+        ]
+        more = f"... and {len(segments) - _SHOWN} before them" if len(segments) > _SHOWN else ""
+        title = f"PartitionLog {self._path}, offsets {self.log_start_offset} to {self._shown_end()}"
+        return _display.html_table(title, ("segment", "base offset", "size", "modified"), rows, more)
+
+    def _shown_end(self) -> int | str:
+        """Return the log end offset; a person who looks at a damaged log wants to see the rest."""
+        try:
+            return self.log_end_offset
+        except (KafkaLogError, OSError):
+            return "unknown"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self._path,)
 
     def __fspath__(self) -> str:
         return self._path

@@ -7,9 +7,9 @@ comes in, and only when a pyarrow object is asked for.
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _display
 from kafkalog.options import (
     ReadOptions,
     ScanBatchesKeywords,
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
     import pyarrow as pa
     from typing_extensions import Self, Unpack
 
@@ -75,9 +77,23 @@ class RecordReader:
         self._reading = False
 
     def __repr__(self) -> str:
-        started = self._given or self._batches is not None
-        state = "closed" if self._closed else "started" if started else "not started"
-        return f"<kafkalog.RecordReader, {state}>"
+        read = self.metrics
+        found = f": {read['records']} rows, {_display.size(read['bytes'])} read" if read["batches"] else ""
+        return f"<kafkalog.RecordReader, {self._state()}{found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(field.name, field.type) for field in self.schema]
+        read = self.metrics
+        title = f"RecordReader, {self._state()}: {read['records']} rows, {_display.size(read['bytes'])} read"
+        return _display.html_table(title, ("column", "type"), rows)
+
+    def _state(self) -> str:
+        if self._closed:
+            return "closed"
+        return "started" if self._given or self._batches is not None else "not started"
+
+    def __reduce__(self) -> NoReturn:
+        _display.refuse_pickling(self, "it is a one-shot stream; pickle the path and a kafkalog.ReadOptions")
 
     def __iter__(self) -> Self:
         return self
@@ -213,6 +229,33 @@ class RecordReader:
         # Batch by batch, so that a keyboard interrupt is heard.
         return pa.Table.from_batches(list(self), schema=self.schema)
 
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Read what is left into a pandas frame.
+
+        Parameters
+        ----------
+        **options
+            Those of ``pyarrow.Table.to_pandas``, for instance ``types_mapper=pandas.ArrowDtype``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            All rows.
+        """
+        return self.read_all().to_pandas(**options)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read what is left into a Polars frame.
+
+        Returns
+        -------
+        polars.DataFrame
+            All rows.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.read_all())
+
     def close(self) -> None:
         """Stop reading and let go of the files. Arrays that were given stay valid."""
         with self._lock:
@@ -224,7 +267,7 @@ class RecordReader:
         """Give what ended the reading, for those who saw only its C stream fail; None while all is well."""
         return self._stream.error()
 
-    def take_batch_ranges(self) -> list[_core._Range]:
+    def take_batch_ranges(self) -> list[_core.PartitionRange]:
         """Take what a reader of batches was to read, instead of reading it."""
         self._require_open()
         return self._stream.take_batch_ranges()
@@ -367,6 +410,6 @@ def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
     return RecordReader(_core.scan_batch_ranges(plan_ranges(path, options), check_crcs=options.check_crcs))
 
 
-def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core._Range]:
-    """Plan what to read as plain values, one for each partition."""
+def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core.PartitionRange]:
+    """Plan what to read, partition by partition."""
     return _core.plan(_arguments.paths(path), **plan_arguments(ReadOptions() if options is None else options))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from kafkalog import _arguments, _core
+from kafkalog import _arguments, _core, _display
 from kafkalog._times import to_millis
 from kafkalog.config import LogConfig, pairs
 from kafkalog.reader import RecordReader, plan_ranges
@@ -220,6 +220,9 @@ class LogWriter:
     def __repr__(self) -> str:
         return f"<kafkalog.LogWriter {self.path}, {'closed' if self.closed else f'next offset {self.log_end_offset}'}>"
 
+    def __reduce__(self) -> NoReturn:
+        _display.refuse_pickling(self, "it holds the lock of its log dir; open one where it is needed")
+
     def __enter__(self) -> Self:
         return self
 
@@ -345,9 +348,7 @@ class LogWriter:
     def _append_arrow(self, data: object, *, keep_offsets: bool, extra: str, first_row: int = 0) -> AppendInfo:
         ignore = extra == "ignore"
         try:
-            return AppendInfo(
-                *self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
-            )
+            return self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
         except Exception as error:
             # A reader of ours knows better than its C stream what went wrong in it.
             if isinstance(data, RecordReader) and (cause := data.failure()) is not None:
@@ -383,15 +384,15 @@ class LogWriter:
         """
         ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:
-            named = ", ".join(f"{each[1]}-{each[2]}" for each in ranges[:3])
+            named = ", ".join(f"{each.topic}-{each.partition}" for each in ranges[:3])
             raise ValueError(f"append_batches takes one partition's batches, not those of {len(ranges)} ({named}, ...)")
         if not ranges:
             if isinstance(source, RecordReader):
                 return AppendInfo()
             raise ValueError(f"append_batches takes one partition's batches; there is none in {source}")
-        if os.path.realpath(ranges[0][0]) == os.path.realpath(self.path):
+        if os.path.realpath(ranges[0].folder) == os.path.realpath(self.path):
             raise ValueError(f"{self.path}: a log cannot be appended to itself")
-        return AppendInfo(*self._writer.append_batches(ranges[0]))
+        return self._writer.append_batches(ranges[0])
 
     def roll(self) -> None:
         """Begin a new segment at the end of the log."""

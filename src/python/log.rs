@@ -15,7 +15,7 @@ use pyo3::types::PyDict;
 
 use super::errors::into_py;
 use super::interrupt;
-use super::reader::{RangeTuple, range_from, range_to};
+use super::range::{PartitionRange, ranges_of};
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::partition;
@@ -159,7 +159,7 @@ pub(super) fn plan(
     max_timestamp: Option<i64>,
     include_inactive: bool,
     allow_missing: bool,
-) -> PyResult<Vec<RangeTuple>> {
+) -> PyResult<Vec<PartitionRange>> {
     let options = PlanOptions {
         topics: topics.map(|topics| topics.into_iter().collect()),
         topic_pattern,
@@ -181,7 +181,7 @@ pub(super) fn plan(
         allow_missing,
     };
     let ranges = interrupt::detach(py, || planning::plan_scan(&paths, &options))?;
-    Ok(ranges.into_iter().map(range_to).collect())
+    Ok(ranges.into_iter().map(PartitionRange).collect())
 }
 
 type BoundsTuple = (OsString, String, i32, i64, i64);
@@ -229,15 +229,15 @@ pub(super) fn bounds(
 #[pyfunction]
 pub(super) fn pieces(
     py: Python<'_>,
-    planned: Vec<RangeTuple>,
+    planned: Vec<Py<PartitionRange>>,
     piece_bytes: u64,
-) -> Vec<Vec<RangeTuple>> {
-    let ranges = planned.into_iter().map(range_from).collect();
+) -> Vec<Vec<PartitionRange>> {
+    let ranges = ranges_of(&planned);
     let pieces: Vec<_> =
         py.detach(|| Pieces::new(ranges, piece_bytes, NoIndexEntry::KeepWhole).collect());
     pieces
         .into_iter()
-        .map(|piece| piece.into_iter().map(range_to).collect())
+        .map(|piece| piece.into_iter().map(PartitionRange).collect())
         .collect()
 }
 
@@ -245,12 +245,11 @@ pub(super) fn pieces(
 #[pyfunction]
 pub(super) fn divide(
     py: Python<'_>,
-    planned: RangeTuple,
+    planned: &PartitionRange,
     borders: Vec<i64>,
-) -> PyResult<Vec<RangeTuple>> {
-    let planned = range_from(planned);
-    let parts = interrupt::detach(py, || dividing::divide(&planned, &borders))?;
-    Ok(parts.into_iter().map(range_to).collect())
+) -> PyResult<Vec<PartitionRange>> {
+    let parts = interrupt::detach(py, || dividing::divide(&planned.0, &borders))?;
+    Ok(parts.into_iter().map(PartitionRange).collect())
 }
 
 /// One log dir as it was when it was opened.

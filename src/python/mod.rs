@@ -3,13 +3,15 @@
 use pyo3::prelude::*;
 
 mod capsule;
-mod care;
 mod dump;
 mod errors;
 mod index;
 mod interrupt;
 mod log;
+mod range;
 mod reader;
+mod report;
+mod tools;
 mod writer;
 
 /// The compiled module, `kafkalog._core`.
@@ -18,15 +20,17 @@ mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::care::{rebuild_indexes, recover};
-    #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{LogDir, PartitionLog, bounds, divide, pieces, plan};
     #[pymodule_export]
+    use super::range::{PartitionRange, SegmentRange, range_from_plain};
+    #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
+    #[pymodule_export]
+    use super::tools::{rebuild_indexes, recover};
     #[pymodule_export]
     use super::writer::{LogWriter, check_columns, check_config, check_sizes, check_topic};
 

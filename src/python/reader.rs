@@ -1,6 +1,5 @@
 //! `RecordStream`: planned ranges as a one-shot Arrow C stream.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,135 +13,28 @@ use pyo3::types::{PyCapsule, PyDict};
 use super::capsule;
 use super::errors::{into_py, to_py};
 use super::interrupt;
+use super::range::{PartitionRange, ranges_of};
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader::RecordReader;
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
-use crate::scan::range::{Cut, PartitionRange, SegmentRange};
-use crate::segment::filter::{AbortedRange, TimestampBounds};
+use crate::scan::range;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
-
-type SegmentTuple = (
-    i64,
-    String,
-    u64,
-    bool,
-    u64,
-    Option<i64>,
-    Option<Vec<i64>>,
-    i64,
-    Option<u64>,
-    Option<i64>,
-);
-/// A [`PartitionRange`] as Python holds and pickles it.
-pub(super) type RangeTuple = (
-    OsString,
-    String,
-    i32,
-    i64,
-    Option<i64>,
-    Vec<SegmentTuple>,
-    Option<i64>,
-    Option<i64>,
-);
-
-/// A range from its plain values.
-pub(super) fn range_from(
-    (folder, topic, partition, start_offset, end_offset, segments, min, max): RangeTuple,
-) -> PartitionRange {
-    let segments = segments.into_iter().map(
-        |(
-            base_offset,
-            file_name,
-            size,
-            is_active,
-            start_position,
-            next_base_offset,
-            aborted,
-            start_offset,
-            end_position,
-            end_offset,
-        )| {
-            SegmentRange {
-                base_offset,
-                file_name,
-                size,
-                is_active,
-                start_position,
-                next_base_offset,
-                aborted: aborted.as_deref().map(aborted_from),
-                start_offset,
-                end: end_position
-                    .zip(end_offset)
-                    .map(|(position, offset)| Cut { position, offset }),
-            }
-        },
-    );
-    PartitionRange {
-        folder: folder.into(),
-        topic,
-        partition,
-        start_offset,
-        end_offset,
-        timestamps: TimestampBounds { min, max },
-        segments: segments.collect(),
-    }
-}
-
-/// Producer, first and last offset of each, one after the other: flat, as JSON has no tuples.
-fn aborted_from(numbers: &[i64]) -> Arc<[AbortedRange]> {
-    let (ranges, _) = numbers.as_chunks::<3>();
-    let range = |&[producer_id, first_offset, last_offset]: &[i64; 3]| AbortedRange {
-        producer_id,
-        last_offset,
-        first_offset,
-    };
-    ranges.iter().map(range).collect()
-}
-
-/// A range's plain values.
-pub(super) fn range_to(range: PartitionRange) -> RangeTuple {
-    let numbers = |r: &AbortedRange| [r.producer_id, r.first_offset, r.last_offset];
-    let segments = range.segments.into_iter().map(|s| {
-        (
-            s.base_offset,
-            s.file_name,
-            s.size,
-            s.is_active,
-            s.start_position,
-            s.next_base_offset,
-            s.aborted.map(|all| all.iter().flat_map(numbers).collect()),
-            s.start_offset,
-            s.end.map(|cut| cut.position),
-            s.end.map(|cut| cut.offset),
-        )
-    });
-    (
-        range.folder.into_os_string(),
-        range.topic,
-        range.partition,
-        range.start_offset,
-        range.end_offset,
-        segments.collect(),
-        range.timestamps.min,
-        range.timestamps.max,
-    )
-}
 
 /// What is to be read, until the stream is taken.
 #[derive(Debug)]
 enum Request {
     Records {
-        ranges: Vec<PartitionRange>,
+        ranges: Vec<range::PartitionRange>,
         options: ReadOptions,
         columns: ColumnOptions,
         threads: usize,
     },
     Batches {
-        ranges: Vec<PartitionRange>,
+        ranges: Vec<range::PartitionRange>,
         check_crcs: bool,
     },
 }
@@ -414,10 +306,12 @@ impl RecordStream {
         shared.is_asked_for_it = will;
     }
 
-    fn take_batch_ranges(&self) -> PyResult<Vec<RangeTuple>> {
+    fn take_batch_ranges(&self) -> PyResult<Vec<PartitionRange>> {
         let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         match request.take() {
-            Some(Request::Batches { ranges, .. }) => Ok(ranges.into_iter().map(range_to).collect()),
+            Some(Request::Batches { ranges, .. }) => {
+                Ok(ranges.into_iter().map(PartitionRange).collect())
+            }
             Some(records) => {
                 *request = Some(records);
                 Err(PyValueError::new_err(
@@ -447,7 +341,7 @@ impl RecordStream {
     reason = "keyword arguments of one Python function"
 )]
 pub(super) fn scan_ranges(
-    ranges: Vec<RangeTuple>,
+    ranges: Vec<Py<PartitionRange>>,
     columns: Option<Vec<String>>,
     include_control: bool,
     check_crcs: bool,
@@ -485,7 +379,7 @@ pub(super) fn scan_ranges(
         None => Column::defaults().to_vec(),
     };
     Ok(RecordStream::new(Request::Records {
-        ranges: ranges.into_iter().map(range_from).collect(),
+        ranges: ranges_of(&ranges),
         options: ReadOptions {
             check_crcs,
             include_control,
@@ -505,9 +399,13 @@ pub(super) fn scan_ranges(
 /// One row per Kafka batch of `ranges`, as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, check_crcs=true))]
-pub(super) fn scan_batch_ranges(ranges: Vec<RangeTuple>, check_crcs: bool) -> RecordStream {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn scan_batch_ranges(ranges: Vec<Py<PartitionRange>>, check_crcs: bool) -> RecordStream {
     RecordStream::new(Request::Batches {
-        ranges: ranges.into_iter().map(range_from).collect(),
+        ranges: ranges_of(&ranges),
         check_crcs,
     })
 }

@@ -18,7 +18,8 @@ use pyo3::prelude::*;
 
 use super::capsule;
 use super::errors::{into_py, of_panic, to_py};
-use super::reader::{RangeTuple, range_from};
+use super::range::PartitionRange;
+use super::report::append_info;
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
 use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_large};
 use crate::error::{Error, Result};
@@ -32,8 +33,6 @@ use crate::write::storage::{Identity, check_names};
 use crate::write::writer::PartitionWriter;
 
 pub(super) type Settings = Vec<(String, String)>;
-/// First and last offset, records, batches, bytes, segments begun, largest timestamp, duplicates.
-type AppendedTuple = (i64, i64, u64, u64, u64, u64, i64, u64);
 
 pub(super) fn config_of(settings: &[(String, String)]) -> Result<LogConfig> {
     LogConfig::from_pairs(settings.iter().map(|(n, v)| (n.as_str(), v.as_str())))
@@ -244,19 +243,6 @@ fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> crate::error::Resul
     }
 }
 
-const fn tuple_of(done: &Appended) -> AppendedTuple {
-    (
-        done.first_offset,
-        done.last_offset,
-        done.records,
-        done.batches,
-        done.bytes,
-        done.rolled,
-        done.max_timestamp,
-        done.duplicates,
-    )
-}
-
 /// An id as Kafka writes it.
 fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
     let parse = |text: &str| {
@@ -385,16 +371,16 @@ impl LogWriter {
     }
 
     #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false, first_row=0))]
-    fn append(
+    fn append<'py>(
         &self,
-        py: Python<'_>,
-        data: &Bound<'_, PyAny>,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
         keep_offsets: bool,
         ignore_extra: bool,
         first_row: usize,
-    ) -> PyResult<AppendedTuple> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let batches = capsule::batches_of(data)?;
-        self.run(py, |writer| {
+        let done = self.run(py, |writer| {
             let batch_size = self.settled.batch_size;
             let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
             let mut encoder = Encoder::new(options).numbered_from(first_row);
@@ -415,13 +401,18 @@ impl LogWriter {
                 )?;
             }
             self.settle(writer)?;
-            Ok(tuple_of(&done))
-        })
+            Ok(done)
+        })?;
+        append_info(py, &done)
     }
 
-    fn append_batches(&self, py: Python<'_>, source: RangeTuple) -> PyResult<AppendedTuple> {
-        let mut source = WholeBatches::new(range_from(source));
-        self.run(py, |writer| {
+    fn append_batches<'py>(
+        &self,
+        py: Python<'py>,
+        source: &PartitionRange,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut source = WholeBatches::new(source.0.clone());
+        let done = self.run(py, |writer| {
             let mut raised = None;
             let mut done = Appended::default();
             let now_ms = || {
@@ -436,8 +427,9 @@ impl LogWriter {
             }
             appended?;
             self.settle(writer)?;
-            Ok(tuple_of(&done))
-        })
+            Ok(done)
+        })?;
+        append_info(py, &done)
     }
 
     fn roll(&self, py: Python<'_>) -> PyResult<()> {

@@ -86,8 +86,8 @@ def test_each_planned_segment_by_itself_after_a_merge(
     before = read([planned], layout, threads)
     merge(folder)
     offsets = []
-    for segment in planned[5]:
-        offsets += read([(*planned[:5], [segment], *planned[6:])], layout, threads)["offset"].to_pylist()
+    for segment in planned.segments:
+        offsets += read([planned.with_segments([segment])], layout, threads)["offset"].to_pylist()
     assert offsets == before["offset"].to_pylist()
 
 

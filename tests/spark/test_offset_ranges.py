@@ -42,7 +42,7 @@ def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pyte
     # what there is
     with caplog.at_level(logging.WARNING):
         (planned,) = plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))
-    assert planned.end == 708
+    assert planned.end_offset == 708
     assert says in caplog.text
 
 
@@ -74,7 +74,7 @@ def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str
 @pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])
 def test_up_to_what_is_committed(given: dict[str, str]) -> None:
     (planned,) = plan_ranges(parse({**OPEN, **given}))
-    assert (planned.start, planned.end) == (708 if "startingOffsets" in given else 0, 708)
+    assert (planned.start_offset, planned.end_offset) == (708 if "startingOffsets" in given else 0, 708)
 
 
 @pytest.mark.parametrize("use", ["batch", "stream"])
@@ -91,7 +91,7 @@ def test_a_time_that_nothing_committed_has(use: Any, name: str) -> None:
         if use == "stream":
             return stream_offsets.initial(options)[TopicPartition("orders", 0)]
         (planned,) = plan_ranges(options)
-        return planned.start
+        return planned.start_offset
 
     with pytest.raises(ValueError, match=f"no record of orders-0 has a timestamp of {time} or later"):
         started("read_committed")

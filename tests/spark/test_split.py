@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import ReadOptions, _core
+from kafkalog._core import PartitionRange, SegmentRange
 from kafkalog.spark import split as module
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
@@ -19,35 +20,40 @@ from kafkalog.spark.split import (
     MAX_SPLIT_BYTES,
     MAX_SPLITS,
     MIN_SPLIT_BYTES,
-    Range,
     Split,
     cut,
     default_split_bytes,
-    segment_bytes,
     shares,
 )
-
-if TYPE_CHECKING:
-    from kafkalog._core import _Segment
 
 MB = 1 << 20
 
 
-def partition(number: int, *sizes: int, start: int = 0) -> Range:
+def partition(number: int, *sizes: int, start: int = 0) -> PartitionRange:
     last = len(sizes) - 1
-    segments: list[_Segment] = []
+    segments: list[SegmentRange] = []
     for n, size in enumerate(sizes):
         name, position = f"{n * 100:020}.log", start if n == 0 else 0
-        segments.append((n * 100, name, size, n == last, position, behind(n, last), [7, 1, 2], n * 100, None, None))
-    return Range(f"/logs/t-{number}", "t", number, 0, None, segments, 5, None)
+        segments.append(
+            SegmentRange(
+                base_offset=n * 100,
+                file_name=name,
+                size=size,
+                is_active=n == last,
+                start_position=position,
+                next_base_offset=behind(n, last),
+                aborted=[[7, 1, 2]],
+            )
+        )
+    return PartitionRange(folder=f"/logs/t-{number}", topic="t", partition=number, segments=segments, min_timestamp=5)
 
 
 def behind(number: int, last: int) -> int | None:
     return None if number == last else (number + 1) * 100
 
 
-def names(shares: list[tuple[Range, ...]]) -> list[list[tuple[int, int]]]:
-    return [[(share.partition, segment[0]) for share in shares_ for segment in share.segments] for shares_ in shares]
+def names(shares: list[tuple[PartitionRange, ...]]) -> list[list[tuple[int, int]]]:
+    return [[(each.partition, segment.base_offset) for each in share for segment in each.segments] for share in shares]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def names(shares: list[tuple[Range, ...]]) -> list[list[tuple[int, int]]]:
         ([partition(0, 1000, 10, start=995), partition(1, 10)], 25, [[(0, 0), (0, 100), (1, 0)]]),
     ],
 )
-def test_cut(ranges: list[Range], size: int, expected: list[list[tuple[int, int]]]) -> None:
+def test_cut(ranges: list[PartitionRange], size: int, expected: list[list[tuple[int, int]]]) -> None:
     assert names(cut(ranges, size)) == expected
 
 
@@ -82,11 +88,10 @@ def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
     shares = cut(ranges, split)
     flat = [segment for share in names(shares) for segment in share]
     assert flat == [(number, n * 100) for number, each in enumerate(sizes) for n in range(len(each))]
-    assert all(share and all(each.segments for each in share) for share in shares)
+    assert all(share and all(each.segment_count for each in share) for share in shares)
     for share in shares:
-        assert sum(s[2] for each in share for s in each.segments) <= split + max(
-            s[2] for each in share for s in each.segments
-        )
+        taken = [segment.size for each in share for segment in each.segments]
+        assert sum(taken) <= split + max(taken)
 
 
 @pytest.mark.parametrize(
@@ -106,16 +111,30 @@ def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
     assert default_split_bytes(total, slots) == expected
 
 
-@pytest.mark.parametrize("aborted", [None, [], [7, 1, 2]])
+@pytest.mark.parametrize("aborted", [None, [], [[7, 1, 2]]])
 @pytest.mark.parametrize("name", [f"{100:020}.log", f"{100:020}.log.deleted"])
 @pytest.mark.parametrize(
     "piece",
     [(False, 0, 100, None), (False, 0, 101, None), (True, 0, 100, None), (False, 9, 101, 20), (False, 0, 100, 20)],
 )
-def test_every_segment_survives_json(aborted: list[int] | None, name: str, piece: Any) -> None:
+def test_every_segment_survives_json(aborted: list[list[int]] | None, name: str, piece: Any) -> None:
     is_active, start, first, end = piece
-    segment: _Segment = (100, name, 30, is_active, start, 200, aborted, first, end, end)
-    split = Split((Range("/logs/t-0", "t", 0, 100, None, [segment], None, None),), ReadOptions(columns=["value"]))
+    segment = SegmentRange(
+        base_offset=100,
+        file_name=name,
+        size=30,
+        is_active=is_active,
+        start_position=start,
+        next_base_offset=200,
+        aborted=aborted,
+        start_offset=first,
+        end_position=end,
+        end_offset=end,
+    )
+    planned = PartitionRange(folder="/logs/t-0", topic="t", partition=0, segments=[segment], start_offset=100)
+    assert planned.segments == [segment]
+    assert pickle.loads(pickle.dumps(segment)) == segment  # noqa: S301 - our own bytes
+    split = Split((planned,), ReadOptions(columns=["value"]))
     assert Split.from_json(split.to_json()) == split
 
 
@@ -123,7 +142,26 @@ def test_a_split_survives_pickling_and_json() -> None:
     folder = "/logs/caf\udce9 \u00e9\n-0"
     ranges = (
         partition(0, 5, 7),
-        Range(folder, "t", 1, 3, 900, [(0, "0.log", 9, False, 2, 50, [], 0, 8, 40)], None, 9),
+        PartitionRange(
+            folder=folder,
+            topic="t",
+            partition=1,
+            segments=[
+                SegmentRange(
+                    base_offset=0,
+                    file_name="0.log",
+                    size=9,
+                    start_position=2,
+                    next_base_offset=50,
+                    aborted=[],
+                    end_position=8,
+                    end_offset=40,
+                )
+            ],
+            start_offset=3,
+            end_offset=900,
+            max_timestamp=9,
+        ),
     )
     split = Split(ranges, ReadOptions(columns=["value", "offset"], check_crcs=False, batch_rows=7), decode_ahead=True)
     assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
@@ -131,24 +169,18 @@ def test_a_split_survives_pickling_and_json() -> None:
     assert text.isascii()
     assert "\n" not in text
     assert Split.from_json(text) == split
-    # the core takes tuples, and JSON has none
-    assert all(isinstance(s, tuple) for each in Split.from_json(text).ranges for s in each.segments)
     assert (split.bytes, split.segments) == (18, 3)
     assert len(pickle.dumps(split)) < 600
 
 
 @pytest.mark.parametrize("size", [1, 3_000, 20_000])
 def test_shares_are_even_and_cut_inside_segments(size: int) -> None:
-    planned = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
-    ranges = [Range(*each) for each in planned]
-    wanted = pa.table(_core.scan_ranges(planned, columns=["topic", "offset"]))
+    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders", "events"])
+    wanted = pa.table(_core.scan_ranges(ranges, columns=["topic", "offset"]))
     found = [pa.table(_core.scan_ranges(list(share), columns=["topic", "offset"])) for share in shares(ranges, size)]
     assert pa.concat_tables(found).to_pylist() == wanted.to_pylist()
-    total = sum(segment_bytes(segment) for each in ranges for segment in each.segments)
-    assert (
-        sum(segment_bytes(segment) for share in shares(ranges, size) for each in share for segment in each.segments)
-        == total
-    )
+    total = sum(each.bytes for each in ranges)
+    assert sum(each.bytes for share in shares(ranges, size) for each in share) == total
     if size == 20_000:
         assert abs(len(found) - total / size) <= 2
 
@@ -163,23 +195,22 @@ def test_parts_by_offset_hold_every_record_once(number: int) -> None:
     borders = sorted({*wanted[5::7], *(n + 1 for n in wanted[::31]), -1, 0, last, last + 1, last + 100})
     found: list[int] = []
     for part in _core.divide(planned, borders):
-        _, _, _, first, end, *_ = part
+        first, end = part.start_offset, part.end_offset
         table = pa.table(_core.scan_ranges([part], columns=["offset"], include_control=True))
         some: list[Any] = table["offset"].to_pylist()
         assert all(first <= n and (end is None or n < end) for n in some)
         found += some
     assert found == wanted
     bounds = _core.bounds([str(each.folder)])[0]
-    assert bounds[1:3] == planned[1:3]
+    assert bounds[1:3] == (planned.topic, planned.partition)
     assert bounds[3] <= bounds[4]
     assert not wanted or bounds[4] > last
 
 
 def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MANY_SEGMENTS", 2)
-    planned = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
-    ranges = [Range(*each) for each in planned]
-    sizes = [segment_bytes(segment) for each in ranges for segment in each.segments]
+    ranges = _core.plan([str(corpus.GOLDEN / "clean-restarts" / "data-1")], topics=["orders"])
+    sizes = [segment.bytes for each in ranges for segment in each.segments]
     assert shares(ranges, max(sizes)) == cut(ranges, max(sizes))
     assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
 
@@ -206,11 +237,11 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
         assert len(planned(orders, minPartitions=least)) <= least
     # even parts, as Spark makes them
     parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
-    assert [split.ranges[0].start for split in parts] == [0, 440]
+    assert [split.ranges[0].start_offset for split in parts] == [0, 440]
     assert len(planned(orders, maxRecordsPerPartition=440)) == 2
     bounded = {"subscribe": "orders,ledger", "endingOffsets": {"orders": {0: 100}, "ledger": {0: -1}}}
     some = plan_splits(parse({"path": orders.parent, "maxRecordsPerPartition": 50, **bounded}), 2)
-    found = [(each.topic, each.start) for split in some for each in split.ranges]
+    found = [(each.topic, each.start_offset) for split in some for each in split.ranges]
     assert [start for topic, start in found if topic == "orders"] == [0, 50]
     both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
     assert len(both) >= len(small)

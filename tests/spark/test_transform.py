@@ -11,9 +11,10 @@ import pytest
 import corpus
 import kafkalog
 import kafkalog.spark
+from kafkalog._core import PartitionRange
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.split import Range, Split
+from kafkalog.spark.split import Split
 from kafkalog.spark.transform import transformed
 
 if TYPE_CHECKING:
@@ -166,7 +167,10 @@ def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) ->
 
 def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
     """Give what comes of batches that a function makes, without Spark."""
-    split = Split((Range("/logs/t-0", "t", 0, 0, None, [], None, None),), kafkalog.ReadOptions(columns="offset"))
+    split = Split(
+        (PartitionRange(folder="/logs/t-0", topic="t", partition=0, segments=[]),),
+        kafkalog.ReadOptions(columns="offset"),
+    )
     return list(transformed(lambda batch: batch, schema, split, made))
 
 

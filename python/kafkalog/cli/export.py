@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     ranges = plan_ranges(arguments.paths, options)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
-    progress = Progress(sum(size - start for each in ranges for _, _, size, _, start, *_ in each[5]))
+    progress = Progress(sum(each.bytes for each in ranges))
     for path in left_behind(out.parent if suffix is not None else out):
         print(f"kafkalog: {path}: unfinished, of an export that was killed or still runs", file=sys.stderr)
     with interruptible():
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(
-    files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core._Range]]], options: ReadOptions
+    files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core.PartitionRange]]], options: ReadOptions
 ) -> int:
     """Write each file; the number of records in all."""
     written = 0
@@ -98,15 +98,15 @@ def _write(
 
 
 def _targets(
-    out: Path, ranges: list[_core._Range], suffix: str, *, single: bool
-) -> Iterator[tuple[Path, list[_core._Range]]]:
+    out: Path, ranges: list[_core.PartitionRange], suffix: str, *, single: bool
+) -> Iterator[tuple[Path, list[_core.PartitionRange]]]:
     """Give each file and what goes into it."""
     if single:
         yield out, ranges
         return
-    by_name: dict[str, list[_core._Range]] = {}
+    by_name: dict[str, list[_core.PartitionRange]] = {}
     for each in ranges:
-        by_name.setdefault(f"{each[1]}-{each[2]}{suffix}", []).append(each)
+        by_name.setdefault(f"{each.topic}-{each.partition}{suffix}", []).append(each)
     out.mkdir(parents=True, exist_ok=True)
     for name, some in by_name.items():
         yield out / name, some

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.predicates import timestamp_bounds
-from kafkalog.spark.split import Range
 from kafkalog.spark.topics import format_partitions, partition_arguments, partition_bounds, report_missing
 
 if TYPE_CHECKING:
+    from kafkalog._core import PartitionRange
     from kafkalog.spark.options import Bound, SourceOptions
     from kafkalog.spark.topics import PartitionBounds
 
 __all__ = ["folder_bounds", "plan_ranges"]
 
 
-def plan_ranges(options: SourceOptions) -> list[Range]:
+def plan_ranges(options: SourceOptions) -> list[PartitionRange]:
     """List the log dirs and pin what is read.
 
     Parameters
@@ -40,7 +40,7 @@ def plan_ranges(options: SourceOptions) -> list[Range]:
 
     Returns
     -------
-    list of Range
+    list of PartitionRange
         One for each partition, by topic and partition; without segments where nothing is read.
 
     Raises
@@ -62,8 +62,7 @@ def plan_ranges(options: SourceOptions) -> list[Range]:
         **_arguments("starting", starting),
         **_arguments("ending", ending),
     }
-    planned = _core.plan(list(options.paths), **partition_arguments(options), **bounds)
-    ranges = [Range(*each) for each in planned]
+    ranges = _core.plan(list(options.paths), **partition_arguments(options), **bounds)
     if not options.fail_on_data_loss:
         report_missing(options, ((each.topic, each.partition) for each in ranges))
     _check_names("starting", starting, ranges)
@@ -83,7 +82,7 @@ def _arguments(end: str, bound: Bound) -> dict[str, Any]:
     return {f"{end}_offsets": bound.offsets}
 
 
-def _check_names(end: str, bound: Bound, ranges: list[Range]) -> None:
+def _check_names(end: str, bound: Bound, ranges: list[PartitionRange]) -> None:
     """Check Spark's rule: offsets by partition name all partitions that are read, and no other."""
     if bound.named is None:
         return
@@ -96,7 +95,7 @@ def _check_names(end: str, bound: Bound, ranges: list[Range]) -> None:
         raise ValueError(f"option {option} names partitions that are not read; remove {format_partitions(extra)}")
 
 
-def _check_start(options: SourceOptions, ranges: list[Range]) -> None:
+def _check_start(options: SourceOptions, ranges: list[PartitionRange]) -> None:
     """Refuse a starting timestamp that no record of a partition reaches, as Spark's strategy ``error`` does.
 
     Under ``read_committed`` a broker finds no record at or above the last stable offset.
@@ -107,7 +106,7 @@ def _check_start(options: SourceOptions, ranges: list[Range]) -> None:
 
     ends: dict[str, PartitionBounds] = {}
     for each in ranges:
-        if each.segments:
+        if each.segment_count:
             continue
         timestamp = options.starting.time(each.topic, each.partition)
         found = _core.PartitionLog(each.folder).offset_for_timestamp(timestamp)
@@ -121,24 +120,24 @@ def _check_start(options: SourceOptions, ranges: list[Range]) -> None:
             )
 
 
-def _given_offset(bound: Bound, each: Range) -> int | None:
+def _given_offset(bound: Bound, each: PartitionRange) -> int | None:
     """Return the offset that the user gave for a partition, unless it stands for an end of the log."""
     offset = bound.offset(each.topic, each.partition)
     return offset if offset is not None and offset >= 0 else None
 
 
-def _check_order(starting: Bound, ending: Bound, ranges: list[Range]) -> None:
+def _check_order(starting: Bound, ending: Bound, ranges: list[PartitionRange]) -> None:
     if isinstance(ending.offsets, str) and not ending.is_by_time:
         return
     for each in ranges:
-        first = each.start if starting.is_by_time else _given_offset(starting, each)
-        if first is not None and each.end is not None and first > each.end:
+        first = each.start_offset if starting.is_by_time else _given_offset(starting, each)
+        if first is not None and each.end_offset is not None and first > each.end_offset:
             raise ValueError(
-                f"{each.topic}-{each.partition} starts at offset {first}, which is above its end {each.end}"
+                f"{each.topic}-{each.partition} starts at offset {first}, which is above its end {each.end_offset}"
             )
 
 
-def _check_loss(options: SourceOptions, ranges: list[Range]) -> None:
+def _check_loss(options: SourceOptions, ranges: list[PartitionRange]) -> None:
     """Find requested offsets that lie outside of the log, or beyond its committed records."""
     ends: dict[str, PartitionBounds] = {}
     fail = options.fail_on_data_loss
@@ -146,10 +145,10 @@ def _check_loss(options: SourceOptions, ranges: list[Range]) -> None:
         "its log ends at" if options.read.isolation_level == "read_uncommitted" else "its committed records end at"
     )
     for each in ranges:
-        name, start, end = f"{each.topic}-{each.partition}", each.start, each.end
+        name, start, end = f"{each.topic}-{each.partition}", each.start_offset, each.end_offset
         first, last = _given_offset(options.starting, each), _given_offset(options.ending, each)
         # Only the last segment can end before a start.
-        is_late = first is not None and first > 0 and (end is None or first > end) and len(each.segments) <= 1
+        is_late = first is not None and first > 0 and (end is None or first > end) and each.segment_count <= 1
         # A start that was found by time and exceeds the end is another error (_check_order).
         if first is None and last is not None and last < start:
             text = f"{name} was requested up to offset {last}, but its log starts at {start}"

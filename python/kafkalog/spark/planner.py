@@ -9,13 +9,14 @@ from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.predicates import narrow
-from kafkalog.spark.split import Range, Split, default_split_bytes, segment_bytes, shares
+from kafkalog.spark.split import Split, default_split_bytes, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafkalog._core import PartitionRange
     from kafkalog.spark.topics import PartitionBounds
 
 __all__ = ["make_split", "plan", "plan_frame", "plan_splits", "slots", "splits_frame", "splits_of"]
@@ -52,12 +53,12 @@ def plan_splits(options: SourceOptions, slots: int) -> list[Split]:
     return splits_of(narrow(plan_ranges(options), options.predicates), options, slots)
 
 
-def splits_of(ranges: list[Range], options: SourceOptions, slots: int) -> list[Split]:
+def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) -> list[Split]:
     """Divide ranges into splits.
 
     Parameters
     ----------
-    ranges : list of Range
+    ranges : list of PartitionRange
         The planned ranges.
     options : SourceOptions
         ``splitBytes`` (or what suits the slots) is the size of a split; ``minPartitions`` makes splits smaller, and
@@ -70,20 +71,20 @@ def splits_of(ranges: list[Range], options: SourceOptions, slots: int) -> list[S
     list of Split
         In the order of the ranges.
     """
-    ranges = [each for each in ranges if each.segments]
-    total = sum(segment_bytes(segment) for each in ranges for segment in each.segments)
+    ranges = [each for each in ranges if each.segment_count]
+    total = sum(each.bytes for each in ranges)
     size = options.split_bytes or default_split_bytes(total, slots)
     if options.min_partitions is not None:
         size = max(min(size, -(-total // options.min_partitions)), 1)
     parts = [ranges]
     if options.max_records is not None:
-        ends = folder_bounds(options) if any(each.end is None for each in ranges) else {}
+        ends = folder_bounds(options) if any(each.end_offset is None for each in ranges) else {}
         parts = [[part] for part in _divided(ranges, options.max_records, ends)]
     decode = ReadOptions(**decode_arguments(options.read))
     return [make_split(share, options, decode) for part in parts for share in shares(part, size)]
 
 
-def make_split(ranges: Iterable[Range], options: SourceOptions, decode: ReadOptions | None = None) -> Split:
+def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode: ReadOptions | None = None) -> Split:
     """Build a split of a read."""
     return Split(
         tuple(ranges),
@@ -93,17 +94,18 @@ def make_split(ranges: Iterable[Range], options: SourceOptions, decode: ReadOpti
     )
 
 
-def _divided(ranges: list[Range], most: int, ends: dict[str, PartitionBounds]) -> list[Range]:
+def _divided(ranges: list[PartitionRange], most: int, ends: dict[str, PartitionBounds]) -> list[PartitionRange]:
     """Divide ranges evenly until none spans more offsets (``KafkaOffsetRangeCalculator.getDividedPartition``)."""
     from kafkalog import _core
 
-    parts: list[Range] = []
+    parts: list[PartitionRange] = []
     for each in ranges:
-        start, end = each.start, ends[each.folder].end if each.end is None else each.end
+        start = each.start_offset
+        end = ends[each.folder].end if each.end_offset is None else each.end_offset
         count = max(end - start, 1)
         number = -(-count // most)
         borders = [start + count * n // number for n in range(1, number)]
-        parts += [Range(*part) for part in _core.divide(each, borders)]
+        parts += _core.divide(each, borders)
     return parts
 
 

@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog._times import to_micros
-from kafkalog.spark.split import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from kafkalog._core import PartitionRange
 
 __all__ = ["Predicate", "check_predicates", "narrow", "timestamp_bounds"]
 
@@ -98,19 +99,19 @@ def _value(column: str, value: Any) -> Any:
     raise ValueError(f"condition {column}: {value!r} has the wrong type")
 
 
-def narrow(ranges: list[Range], predicates: tuple[Predicate, ...]) -> list[Range]:
+def narrow(ranges: list[PartitionRange], predicates: tuple[Predicate, ...]) -> list[PartitionRange]:
     """Drop from ranges what the predicates exclude; those on timestamps are in the plan already.
 
     Parameters
     ----------
-    ranges : list of Range
+    ranges : list of PartitionRange
         The planned ranges.
     predicates : tuple of Predicate
         From :func:`check_predicates`.
 
     Returns
     -------
-    list of Range
+    list of PartitionRange
         The ranges that are not empty.
     """
     from kafkalog import _core
@@ -124,10 +125,10 @@ def narrow(ranges: list[Range], predicates: tuple[Predicate, ...]) -> list[Range
     borders = [border for border in (low, high) if -_INT64 < border < _INT64]
     found = []
     for each in ranges:
-        if not each.segments or not _selects(predicates, each):
+        if not each.segment_count or not _selects(predicates, each):
             continue
-        parts = [Range(*part) for part in _core.divide(each, borders)] if borders else [each]
-        found += [part for part in parts if low <= part.start < high]
+        parts = _core.divide(each, borders) if borders else [each]
+        found += [part for part in parts if low <= part.start_offset < high]
     return found
 
 
@@ -140,7 +141,7 @@ def timestamp_bounds(predicates: tuple[Predicate, ...]) -> tuple[int | None, int
     return None if low == -_INT64 else -(-low // 1000), None if high == _INT64 else (high - 1) // 1000
 
 
-def _selects(predicates: tuple[Predicate, ...], planned: Range) -> bool:
+def _selects(predicates: tuple[Predicate, ...], planned: PartitionRange) -> bool:
     """Tell whether the predicates on topic and partition select a range."""
     for column, symbol, value in predicates:
         if column not in {"topic", "partition"}:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.options import ReadOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Range", "Segment", "Split", "cut", "default_split_bytes", "segment_bytes", "shares"]
+    from kafkalog._core import PartitionRange, SegmentRange
+
+__all__ = ["Split", "cut", "default_split_bytes", "shares"]
 
 # Bytes of log in a task: enough that the cost of a task does not matter, at most a second or two of work. Of 16 to
 # 512 MiB, 256 was the fastest for 1 GiB on two slots; 32 MiB is half as fast and only for reads too small to give
@@ -31,44 +32,11 @@ MAX_SPLITS = 20_000
 MANY_SEGMENTS = 20_000
 
 
-class Segment(NamedTuple):
-    """A segment, or a piece of one, as ``_core.plan`` returns it (``src/scan/range.rs``)."""
-
-    base_offset: int
-    name: str
-    size: int
-    is_active: bool
-    start_position: int
-    next_base_offset: int | None
-    # under read_committed: producer id, first and last offset of each aborted transaction, one after the other
-    aborted: list[int] | None
-    start_offset: int
-    end_position: int | None
-    end_offset: int | None
-
-
-class Range(NamedTuple):
-    """Consecutive segments of one partition, as ``_core.plan`` returns them."""
-
-    folder: str
-    topic: str
-    partition: int
-    start: int
-    end: int | None
-    segments: list[tuple[int, str, int, bool, int, int | None, list[int] | None, int, int | None, int | None]]
-    min_timestamp: int | None
-    max_timestamp: int | None
-
-
-# Plain tuples stay plain: there may be a million segments.
-_EXTENT = itemgetter(*map(Segment._fields.index, ("size", "start_position", "end_position")))
-
-
 @dataclass(frozen=True)
 class Split:
     """Consecutive segments of one or more partitions, in the order of the rows, and how to decode them."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[PartitionRange, ...]
     # the same in every split of a read
     read: ReadOptions
     # whether a second thread decodes the next batch
@@ -87,17 +55,17 @@ class Split:
     @property
     def bytes(self) -> int:
         """Bytes of log that may have to be read."""
-        return sum(segment_bytes(segment) for each in self.ranges for segment in each.segments)
+        return sum(each.bytes for each in self.ranges)
 
     @property
     def segments(self) -> int:
         """Number of segments."""
-        return sum(len(each.segments) for each in self.ranges)
+        return sum(each.segment_count for each in self.ranges)
 
     def to_json(self) -> str:
         """Serialize the split as one line of ASCII."""
         value = {
-            "ranges": [each._replace(segments=[_packed(segment) for segment in each.segments]) for each in self.ranges],
+            "ranges": [each.to_plain() for each in self.ranges],
             "read": self.read.changed(),
             "decode_ahead": self.decode_ahead,
             "fail_on_data_loss": self.fail_on_data_loss,
@@ -107,33 +75,19 @@ class Split:
     @classmethod
     def from_json(cls, text: str) -> Split:
         """Restore what :meth:`to_json` serialized."""
+        from kafkalog import _core
+
         found: dict[str, Any] = json.loads(text)
-        ranges = [Range(*each) for each in found["ranges"]]
         return cls(
-            tuple(each._replace(segments=[_unpacked(segment) for segment in each.segments]) for each in ranges),
+            tuple(_core.range_from_plain(each) for each in found["ranges"]),
             ReadOptions(**found["read"]),
             found["decode_ahead"],
             found["fail_on_data_loss"],
         )
 
 
-def _restore(ranges: tuple[Range, ...], read: dict[str, Any], ahead: bool | None, fail: bool) -> Split:  # noqa: FBT001
+def _restore(ranges: tuple[PartitionRange, ...], read: dict[str, Any], ahead: bool | None, fail: bool) -> Split:  # noqa: FBT001
     return Split(ranges, ReadOptions(**read), ahead, fail)
-
-
-def _packed(values: tuple[Any, ...]) -> Any:
-    """Shorten the usual segment, which is closed, whole and named by its offset: a plan may have a million of them."""
-    segment = Segment(*values)
-    base = segment.base_offset
-    packed = (base, segment.size, segment.next_base_offset)
-    return packed if segment == _unpacked(packed) else values
-
-
-def _unpacked(values: Any) -> Any:
-    if len(values) == len(Segment._fields):
-        return tuple(values)
-    base, size, next_base = values
-    return (base, f"{base:020}.log", size, False, 0, next_base, None, base, None, None)
 
 
 def default_split_bytes(total: int, slots: int) -> int:
@@ -157,7 +111,7 @@ def default_split_bytes(total: int, slots: int) -> int:
     return max(-(-total // (rounds * slots)), MIN_SPLIT_BYTES)
 
 
-def shares(ranges: list[Range], split_bytes: int) -> Sequence[Sequence[Range]]:
+def shares(ranges: list[PartitionRange], split_bytes: int) -> Sequence[Sequence[PartitionRange]]:
     """Divide ranges into shares of about the same number of bytes, also inside segments.
 
     A segment is cut at a batch that its offset index names. Where there are very many segments and none is larger than
@@ -165,41 +119,41 @@ def shares(ranges: list[Range], split_bytes: int) -> Sequence[Sequence[Range]]:
     """
     from kafkalog import _core
 
-    sizes = [segment_bytes(segment) for each in ranges for segment in each.segments]
+    sizes = [segment.bytes for each in ranges for segment in each.segments]
     if len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes:
         return cut(ranges, split_bytes)
-    return [[Range(*each) for each in share] for share in _core.pieces(list(ranges), split_bytes)]
+    return _core.pieces(ranges, split_bytes)
 
 
-def cut(ranges: Iterable[Range], split_bytes: int) -> list[tuple[Range, ...]]:
+def cut(ranges: Iterable[PartitionRange], split_bytes: int) -> list[tuple[PartitionRange, ...]]:
     """Divide ranges at segment boundaries into shares of about the same number of bytes, in their order.
 
     A segment goes to the share that contains its middle, so a share is off by half a segment at each end at most.
 
     Parameters
     ----------
-    ranges : iterable of Range
+    ranges : iterable of PartitionRange
         In the order of the rows.
     split_bytes : int
         Bytes in a share.
 
     Returns
     -------
-    list of tuple of Range
+    list of tuple of PartitionRange
         None of them is empty.
     """
-    found: list[tuple[Range, ...]] = []
-    share: list[Range] = []
+    found: list[tuple[PartitionRange, ...]] = []
+    share: list[PartitionRange] = []
     number, position = 0, 0
     for each in ranges:
-        taken: list[Any] = []
+        taken: list[SegmentRange] = []
         for segment in each.segments:
-            size = segment_bytes(segment)
+            size = segment.bytes
             belongs = (position + size // 2) // split_bytes
             position += size
             if belongs != number:
                 if taken:
-                    share.append(each._replace(segments=taken))
+                    share.append(each.with_segments(taken))
                     taken = []
                 if share:
                     found.append(tuple(share))
@@ -207,13 +161,7 @@ def cut(ranges: Iterable[Range], split_bytes: int) -> list[tuple[Range, ...]]:
                 number = belongs
             taken.append(segment)
         if taken:
-            share.append(each._replace(segments=taken))
+            share.append(each.with_segments(taken))
     if share:
         found.append(tuple(share))
     return found
-
-
-def segment_bytes(segment: tuple[Any, ...]) -> int:
-    """Return the bytes of a segment, or of a piece of one, that may have to be read."""
-    size, start, end = _EXTENT(segment)
-    return int((size if end is None else end) - start)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.errors import OffsetOutOfRangeError
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.options import EARLIEST, LATEST
-from kafkalog.spark.split import Range
 from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from kafkalog._core import PartitionRange
     from kafkalog.spark.options import SourceOptions
 
     StreamOffsets = dict[TopicPartition, int]
@@ -183,7 +183,7 @@ def verify_available(options: SourceOptions, end: StreamOffsets) -> None:
         )
 
 
-def plan_batch(options: SourceOptions, start: StreamOffsets, end: StreamOffsets) -> list[Range]:
+def plan_batch(options: SourceOptions, start: StreamOffsets, end: StreamOffsets) -> list[PartitionRange]:
     """Plan the ranges between two offsets, the same ones at every attempt.
 
     Raises
@@ -209,7 +209,7 @@ def plan_batch(options: SourceOptions, start: StreamOffsets, end: StreamOffsets)
 
 def _plan(
     options: SourceOptions, wanted: list[TopicPartition], begins: StreamOffsets, end: StreamOffsets
-) -> list[Range]:
+) -> list[PartitionRange]:
     from kafkalog import _core
 
     fail = options.fail_on_data_loss
@@ -225,22 +225,21 @@ def _plan(
         }
 
     paths = list(options.paths)
-    planned = _core.plan(
+    ranges = _core.plan(
         paths,
         starting_offsets=by_partition(begins),
         ending_offsets=by_partition(end),
         isolation_level=options.read.isolation_level,
         **chosen,
     )
-    ranges = [Range(*each) for each in planned]
     if gone := sorted(set(wanted) - {(each.topic, each.partition) for each in ranges}):
         report_data_loss(f"partitions are gone: {format_partitions(gone)}", fail=fail)
     bounds = [PartitionBounds(*each) for each in _core.bounds(paths, **chosen)]
     ends = {each.folder: each.end for each in bounds}
     for each in ranges:
         place = TopicPartition(each.topic, each.partition)
-        if each.start > begins[place]:
-            text = f"{place} must be read from offset {begins[place]}, but its log starts at {each.start}"
+        if each.start_offset > begins[place]:
+            text = f"{place} must be read from offset {begins[place]}, but its log starts at {each.start_offset}"
             report_data_loss(text, fail=fail, path=each.folder, offset=begins[place])
         if ends.get(each.folder, end[place]) < end[place]:
             text = f"{place} must be read up to offset {end[place]}, but its log ends at {ends[each.folder]}"

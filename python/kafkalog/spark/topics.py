@@ -102,7 +102,7 @@ def _matching_topics(options: SourceOptions, pattern: re.Pattern[str]) -> list[s
     from kafkalog import _core
 
     planned = _core.plan(list(options.paths), topic_pattern=".*", include_inactive=options.read.include_inactive)
-    return sorted({topic for _, topic, *_ in planned if pattern.search(topic)})
+    return sorted({each.topic for each in planned if pattern.search(each.topic)})
 
 
 def partition_bounds(options: SourceOptions, **given: Any) -> list[PartitionBounds]:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.config import pairs
-from kafkalog.tools.reports import CheckpointChange, FileChange, PartitionRecovery, RecoveryNote, RecoveryReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkalog.config import LogConfig
+    from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath
 
 __all__ = ["rebuild_indexes", "recover"]
@@ -87,7 +87,7 @@ def recover(
     """
     if clock is not None and not callable(clock):
         raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
-    found = _core.recover(
+    return _core.recover(
         _arguments.path(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
         recovery_point=None if recovery_point is None else _arguments.integer("recovery_point", recovery_point, 0),
@@ -100,33 +100,6 @@ def recover(
         settings=pairs(config),
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
         clock=clock,
-    )
-    source, target, was_dry, was_clean, partitions, checkpoints, skipped = found
-    return RecoveryReport(
-        source,
-        target,
-        was_dry,
-        was_clean,
-        tuple(_partition(plain) for plain in partitions),
-        tuple(CheckpointChange(*plain) for plain in checkpoints),
-        tuple(skipped),
-    )
-
-
-def _partition(plain: _core._Recovery) -> PartitionRecovery:
-    path, topic, partition, recovered_from, start, end, segments, size, cut, notes, files = plain
-    return PartitionRecovery(
-        path=path,
-        topic=topic,
-        partition=partition,
-        recovered_from=recovered_from,
-        log_start_offset=start,
-        log_end_offset=end,
-        segments=segments,
-        size=size,
-        bytes_cut=cut,
-        notes=tuple(RecoveryNote(*note) for note in notes),
-        files=tuple(FileChange(*file) for file in files),
     )
 
 
@@ -174,12 +147,10 @@ def rebuild_indexes(
     """
     if not isinstance(level, str):
         raise TypeError(f"level is a Kafka version as text, for instance '4.3', not {level!r}")
-    return _partition(
-        _core.rebuild_indexes(
-            _arguments.path(partition_dir),
-            level=level,
-            out=None if out is None else _arguments.path(out),
-            dry_run=_arguments.flag("dry_run", dry_run),
-            settings=pairs(config),
-        )
+    return _core.rebuild_indexes(
+        _arguments.path(partition_dir),
+        level=level,
+        out=None if out is None else _arguments.path(out),
+        dry_run=_arguments.flag("dry_run", dry_run),
+        settings=pairs(config),
     )

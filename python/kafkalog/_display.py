@@ -1,0 +1,67 @@
+"""How objects show themselves to a person: one line for ``repr``, a table for notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["count", "html_table", "refuse_pickling", "short_list", "size"]
+
+_UNITS = ("kB", "MB", "GB", "TB")
+_STEP = 1000
+_LISTED = 5
+
+
+def size(octets: int) -> str:
+    """Write a number of bytes with at most three digits, as ``131 kB``."""
+    number, unit = float(octets), "bytes"
+    for larger in _UNITS:
+        # From 999.5 on it would be written as 1000.
+        if number < _STEP - 0.5:
+            break
+        number, unit = number / _STEP, larger
+    return f"{number:.0f} {unit}" if unit == "bytes" or number >= _STEP / 10 else f"{number:.3g} {unit}"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun, as ``1 segment`` and ``2 segments``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def short_list(names: Sequence[str]) -> str:
+    """Write the first few names, and how many more there are."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[Any]], more: str = "") -> str:
+    """Write a table for ``_repr_html_``; None is a dash.
+
+    Parameters
+    ----------
+    title : str
+        Stands above.
+    head : sequence of str
+        The columns.
+    rows : iterable of sequence
+        The cells.
+    more : str
+        Stands below, for instance how many rows were left out.
+    """
+    from html import escape
+
+    def row(tag: str, cells: Iterable[Any]) -> str:
+        shown = ("-" if cell is None else escape(str(cell)) for cell in cells)
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in shown)}</tr>"
+
+    body = "".join(row("td", cells) for cells in rows)
+    note = f"<p>{escape(more)}</p>" if more else ""
+    table = f"<table><thead>{row('th', head)}</thead><tbody>{body}</tbody></table>"
+    return f"<div><p><b>{escape(title)}</b></p>{table}{note}</div>"
+
+
+def refuse_pickling(of: object, reason: str) -> NoReturn:
+    """Say why an object cannot be pickled, and what can be instead."""
+    raise TypeError(f"a kafkalog.{type(of).__name__} cannot be pickled: {reason}")

@@ -1,0 +1,117 @@
+//! What a call did, as the dataclasses that Python documents: built by field name, in this one place.
+
+use std::path::Path;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::arrow::append::Appended;
+use crate::load::Note;
+use crate::load::folder::FileChange;
+use crate::tools::recover::report::{PartitionReport, RecoveryReport};
+use crate::write::checkpoints::CheckpointChange;
+
+/// An instance of a Python class, by keywords.
+macro_rules! instance {
+    ($py:ident, $module:literal, $class:literal, { $($name:ident: $value:expr),+ $(,)? }) => {{
+        let keywords = PyDict::new($py);
+        $(keywords.set_item(stringify!($name), $value)?;)+
+        $py.import($module)?.getattr($class)?.call((), Some(&keywords))
+    }};
+}
+
+pub(super) fn append_info<'py>(py: Python<'py>, done: &Appended) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.writer", "AppendInfo", {
+        first_offset: done.first_offset,
+        last_offset: done.last_offset,
+        records: done.records,
+        batches: done.batches,
+        bytes: done.bytes,
+        rolled: done.rolled,
+        max_timestamp: done.max_timestamp,
+        duplicates: done.duplicates,
+    })
+}
+
+pub(super) fn recovery<'py>(
+    py: Python<'py>,
+    report: &RecoveryReport,
+) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "RecoveryReport", {
+        path: report.path.as_os_str(),
+        out: report.out.as_deref().map(Path::as_os_str),
+        dry_run: report.dry_run,
+        clean: report.clean,
+        partitions: tuple(py, &report.partitions, partition)?,
+        checkpoints: tuple(py, &report.checkpoints, checkpoint)?,
+        skipped: PyTuple::new(py, report.skipped.iter().map(|path| path.as_os_str()))?,
+    })
+}
+
+pub(super) fn partition<'py>(
+    py: Python<'py>,
+    report: &PartitionReport,
+) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "PartitionRecovery", {
+        path: report.folder.as_os_str(),
+        topic: &report.topic_partition.topic,
+        partition: report.topic_partition.partition,
+        recovered_from: report.recovered_from,
+        log_start_offset: report.log_start_offset,
+        log_end_offset: report.log_end_offset,
+        segments: report.segments,
+        size: report.size,
+        bytes_cut: report.bytes_cut(),
+        notes: tuple(py, &report.notes, note)?,
+        files: tuple(py, &report.files, file)?,
+    })
+}
+
+fn tuple<'py, T>(
+    py: Python<'py>,
+    parts: &[T],
+    convert: impl Fn(Python<'py>, &T) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let parts = parts.iter().map(|part| convert(py, part));
+    PyTuple::new(py, parts.collect::<PyResult<Vec<_>>>()?)
+}
+
+fn note<'py>(py: Python<'py>, note: &Note) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "RecoveryNote", {
+        kind: kind(note),
+        text: note.to_string(),
+    })
+}
+
+const fn kind(note: &Note) -> &'static str {
+    match note {
+        Note::Recovered { .. } => "recovered",
+        Note::Dropped { .. } => "dropped",
+        Note::Deleted { .. } => "deleted",
+        Note::Split { .. } => "split",
+        Note::Swapped { .. } => "swapped",
+        Note::Hidden { .. } => "hidden",
+        Note::Unread { .. } => "unread",
+        Note::Salvaged { .. } => "salvaged",
+        Note::SetAside { .. } => "set aside",
+    }
+}
+
+fn file<'py>(py: Python<'py>, change: &FileChange) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "FileChange", {
+        name: &change.name,
+        before: change.before,
+        after: change.after,
+        is_same: change.is_same,
+    })
+}
+
+fn checkpoint<'py>(py: Python<'py>, change: &CheckpointChange) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "CheckpointChange", {
+        file: change.file,
+        topic: &change.partition.topic,
+        partition: change.partition.partition,
+        before: change.before,
+        after: change.after,
+    })
+}

@@ -1,0 +1,94 @@
+//! Recovering logs and rebuilding indexes.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use super::errors::{into_py, of_panic};
+use super::interrupt::heeding;
+use super::report;
+use super::writer::{Clock, Settings, config_of};
+use crate::error::Result;
+use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::tools::rebuild::{self, Level, RebuildOptions};
+use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
+
+/// Runs without the interpreter, heeding signals; a panic becomes an error.
+fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(|| match heeding(|| catch_unwind(AssertUnwindSafe(step))) {
+        (_, Some(raised)) => Err(raised),
+        (Ok(done), None) => done.map_err(into_py),
+        (Err(panic), None) => Err(of_panic(panic.as_ref())),
+    })
+}
+
+/// Recovers a log dir or a partition folder as a broker's start does.
+#[pyfunction]
+#[pyo3(signature = (
+    path, *, clean=None, recovery_point=None, log_start_offset=None, out=None, on_loss="refuse", dry_run=false,
+    settings=Vec::new(), producer_id_expiration_ms=DEFAULT_PRODUCER_ID_EXPIRATION_MS, clock=None
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn recover(
+    py: Python<'_>,
+    path: PathBuf,
+    clean: Option<bool>,
+    recovery_point: Option<i64>,
+    log_start_offset: Option<i64>,
+    out: Option<PathBuf>,
+    on_loss: &str,
+    dry_run: bool,
+    settings: Settings,
+    producer_id_expiration_ms: i64,
+    clock: Option<Py<PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let options = RecoverOptions {
+        clean,
+        recovery_point,
+        log_start_offset,
+        config: config_of(&settings).map_err(into_py)?,
+        on_loss: match on_loss {
+            "salvage" => OnLoss::Salvage,
+            "kafka" => OnLoss::AsKafka,
+            _ => OnLoss::Refuse,
+        },
+        producer_id_expiration_ms,
+        dry_run,
+        out,
+        ..RecoverOptions::at(Clock(clock).now_ms()?)
+    };
+    let done = run(py, || recovering::recover(&path, &options))?;
+    Ok(report::recovery(py, &done)?.unbind())
+}
+
+/// Rebuilds the indexes of a partition folder as a broker of a version would.
+#[pyfunction]
+#[pyo3(signature = (path, *, level="4.3", out=None, dry_run=false, settings=Vec::new(), clock=None))]
+pub(super) fn rebuild_indexes(
+    py: Python<'_>,
+    path: PathBuf,
+    level: &str,
+    out: Option<PathBuf>,
+    dry_run: bool,
+    settings: Settings,
+    clock: Option<Py<PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let options = RebuildOptions {
+        level: Level::parse(level).map_err(into_py)?,
+        config: config_of(&settings).map_err(into_py)?,
+        dry_run,
+        out,
+        ..RebuildOptions::at(Clock(clock).now_ms()?)
+    };
+    let done = run(py, || rebuild::rebuild_indexes(&path, &options))?;
+    Ok(report::partition(py, &done)?.unbind())
+}
