@@ -328,7 +328,22 @@ TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 
 # These spend their time in Python and in starting processes. They run on the release build only.
-RELEASE_ONLY: tuple[str, ...] = ()
+RELEASE_ONLY = (
+    "cli",
+    "cli_errors",
+    "cli_selection",
+    "cli_sources",
+    "export_ends",
+    "flags_cli",
+    "guides",
+    "import",
+    "import_resume",
+    "readme",
+    "recover_cli",
+    "start",
+    "truncate_cli",
+    "typing",
+)
 
 
 def python_debug() -> None:
