@@ -39,8 +39,7 @@ DEBUG_VENV = TARGET / "debug-venv"
 WHEELS = TARGET / "wheels"
 DEBUG_WHEELS = TARGET / "debug-wheels"
 OUTPUTS = TARGET / "steps"
-# Builds with other compiler flags, or by another compiler, have folders of their own.
-SANITIZED = TARGET / "sanitized"
+# Builds by another compiler have a folder of their own.
 OLDEST_RUST = TARGET / "oldest-rust"
 FUZZ_PACKAGE = ROOT / "tests" / "fuzz"
 FUZZING = TARGET / "fuzzing"
@@ -173,11 +172,6 @@ def dependencies() -> None:
         run("cargo", "deny", "--locked", "check", "--config", ".deny.toml", "licenses", "bans")
 
 
-def host() -> str:
-    """Return the target triple of this machine."""
-    return next(line.split()[1] for line in answer("rustc", "-vV").splitlines() if line.startswith("host:"))
-
-
 def has_address_sanitizer() -> bool:
     """Tell whether the toolchain ships the runtime of AddressSanitizer for this machine; if not, say so."""
     folder = Path(answer("rustc", "--print", "target-libdir").strip())
@@ -187,26 +181,12 @@ def has_address_sanitizer() -> bool:
     return False
 
 
-# One set of flags for both steps below, so that dependencies are built once. The coverage is that of cargo-fuzz.
+# Compiles our own packages with the flags in SANITIZER_FLAGS, and dependencies without.
+INSTRUMENTING_RUSTC = FUZZ_PACKAGE / "rustc.sh"
+# Leaks are not errors here: some tests leak on purpose, and finding leaks takes ptrace.
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0"}
+# The coverage that cargo-fuzz uses.
 COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
-SANITIZER_FLAGS = (
-    "-Zsanitizer=address",
-    "-Cpasses=sancov-module",
-    *(f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE),
-    "--cfg=fuzzing",
-)
-
-
-def sanitized() -> dict[str, str]:
-    """Return what cargo and the programs it builds need in their environment."""
-    return {
-        "CARGO_TARGET_DIR": str(SANITIZED),
-        # The sanitizer's flag is unstable, and its runtime comes with stable toolchains too.
-        "RUSTC_BOOTSTRAP": "1",
-        "RUSTFLAGS": " ".join(SANITIZER_FLAGS),
-        # Leaks are not errors here: some tests leak on purpose, and finding leaks takes ptrace.
-        "ASAN_OPTIONS": "detect_leaks=0",
-    }
 
 
 # The modules that hold unsafe code, and those that build on it directly.
@@ -217,8 +197,9 @@ def sanitizer() -> None:
     """Run the unit tests around unsafe code under AddressSanitizer."""
     if not has_address_sanitizer():
         return
-    # With a target named, build scripts and macros are built without the sanitizer.
-    run("cargo", "test", "--locked", "--lib", "--target", host(), "--", *UNSAFE_HOMES, **sanitized())
+    # A wrapper for the workspace: cargo keeps what it builds apart from other builds.
+    wrapper = {"RUSTC_WORKSPACE_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": "-Zsanitizer=address"}
+    run("cargo", "test", "--locked", "--lib", "--", *UNSAFE_HOMES, **wrapper, **SANITIZER_OPTIONS)
 
 
 FUZZ_SECONDS = 60
@@ -239,9 +220,9 @@ def seeds(target: str) -> Path:
     """Copy the seeds of a fuzz target into a folder of its own: libFuzzer takes folders without subfolders."""
     folder = fresh(FUZZING / target / "seeds")
     folder.mkdir(parents=True)
-    corpora = (ROOT / "tests" / "golden", Path(os.environ.get("KAFKALOG_CORPUS", SHARED_CORPUS)))
-    for number, corpus in enumerate(corpora):
-        found = sorted({path for pattern in SEEDS[target] for path in corpus.rglob(pattern)})
+    larger = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS)).split(os.pathsep)
+    for number, root in enumerate((ROOT / "tests" / "golden", *map(Path, larger))):
+        found = sorted({path for pattern in SEEDS[target] for path in root.rglob(pattern)})
         found = [path for path in found if path.is_file() and 0 < path.stat().st_size <= SEED_BYTES]
         # A sample over the whole corpus, the same every time.
         for index, path in enumerate(found[:: max(1, len(found) // SEED_FILES)]):
@@ -255,16 +236,18 @@ def fuzz() -> None:
         return
     # The package is a workspace of its own. Its lock starts from the clone's, so that both have the same crates.
     shutil.copyfile(ROOT / "Cargo.lock", FUZZ_PACKAGE / "Cargo.lock")
-    build = ("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", "--target", host())
-    run(*build, **sanitized())
+    flags = ["-Zsanitizer=address", "-Cpasses=sancov-module", "--cfg=fuzzing"]
+    flags += [f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE]
+    wrapper = {"RUSTC_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": " ".join(flags)}
+    run("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", **wrapper)
     for target in SEEDS:
         found = FUZZING / target / "found"
         found.mkdir(parents=True, exist_ok=True)
         limits = ("-timeout=10", "-rss_limit_mb=3000", f"-max_len={SEED_BYTES}", "-print_final_stats=1", "-verbosity=0")
-        program = SANITIZED / host() / "debug" / target
+        program = TARGET / "debug" / target
         share = f"-max_total_time={max(1, FUZZ_SECONDS // len(SEEDS))}"
         # A failure leaves the input here; the same program with its path as the only argument repeats it.
-        run(program, share, *limits, f"-artifact_prefix={FUZZING / target}/", found, seeds(target), **sanitized())
+        run(program, share, *limits, f"-artifact_prefix={FUZZING / target}/", found, seeds(target), **SANITIZER_OPTIONS)
 
 
 def ruff() -> None:
