@@ -7,11 +7,13 @@
 //! | [`epochs`] | the first offset of each leader epoch |
 //! | `listing` | which files of a partition folder make up the log |
 //! | [`listed`] | a partition folder as a broker would have it after loading |
-//! | [`partition`] | the same, asked while a broker replaces its files |
+//! | [`output`] | where results may be written: never among logs |
+//! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
 
 pub mod config;
 pub mod dir;
 pub mod epochs;
 pub mod listed;
 pub(crate) mod listing;
+pub mod output;
 pub mod partition;

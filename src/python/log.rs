@@ -18,6 +18,7 @@ use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
+use crate::log::output;
 use crate::log::partition;
 use crate::scan::bounds::{self as ranging, PartitionBounds};
 use crate::scan::divide as dividing;
@@ -223,6 +224,13 @@ pub(super) fn bounds(
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
     };
     Ok(found.into_iter().map(plain).collect())
+}
+
+/// Refuses an output path that lies where a broker looks for logs.
+#[pyfunction]
+pub(super) fn check_output(py: Python<'_>, out: PathBuf, sources: Vec<PathBuf>) -> PyResult<()> {
+    py.detach(|| output::check_output(&out, &sources, None))
+        .map_err(into_py)
 }
 
 /// Planned ranges in pieces of about as many bytes, cut at batches that an index entry names and the log confirms.

@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
-    use super::log::{LogDir, PartitionLog, bounds, divide, pieces, plan};
+    use super::log::{LogDir, PartitionLog, bounds, check_output, divide, pieces, plan};
     #[pymodule_export]
     use super::range::{PartitionRange, SegmentRange, range_from_plain};
     #[pymodule_export]

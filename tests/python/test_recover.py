@@ -232,7 +232,7 @@ def test_into_a_new_directory(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError) as caught:
         kafkalog.recover(folder.parent, out=tmp_path / "mended")
     assert caught.value.filename == str(tmp_path / "mended")
-    with pytest.raises(ValueError, match="inside"):
+    with pytest.raises(ValueError, match="where a broker looks"):
         kafkalog.recover(folder.parent, out=folder.parent / "in")
 
 

@@ -290,6 +290,14 @@ def test_a_target_that_exists_is_left_alone(spark: SparkSession, tmp_path: Path)
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.parametrize("out", ["L/x", "L/orders-0/x", "L/absent/deeper"])
+def test_no_output_lands_among_logs(tmp_path: Path, out: str) -> None:
+    shutil.copytree(DATA, tmp_path / "L")
+    with pytest.raises(ValueError, match="where a broker looks for logs"):
+        kafkalog.spark.export("local[2]", tmp_path / "L" / "orders-0", tmp_path / out, "parquet")
+    assert not (tmp_path / out).exists()
+
+
 def test_options_may_be_spelled_as_for_a_read(spark: SparkSession, tmp_path: Path) -> None:
     """The export's own defaults are for what is not given, however it is spelled."""
     done = write(tmp_path / "out", "parquet", include_headers=False, columns=None)

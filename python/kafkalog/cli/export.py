@@ -17,7 +17,7 @@ from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import TextIO
 
 _EPILOG = """\
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out)
     suffix = {suffix: name for name, suffix in SUFFIXES.items()}.get(out.suffix)
     form = arguments.format or suffix or "parquet"
-    _keep_out(arguments.paths, out)
+    _core.check_output(str(out), arguments.paths)
     if arguments.spark is not None:
         return _on_spark(arguments, form)
     options = ReadOptions(
@@ -110,15 +110,6 @@ def _targets(
     out.mkdir(parents=True, exist_ok=True)
     for name, some in by_name.items():
         yield out / name, some
-
-
-def _keep_out(paths: Sequence[str], out: Path) -> None:
-    """Refuse to write where logs are read."""
-    target = out.resolve()
-    for path in paths:
-        source = Path(path).resolve()
-        if target == source or source in target.parents:
-            raise ValueError(f"{out} lies within {path}, which is only read")
 
 
 def _on_spark(arguments: argparse.Namespace, form: str) -> int:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import errors
+from kafkalog import _core, errors
 from kafkalog._export import SUFFIXES, Files
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def export(
     options = parse({"path": path, **selection, **{name: defaults[name] for name in defaults.keys() - given}})
     if format == "csv" and "headers" in options.columns:
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
+    _core.check_output(str(target), list(options.paths))
     with _session(spark_master) as (spark, collect):
         splits = plan_splits(options, slots(spark))
         tasks = splits_frame(spark, splits)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.tools.recovery import recover
@@ -75,6 +75,7 @@ def truncate(
     target = Path(_arguments.path(out))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    _core.check_output(str(target), [log.path])
     _require_sound(log, recover(source, dry_run=True, config=config).partitions[0], offset)
     planned = _planned_cut(log, offset)
     if dry_run:

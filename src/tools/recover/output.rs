@@ -3,37 +3,22 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::io::interrupt;
+use crate::log::dir::{PathKind, folder_name};
+use crate::log::output::check_output;
 
-/// An output is a new or empty directory outside of its source.
+/// An output is a new or empty directory, and does not lie among logs ([`check_output`]).
 pub(in crate::tools) fn check_out(path: &Path, out: &Path) -> Result<()> {
     ensure_empty(out)?;
-    let source = path.canonicalize().map_err(Error::io(path))?;
-    if canonical(out).map_err(Error::io(out))?.starts_with(source) {
-        let text = format!(
-            "{}: the output must not lie inside of its source",
-            out.display()
-        );
-        return Err(Error::InvalidArgument(text));
-    }
-    Ok(())
-}
-
-/// Without links and dots, as far as there is such a path.
-fn canonical(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    for there in path.ancestors() {
-        match there.canonicalize() {
-            Ok(real) => return Ok(real.join(path.strip_prefix(there).unwrap_or(&path))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(path)
+    let name = match PathKind::of(path)? {
+        PathKind::Partition(_) => Some(folder_name(path)),
+        PathKind::LogDir | PathKind::File => None,
+    };
+    check_output(out, [path], name.as_deref())
 }
 
 fn ensure_empty(out: &Path) -> Result<()> {

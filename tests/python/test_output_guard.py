@@ -1,0 +1,90 @@
+"""Nothing is written where logs are read: one rule for every verb that has an output."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kafkalog
+from command import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "clean-restarts" / "data-1"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN, tmp_path / "L"))
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+
+
+def truncate(source: Path, out: Path) -> None:
+    kafkalog.truncate(source, out, offset=1)
+
+
+def recover(source: Path, out: Path) -> None:
+    kafkalog.recover(source, out=out)
+
+
+def rebuild(source: Path, out: Path) -> None:
+    kafkalog.rebuild_indexes(source, out=out)
+
+
+def export(source: Path, out: Path) -> None:
+    done = call("export", source, out)
+    if done.returncode:
+        assert done.returncode == 2
+        raise ValueError(done.stderr)
+
+
+VERBS = [truncate, recover, rebuild, export]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("out", ["L/x", "L/orders-0/z.parquet", "L/orders-9", "L/new/deeper", "link/x", "plain/../L/x"])
+def test_no_output_lands_among_logs(verb: Callable[[Path, Path], None], out: str, log_dir: Path) -> None:
+    (log_dir.parent / "link").symlink_to(log_dir)
+    (log_dir.parent / "plain").mkdir()
+    before = contents(log_dir)
+    with pytest.raises(ValueError, match="where a broker looks for logs"):
+        verb(log_dir / "orders-0", log_dir.parent / out)
+    assert contents(log_dir) == before
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_another_log_dir_is_no_place_for_results_either(
+    verb: Callable[[Path, Path], None], log_dir: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "M"
+    with kafkalog.LogWriter(other, "events") as writer:
+        writer.append([kafkalog.Record(b"1")])
+    before = contents(other)
+    for out in ("x", "events-0/x", "absent/orders-0"):
+        with pytest.raises(ValueError, match="where a broker looks for logs"):
+            verb(log_dir / "orders-0", other / out)
+    assert contents(other) == before
+
+
+@pytest.mark.parametrize("verb", [recover, rebuild])
+def test_a_partition_goes_into_another_log_dir_by_its_name(
+    verb: Callable[[Path, Path], None], log_dir: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "M"
+    with kafkalog.LogWriter(other, "events") as writer:
+        writer.append([kafkalog.Record(b"1")])
+    verb(log_dir / "orders-0", other / "orders-0")
+    assert kafkalog.read_table(other, "orders").equals(kafkalog.read_table(log_dir, "orders"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_elsewhere_it_is_written(verb: Callable[[Path, Path], None], log_dir: Path, tmp_path: Path) -> None:
+    verb(log_dir / "orders-0", tmp_path / "elsewhere" / "out")
+    assert (tmp_path / "elsewhere" / "out").is_dir()
