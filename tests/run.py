@@ -39,7 +39,7 @@ DEBUG_VENV = TARGET / "debug-venv"
 WHEELS = TARGET / "wheels"
 DEBUG_WHEELS = TARGET / "debug-wheels"
 OUTPUTS = TARGET / "steps"
-# Builds by another compiler have a folder of their own.
+# Another compiler, and another build of the library, have folders of their own: cargo's name for it is the same.
 OLDEST_RUST = TARGET / "oldest-rust"
 FUZZ_PACKAGE = ROOT / "tests" / "fuzz"
 FUZZING = TARGET / "fuzzing"
@@ -239,12 +239,13 @@ def fuzz() -> None:
     flags = ["-Zsanitizer=address", "-Cpasses=sancov-module", "--cfg=fuzzing"]
     flags += [f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE]
     wrapper = {"RUSTC_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": " ".join(flags)}
-    run("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", **wrapper)
+    built = FUZZING / "build"
+    run("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", **wrapper, CARGO_TARGET_DIR=str(built))
     for target in SEEDS:
         found = FUZZING / target / "found"
         found.mkdir(parents=True, exist_ok=True)
         limits = ("-timeout=10", "-rss_limit_mb=3000", f"-max_len={SEED_BYTES}", "-print_final_stats=1", "-verbosity=0")
-        program = TARGET / "debug" / target
+        program = built / "debug" / target
         share = f"-max_total_time={max(1, FUZZ_SECONDS // len(SEEDS))}"
         # A failure leaves the input here; the same program with its path as the only argument repeats it.
         run(program, share, *limits, f"-artifact_prefix={FUZZING / target}/", found, seeds(target), **SANITIZER_OPTIONS)
