@@ -1,4 +1,4 @@
-"""Logs for the Spark legs: a topic made longer by links, and one with a partition ten times larger than the others."""
+"""Logs for the Spark legs: a topic multiplied by links, and one with a partition ten times larger than the others."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# Rows of the large partition by rows of a small one; three small ones.
+# Rows of the large partition for each row of a small one; there are three small ones.
 LARGER, SMALL_ONES = 10, 3
 SKEWED = ("even", "skewed")
 
 
 def folders(logs: Path, topic: str) -> list[Path]:
-    """Partition folders of a topic, by number."""
+    """The partition folders of a topic, by number."""
     found = [each for each in logs.glob(f"{topic}-*") if each.name.removeprefix(f"{topic}-").isdigit()]
     return sorted(found, key=lambda each: int(each.name.rpartition("-")[2]))
 
 
 def make_long(logs: Path, target: Path, topic: str, times: int) -> None:
-    """Link every partition's files so many times, under further numbers."""
+    """Link every partition's files that many times, as further partitions."""
     wanted = [each for _ in range(times) for each in folders(logs, topic)]
     if not wanted:
         raise FileNotFoundError(f"{logs} has no topic {topic}")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.split import Split
 
 
-# Sixteen batches of this take turns, whatever ours is: more than caches hold, as of a decoder that costs nothing.
+# Sixteen batches of this size are sent in turn, whatever our size: more than caches hold, from a decoder that is free.
 CEILING = {"batchBytes": "2m"}
 
 
@@ -47,7 +47,7 @@ def session(cores: int, socket: str, settings: dict[str, Any]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(Path(settings["scratch"]) / "spark"),
-        # A new worker for every task is what the times of importing need.
+        # The times of imports need a new worker for every task.
         "spark.python.worker.reuse": str(not settings["fresh"]).lower(),
         "spark.python.unix.domain.socket.enabled": str(socket == "unix").lower(),
     }
@@ -62,7 +62,7 @@ def session(cores: int, socket: str, settings: dict[str, Any]) -> SparkSession:
 
 
 def nowhere(frame: DataFrame) -> None:
-    """Send whole rows to the sink that drops them."""
+    """Send complete rows to the sink that drops them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
@@ -78,12 +78,12 @@ class Legs:
 
     @functools.cached_property
     def rows(self) -> int:
-        """Rows that our legs read in one pass."""
+        """The rows that our legs read in one pass."""
         return self.count({})
 
     @functools.cached_property
     def kafka_rows(self) -> int:
-        """Rows that the Kafka legs read in one pass."""
+        """The rows that the Kafka legs read in one pass."""
         import kafkalog.spark
 
         once = kafkalog.spark.count(self.spark, self.settings["logs"], subscribe=self.topic)
@@ -98,7 +98,7 @@ class Legs:
 
     @functools.cache  # noqa: B019 - one for each process
     def counted(self, options: str, slots: int) -> tuple[list[Split], list[int]]:
-        """The tasks of a ceiling: what the planner plans, and the rows of each."""
+        """The tasks of a ceiling: the planned splits, and the rows of each."""
         from kafkalog.spark.task import read_split
 
         planned = self.splits(json.loads(options), slots)
@@ -211,7 +211,7 @@ class Legs:
         return self.kafka_rows
 
     def micro(self) -> dict[str, Any]:
-        """Milliseconds of planning ten partitions, and of importing in a worker that was forked for it."""
+        """Milliseconds of planning ten partitions, and of imports in a worker that was forked for them."""
         import kafkalog.spark
 
         ten = json.dumps({self.topic: list(range(10))})
@@ -241,7 +241,7 @@ class Legs:
 
 
 def main() -> None:
-    """Answer every line with one pass."""
+    """Run one pass for every line."""
     cores, socket, text = sys.argv[1:]
     settings = json.loads(text)
     legs = Legs(session(int(cores), socket, settings), settings)

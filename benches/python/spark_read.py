@@ -1,4 +1,4 @@
-"""Spark over Kafka's files, against the ceiling of Spark's own pipe and against what else reads the same rows on Spark.
+"""Spark over Kafka's files, compared with the ceiling of Spark's own pipe and with other ways to read the same rows.
 
     python spark_read.py LOG_DIR --scratch DIR --topic v100          # our two ways and their ceilings
     python spark_read.py LOG_DIR --scratch DIR --topic v100 --legs peers --jars DIR --broker HOST:PORT --broker-pid PID
@@ -48,7 +48,7 @@ GROUPS = {
     "ahead": [f"{leg}@{s}" for s in SESSIONS for leg in ("map-ceiling", "map", "map:decodeAhead=false")],
     "micro": ["micro@2-unix-fresh"],
 }
-# What a leg is held against.
+# What a leg is compared with.
 AGAINST = {
     "map": ("map-ceiling", "kafka", "parquet"),
     "source": ("source-ceiling", "kafka", "parquet"),
@@ -81,12 +81,12 @@ class Leg:
         return [each.seconds for each in self.parts]
 
     def spent(self) -> list[float]:
-        """Processor seconds of every round, the broker's as well."""
+        """Processor seconds of every round, with the broker's."""
         return [a + b for a, b in zip(self.cpus(), self.brokers, strict=True)]
 
 
 class Session:
-    """A process with a Spark session in it."""
+    """A process with a Spark session."""
 
     def __init__(self, name: str, settings: dict[str, Any]) -> None:
         cores, socket, *fresh = name.split("-")
@@ -117,7 +117,7 @@ class Session:
 
 
 def one_pass(leg: Leg, session: Session, broker: int | None) -> dict[str, Any]:
-    """Run one job, and count what it took."""
+    """Run one job, and measure it."""
     before, before_broker = tree_spent(session.process.pid), tree_seconds(broker) if broker else 0.0
     found = session.ask(leg)
     leg.rows = found["rows"]
@@ -129,7 +129,7 @@ def one_pass(leg: Leg, session: Session, broker: int | None) -> dict[str, Any]:
 
 
 def run(legs: list[Leg], args: argparse.Namespace, settings: dict[str, Any]) -> None:
-    """Start the sessions, warm every leg, and go round."""
+    """Start the sessions, warm up every leg, and run the rounds."""
     sessions = {name: Session(name, settings) for name in dict.fromkeys(leg.session for leg in legs)}
     for session in sessions.values():
         session.answer()
@@ -155,7 +155,7 @@ def run(legs: list[Leg], args: argparse.Namespace, settings: dict[str, Any]) -> 
 
 
 def print_table(legs: list[Leg], args: argparse.Namespace, others: float) -> None:
-    """Print medians, and each leg's ratios to those it is held against."""
+    """Print medians, and each leg's ratios to those it is compared with."""
     print(f"{args.topic}, medians of {args.rounds} rounds; other processes used {others:.2f} cores")
     print("cpu ns a row: all, of the JVM and of Python (program + kernel), of the broker")
     head = f"{'leg':42} {'rows':>9} {'M rows/s':>9} {'spread':>7}"
@@ -182,7 +182,7 @@ def print_table(legs: list[Leg], args: argparse.Namespace, others: float) -> Non
 
 
 def compared(leg: Leg, other: Leg) -> str:
-    """Give the ratios of time a row, and those of the best rounds: below 1 the leg is the better one."""
+    """Return the ratios of time per row, and those of the best rounds: below 1 the leg is faster."""
     scale = other.rows / leg.rows
     wall = statistics.median(a / b * scale for a, b in zip(leg.walls, other.walls, strict=True))
     cpu = statistics.median(a / b * scale for a, b in zip(leg.spent(), other.spent(), strict=True))
@@ -193,7 +193,7 @@ def compared(leg: Leg, other: Leg) -> str:
 
 
 def main() -> None:
-    """Read the command line and run."""
+    """Parse the command line and run."""
     from kafkalog import _core
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -1,4 +1,4 @@
-"""What the workers of ``spark_legs.py`` import: rows made beforehand, as a function and as a source, and functions."""
+"""What the workers of ``spark_legs.py`` import: functions, and rows decoded beforehand, as a function and a source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMPORTED = "pyarrow double, kafkalog double, reading double"
 
 @cache
 def _made(task: str) -> list[pa.RecordBatch]:
-    """Decode some batches once for each worker; several, so that the JVM does not read one cached buffer."""
+    """Decode several batches once for each worker, so that the JVM does not read one cached buffer."""
     from kafkalog.spark.split import Split
     from kafkalog.spark.task import read_split
 
@@ -30,7 +30,7 @@ def _made(task: str) -> list[pa.RecordBatch]:
 
 
 def ceiling(task: str, count: int) -> Iterator[pa.RecordBatch]:
-    """Yield so many rows that are there already."""
+    """Yield that many rows, decoded beforehand."""
     made = _made(task)
     turn = 0
     while count > 0:
@@ -42,7 +42,7 @@ def ceiling(task: str, count: int) -> Iterator[pa.RecordBatch]:
 
 
 def ceiling_function(counts: list[int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for ``mapInArrow``."""
+    """Create the function for ``mapInArrow``."""
 
     def function(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -65,7 +65,7 @@ def value_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def import_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Import what a task of ours does, in a worker that has not yet."""
+    """Import what a task of ours imports, in a new worker."""
     for _ in batches:
         begun = time.perf_counter()
         import pyarrow as pa
@@ -83,11 +83,11 @@ def import_time(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Task(InputPartition):
-    """A split, and the rows it has."""
+    """A split, and its number of rows."""
 
 
 class Reader(DataSourceReader):
-    """Sends what is there."""
+    """Sends batches decoded beforehand."""
 
     def __init__(self, tasks: list[Any]) -> None:
         self.tasks = tasks
@@ -100,7 +100,7 @@ class Reader(DataSourceReader):
 
 
 class Made(DataSource):
-    """The tasks come as JSON where the path would be."""
+    """The tasks are JSON in place of the path."""
 
     @classmethod
     def name(cls) -> str:

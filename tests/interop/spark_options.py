@@ -1,4 +1,4 @@
-"""Options for both sources, Spark's own and ours: where the rows are the same, where both fail, where they differ.
+"""Options for both sources, Spark's own and ours: those with the same rows, those with errors, those that differ.
 
 Topics and their records are those of ``filled`` in ``test_spark``.
 """
@@ -14,7 +14,7 @@ def both_offsets(**partitions: int) -> str:
     return json.dumps({"alpha": {name[1:]: offset for name, offset in partitions.items()}})
 
 
-# Spark's source finds out that nothing is there by waiting for it.
+# Spark's source waits before it reports that nothing is there.
 BRIEFLY = {"kafkaConsumer.pollTimeoutMs": "3000"}
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 ROWS: list[dict[str, str]] = [
@@ -105,7 +105,7 @@ ROWS: list[dict[str, str]] = [
         "endingOffsets": '{"trimmed": {"0": 100}}',
         "failOnDataLoss": "false",
     },
-    # what is committed
+    # isolation levels
     {"subscribe": "alpha", **COMMITTED, "startingTimestamp": str(MIDDLE)},
     {"subscribe": "alpha", **COMMITTED, "endingTimestamp": str(LATE)},
     {"subscribe": "alpha", **COMMITTED, "startingOffsets": both_offsets(p0=17, p1=20, p2=30)},
@@ -113,7 +113,7 @@ ROWS: list[dict[str, str]] = [
     {"subscribe": "open", "startingTimestamp": "6"},
     {"subscribe": "open", **COMMITTED, "endingTimestamp": "6"},
     {"subscribe": "open", **COMMITTED, "startingOffsets": '{"open": {"0": 1}}'},
-    # passed over in a batch, whatever it holds
+    # ignored in a batch, whatever the value
     {"subscribe": "beta.alp", "maxOffsetsPerTrigger": "many", "maxTriggerDelay": "soon"},
     {"subscribe": "beta.alp", "minOffsetsPerTrigger": "-5"},
 ]
@@ -202,9 +202,9 @@ ERRORS: list[dict[str, str]] = [
     {"subscribe": "open", **COMMITTED, "startingTimestamp": "6"},
 ]
 
-# Where the two differ, and why ours does: (options, what Spark's source gives, what ours gives), None for an error.
+# Where the two differ, and why: (options, what Spark's source returns, what ours returns), None for an error.
 DIFFERENT: list[tuple[dict[str, str], str | None, str | None]] = [
-    # what is not there is data loss, which the user may allow and is told of
+    # a missing partition is data loss, which the user may allow and which is reported
     ({"subscribe": "nowhere", "failOnDataLoss": "false", **BRIEFLY}, None, "none"),
     ({"assign": '{"alpha": [0, 9]}'}, "some", None),
     ({"subscribe": "trimmed", "endingOffsets": '{"trimmed": {"0": 100}}', "failOnDataLoss": "false"}, None, "none"),
@@ -215,7 +215,7 @@ DIFFERENT: list[tuple[dict[str, str], str | None, str | None]] = [
     ),
     # a broker lists no internal topics
     ({"subscribePattern": "__transaction"}, "none", "some"),
-    # a mistake is told, not passed over
+    # a mistake is an error, not ignored
     ({"subscribe": "alpha", "startingOffset": "earliest"}, "some", None),
     ({"subscribe": "alpha", "topic": "alpha"}, "some", None),
     ({"assign": "{}"}, "none", None),
@@ -225,10 +225,10 @@ DIFFERENT: list[tuple[dict[str, str], str | None, str | None]] = [
     ({"subscribe": "alpha", "startingOffsets": '{"alpha": {"0": 1.9, "1": 0, "2": 0}}'}, "some", None),
     ({"subscribe": "alpha", "startingOffsets": '{"alpha": {"0": null, "1": 0, "2": 0}}'}, "some", None),
     ({"subscribe": "alpha", "endingTimestamp": "-1"}, "some", None),
-    # as it is meant
+    # taken as it is meant
     ({"subscribe": "alpha", "minPartitions": " 10 "}, None, "some"),
     ({"subscribe": "alpha", "kafka.isolation.level": "READ_COMMITTED"}, None, "some"),
-    # of no meaning without a broker
+    # meaningless without a broker
     ({"subscribe": "alpha", "kafka.fetch.max.bytes": "x", "fetchOffset.numRetries": "x"}, None, "some"),
 ]
 
@@ -277,7 +277,7 @@ STREAM_ERRORS: list[dict[str, str]] = [
     {"subscribe": "trimmed", "startingOffsets": '{"trimmed": {"0": 5}}'},
 ]
 
-# Rows for both sinks, which have then the same records; T is a topic.
+# Rows for both sinks, which must then hold the same records; T is a topic.
 HEADERS = "array(named_struct('key', 'h', 'value', cast('x' as binary)))"
 SINKS: list[tuple[str, dict[str, str]]] = [
     ("'v' || id value, 'k' || id key from range(50)", {"topic": "T"}),

@@ -1,4 +1,4 @@
-"""Spark's own Kafka source, from a running broker, is the witness: option by option the same rows, or an error of both.
+"""Compared with Spark's own Kafka source on a running broker: for each option the same rows, or an error of both.
 
 And a stream that reads along while the broker writes, rolls and transacts.
 """
@@ -43,19 +43,19 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.spark,
     pytest.mark.timeout(600),
-    # Said by PySpark 4.3 about the pandas beside it; we use none.
+    # A warning of PySpark 4.3 about the installed pandas, which we do not use.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 pytest.importorskip("pyspark", minversion="4.2")
 
 HOME = Path(__file__).resolve().parent / "spark"
 COLUMNS = "topic, partition, offset, key, value, unix_millis(timestamp) as timestamp, timestampType"
-# The last that microseconds hold.
+# The last millisecond that 64-bit microseconds can hold.
 MOST_MILLIS = (2**63 - 1) // 1000
 
 
 def kafka_source() -> str:
-    """Give the class path of Spark's Kafka source, for the Spark that is installed."""
+    """Return the class path of Spark's Kafka source, for the installed Spark."""
     import pyspark
 
     source = class_path(HOME)
@@ -74,7 +74,7 @@ def kafka_source() -> str:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    """A session that has both sources."""
+    """A session with both sources."""
     from pyspark.sql import SparkSession
 
     try:
@@ -103,7 +103,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def filled(witness: Witness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker with topics of every kind; it runs while both sources read."""
+    """A broker with topics of every kind, which runs while both sources read."""
     with Broker(witness, tmp_path_factory.mktemp("spark") / "fresh") as broker:
         broker.create("alpha", 3, segment_bytes=20_000)
         broker.create("beta.alp", 1, segment_bytes=20_000)
@@ -185,7 +185,7 @@ def test_where_they_differ(
 
 
 def streamed(spark: SparkSession, broker: Broker, kind: str, options: dict[str, str], checkpoint: Path) -> Any:
-    """Run a query to the end of what there is; give its batches, the offsets they ended at, and its schema."""
+    """Run a query to the end of the log; return its batches, their end offsets, and its schema."""
     reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
     frame = reader.load() if kind == "kafka" else reader.load(",".join(map(str, broker.log_dirs)))
     batches: list[list[tuple[str, int, int]]] = []
@@ -217,10 +217,10 @@ def test_errors_of_both_streams(spark: SparkSession, filled: Broker, options: di
 
 
 @pytest.mark.parametrize("kind", ["kafka", "kafkalog"])
-def test_a_query_that_goes_on_looks_for_its_topics(
+def test_a_query_that_continues_looks_for_its_topics(
     spark: SparkSession, filled: Broker, tmp_path: Path, kind: str
 ) -> None:
-    """One that is named and was never there ends it, though all that the checkpoint knows of is."""
+    """A named topic that never existed fails it, though all topics of the checkpoint exist."""
     rows = streamed(spark, filled, kind, {"subscribe": "alpha", **FROM_START}, tmp_path)[0]
     assert sum(map(len, rows)) > 100
     with pytest.raises(
@@ -232,7 +232,7 @@ def test_a_query_that_goes_on_looks_for_its_topics(
 def written(
     spark: SparkSession, broker: Broker, kind: str, asked: tuple[str, dict[str, str]], folder: Path
 ) -> list[tuple[Any, ...]]:
-    """Write rows, T being a topic of three partitions of their own; give what was there then."""
+    """Write rows, where T is a new topic of three partitions; return the records of the topic."""
     sql, options = asked
     topic = folder.name if kind == "kafka" else "t"
     frame = spark.sql(f"select {sql.replace(chr(39) + 'T' + chr(39), repr(topic))}")
@@ -248,7 +248,7 @@ def written(
             kafkalog.LogWriter(folder, topic, partition).close()
         writer.save(str(folder))
         found = reader.format(kind).load(str(folder))
-    # where there is no key, any partition will do
+    # without a key, any partition is right
     rows = found.selectExpr("if(key is null, null, partition)", "key", "value", "headers").collect()
     return sorted((tuple(row) for row in rows), key=str)
 
@@ -282,8 +282,8 @@ def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, filled: Broke
         by_files(spark, filled, options).collect()
 
 
-def test_the_rows_are_some(spark: SparkSession, filled: Broker) -> None:
-    """The table would show nothing if its topics were empty."""
+def test_the_topics_have_rows(spark: SparkSession, filled: Broker) -> None:
+    """With empty topics the table would prove nothing."""
     paths = [str(log_dir) for log_dir in filled.log_dirs]
     counts = {
         topic: kafkalog.spark.count(spark, paths, subscribe=topic)
@@ -296,7 +296,7 @@ def test_the_rows_are_some(spark: SparkSession, filled: Broker) -> None:
 
 
 def consumed(broker: Broker, topic: str, partitions: int, isolation: str, file: Path) -> list[tuple[str, int, int]]:
-    """What Kafka's consumer gets."""
+    """The records that Kafka's consumer reads."""
     found = []
     for partition in range(partitions):
         broker.driver.ask("consume", topic=topic, partition=partition, isolation=isolation, file=str(file))
@@ -305,7 +305,7 @@ def consumed(broker: Broker, topic: str, partitions: int, isolation: str, file: 
 
 
 class Along:
-    """A query that keeps what it read, over several runs from one checkpoint."""
+    """A query that keeps its rows, over several runs from one checkpoint."""
 
     def __init__(self, spark: SparkSession, broker: Broker, checkpoint: Path, **options: str) -> None:
         self.batches: dict[int, list[tuple[str, int, int]]] = {}
@@ -334,7 +334,7 @@ class Along:
 
 
 def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """The log rolls and transactions end while two queries read; one is stopped and goes on, a topic comes later."""
+    """The log rolls and transactions end while two queries read; one is restarted, and a topic is added later."""
     broker.create("live", 2, segment_bytes=15_000)
     broker.driver.ask("start", topics=["live"], partitions=2, seed=11)
     everything = Along(spark, broker, tmp_path / "c1")
@@ -354,7 +354,7 @@ def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker,
         two.stop()
     broker.driver.ask("stop")
     for each, isolation in ((everything, "read_uncommitted"), (committed, "read_committed")):
-        # what is left, up to the end as it is now
+        # the remaining records, up to the present end
         each.start(availableNow=True).awaitTermination(180)
         wanted = consumed(broker, "live", 2, isolation, tmp_path / "consumed")
         wanted += consumed(broker, "live-too", 1, isolation, tmp_path / "consumed")
@@ -364,10 +364,10 @@ def test_a_stream_reads_along_with_a_broker(spark: SparkSession, broker: Broker,
     assert len(committed.rows) < len(everything.rows)
 
 
-def test_a_query_goes_from_sparks_own_source_to_ours_and_back(
+def test_a_query_moves_from_sparks_own_source_to_ours_and_back(
     spark: SparkSession, filled: Broker, tmp_path: Path
 ) -> None:
-    """By one checkpoint: what either source wrote into it, the other takes up."""
+    """With one checkpoint: each source continues from what the other wrote into it."""
     filled.create("handed", 2, segment_bytes=20_000)
     rows: list[tuple[str, int, int]] = []
     counts = []
@@ -391,7 +391,7 @@ def test_a_query_goes_from_sparks_own_source_to_ours_and_back(
 def test_a_broker_serves_what_the_sink_wrote(
     broker: Broker, witness: Witness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Keys go where Kafka's producer puts them, and the broker goes on behind."""
+    """Keys go to the partitions that Kafka's producer would choose, and the broker appends after them."""
     import pyarrow as pa
 
     from kafkalog.spark.partitioner import partition_for_key
@@ -416,7 +416,7 @@ def test_a_broker_serves_what_the_sink_wrote(
         write()
     assert consumed_rows(broker, "sunk", 0) == []
     broker.stop()
-    # One log dir has not all partitions: what is made there beside would be set aside.
+    # One log dir lacks some partitions: a broker would rename folders created there to -stray.
     folders = [sorted(path.name for path in log_dir.iterdir()) for log_dir in broker.log_dirs]
     parts = [{name for name in names if name.startswith("sunk-")} for names in folders]
     assert len(parts[0] | parts[1]) == 3

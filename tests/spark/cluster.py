@@ -1,4 +1,4 @@
-"""A standalone cluster on loopback from the pip package of pyspark, and what the guide ``cluster`` says to run on one.
+"""A standalone cluster on loopback, from the pip package of pyspark, and the commands of the guide ``cluster``.
 
 The package has no ``start-master.sh``; what the script would run is run here.
 """
@@ -31,14 +31,14 @@ WORKERS = 2
 
 
 def spark_home() -> Path:
-    """Give the folder of the installed pyspark: a whole Spark."""
+    """Return the folder of the installed pyspark, which is a complete Spark."""
     import pyspark
 
     return Path(pyspark.__file__).parent
 
 
 def wheel(into: Path) -> Path:
-    """Give the wheel of this tree: the one that tests/run.py made, or one built here."""
+    """Return the wheel of this tree: the one that tests/run.py built, or one built here."""
     if named := os.environ.get("KAFKALOG_WHEEL"):
         return Path(named)
     build = [sys.executable, "-m", "maturin", "build", "--quiet", "--release", "--locked", "--out", str(into)]
@@ -47,7 +47,7 @@ def wheel(into: Path) -> Path:
 
 
 def guide_commands() -> str:
-    """Give the commands of the guide ``cluster``."""
+    """Return the commands of the guide ``cluster``."""
     (found,) = documents.blocks("cluster", "sh")
     return found
 
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def master(self) -> str:
-        """Its URL."""
+        """The master's URL."""
         return f"spark://127.0.0.1:{self.port}"
 
     def _start(self, kind: str, name: str, host: str, *args: str) -> None:
@@ -88,7 +88,7 @@ class Cluster:
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:
-        """End it with all that it started."""
+        """Terminate a process and everything that it started."""
         process.terminate()
         try:
             process.wait(20)
@@ -97,7 +97,7 @@ class Cluster:
             process.wait()
 
     def __enter__(self) -> Self:
-        """Start, and wait until all workers are known."""
+        """Start, and wait until all workers have registered."""
         try:
             ports = ("--port", str(self.port), "--webui-port", str(self.web))
             self._start("master.Master", "master", "127.0.0.1", *ports)
@@ -105,7 +105,7 @@ class Cluster:
                 folder = self.home / f"worker-{number}"
                 size = ("--cores", "1", "--memory", "1g")
                 where = ("--work-dir", str(folder), "--webui-port", "0", self.master)
-                # Of loopback, where all are this machine: no host gets a task again that it is at work on.
+                # Distinct loopback addresses: Spark does not retry a task on a host that is still running it.
                 self._start("worker.Worker", folder.name, f"127.0.0.{number + 1}", *size, *where)
             deadline = time.monotonic() + START_SECONDS
             while self._alive() < WORKERS:
@@ -119,7 +119,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave no process behind, and no unpacked archives."""
+        """Leave neither processes nor unpacked archives."""
         self._started.close()
         for number in range(WORKERS):
             shutil.rmtree(self.home / f"worker-{number}", ignore_errors=True)
@@ -133,7 +133,7 @@ class Cluster:
 
     @property
     def said(self) -> str:
-        """The end of what master and workers said, for a failing test."""
+        """The last lines of the master's and the workers' logs, for a failing test."""
         return "\n".join(file.read_text(errors="replace")[-3000:] for file in sorted(self.home.glob("*/log")))
 
     def run(self, commands: str) -> None:

@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests: starting the JVM is what costs."""
+"""One Spark session for all Spark tests: starting the JVM is slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).resolve().parent
-# Said by PySpark 4.3 about the pandas beside it; we use none.
+# A warning of PySpark 4.3 about the installed pandas, which we do not use.
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 NEEDS_SESSION = {"spark"}
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two slots on this machine; what a worker sends is held to the declared schema."""
+    """Two slots on this machine; Spark checks what a worker sends against the declared schema."""
     pytest.importorskip("pyspark", minversion="3.5")
     from pyspark.sql import SparkSession
 
@@ -46,7 +46,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.execution.arrow.pyspark.validateSchema.enabled", "true")
-        # Without it a Spark before 4.2 does one batch for Trigger.AvailableNow, and one that was begun is that one.
+        # Without it, Spark before 4.2 runs one batch for Trigger.AvailableNow; a batch started before counts as it.
         .config("spark.sql.streaming.triggerAvailableNowWrapper.enabled", "true")
         .getOrCreate()
     )
@@ -57,5 +57,5 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def limits() -> None:
-    """Python sources get the limits of a trigger from Spark 4.2 on."""
+    """Python data sources get the limits of a trigger from Spark 4.2 on."""
     pytest.importorskip("pyspark", minversion="4.2")

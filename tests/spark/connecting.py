@@ -31,14 +31,14 @@ def evens(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def main(data: str, folder: str) -> None:
-    """Do all of it with one server of this process's own."""
+    """Run everything on one server, which this process starts."""
     from pyspark.sql import SparkSession
 
     import kafkalog.spark
 
     out = Path(folder)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # The server finds its address by itself, and that may be one which nobody can reach.
+    # The server would choose its address itself, possibly one that cannot be reached.
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder: Any = SparkSession.builder
     spark = builder.remote("local[2]").getOrCreate()

@@ -1,4 +1,4 @@
-"""A partition that grows as a broker's does, batch by batch and segment by segment, out of one of the corpus."""
+"""A partition that grows as on a broker, batch by batch and segment by segment, copied from one of the corpus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Growing:
         self._written = 0
 
     def grow(self, offset: int) -> None:
-        """Write all batches that begin below the offset."""
+        """Append all batches that start below an offset."""
         for segment, position, size, base in self.batches[self._written :]:
             if base >= offset:
                 break
@@ -34,7 +34,7 @@ class Growing:
             self._written += 1
 
     def retain(self, offset: int) -> int:
-        """Delete the closed segments that lie below the offset, as retention does; give the new log start."""
+        """Delete the closed segments below an offset, as retention does; return the new log start."""
         files = sorted(self.folder.glob("*.log"))
         for file, behind in pairwise(files):
             if int(behind.stem) > offset:

@@ -23,13 +23,13 @@ OPTIONS: dict[str, Any] = {"splitBytes": "20k", "batchRows": "10", "columns": "o
 
 
 def killing(name: str, marks: Path, *, executor: bool = False) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Make a function that dies behind the second batch of the second task, at its first attempt.
+    """Create a function that dies after the second batch of the second task, in its first attempt.
 
     It leaves a mark of the name behind. What dies is the Python worker, or the executor around it.
     """
 
     def victim() -> int:
-        """Give the process of the executor: the parent of the daemon that is the worker's parent."""
+        """Return the process of the executor: the parent of the daemon that is the worker's parent."""
         if not executor:
             return os.getpid()
         status = Path(f"/proc/{os.getppid()}/status").read_text()
@@ -50,7 +50,7 @@ def killing(name: str, marks: Path, *, executor: bool = False) -> Callable[[Iter
 
 
 def map_in_arrow(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
-    """Read offsets by ``mapInArrow``."""
+    """Read offsets with ``mapInArrow``."""
     import kafkalog.spark
 
     def read_splits(batches: Iterable[Any]) -> Iterator[Any]:
@@ -61,7 +61,7 @@ def map_in_arrow(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]],
 
 
 def data_source(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
-    """Read offsets by a data source around ours."""
+    """Read offsets with a data source that wraps ours."""
     from pyspark.sql.datasource import DataSource, DataSourceReader
 
     class KillingReader(DataSourceReader):
@@ -94,7 +94,7 @@ def data_source(spark: SparkSession, path: str, kill: Callable[[Iterator[Any]], 
 
 
 def write(spark: SparkSession, path: str, target: Path, kill: Callable[[Iterator[Any]], Iterator[Any]]) -> list[int]:
-    """Write offsets by a data source around ours, whose worker dies in the middle of its file, and read them again."""
+    """Write offsets with a data source that wraps ours and whose worker dies in its file, and read them back."""
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
     import kafkalog.spark
@@ -130,7 +130,7 @@ def write(spark: SparkSession, path: str, target: Path, kill: Callable[[Iterator
 
 
 def sockets(spark: SparkSession) -> str:
-    """Tell what workers are told of unix sockets."""
+    """Return the setting of unix sockets that workers see."""
 
     def told(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -143,7 +143,7 @@ def sockets(spark: SparkSession) -> str:
 
 
 def main(path: str, options: str) -> None:
-    """Read both ways and write, a worker of each killed, in a JVM with these options."""
+    """Read both ways and write, killing a worker of each, in a JVM with these options."""
     from pyspark.sql import SparkSession
 
     spark = (

@@ -24,12 +24,12 @@ COLUMNS = "topic,partition,offset"
 
 
 def rows_of(frame: DataFrame) -> list[list[Any]]:
-    """Collect the places of records."""
+    """Collect topic, partition and offset of each record."""
     return [list(row) for row in frame.select(*COLUMNS.split(",")).collect()]
 
 
 def places(spark: SparkSession, data: str) -> list[tuple[str, str]]:
-    """Tell where the tasks ran, and which kafkalog they had."""
+    """Return where the tasks ran, and which kafkalog they imported."""
     import pyarrow as pa
 
     import kafkalog.spark
@@ -41,7 +41,7 @@ def places(spark: SparkSession, data: str) -> list[tuple[str, str]]:
 
         for _ in kafkalog.spark.read_splits(batches):
             pass
-        # long enough for the other executor to take its share
+        # long enough for the other executor to get tasks too
         time.sleep(0.5)
         row = {"cwd": [str(Path.cwd())], "module": [str(kafkalog.__file__)]}
         yield pa.RecordBatch.from_pydict(row)
@@ -68,7 +68,7 @@ def stream(spark: SparkSession, data: str, out: Path) -> list[list[list[Any]]]:
 
 
 def write(spark: SparkSession, data: str, out: Path) -> None:
-    """Write what is read to a log dir; a task dies on the way."""
+    """Write the rows of a read to a log dir; a task dies meanwhile."""
     import kafkalog.spark
 
     options: dict[str, Any] = {"columns": "key,value,timestamp", "subscribe": "orders", "splitBytes": "20k"}
@@ -83,7 +83,7 @@ def write(spark: SparkSession, data: str, out: Path) -> None:
 
 
 def slow_once(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Make a function that dawdles in the first attempt at the first task, until Spark has begun another."""
+    """Create a function that waits in the first attempt of the first task until Spark has started another attempt."""
 
     def dawdle(batches: Iterator[Any]) -> Iterator[Any]:
         import time
@@ -98,7 +98,7 @@ def slow_once(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
                 deadline = time.monotonic() + (60 if context.attemptNumber() == 0 else 0)
                 while time.monotonic() < deadline and not (marks / "1").exists():
                     time.sleep(0.1)
-                # whoever began later ends first
+                # the later attempt ends first
                 time.sleep(2 if context.attemptNumber() == 0 else 0)
             yield batch
 
@@ -106,7 +106,7 @@ def slow_once(marks: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def speculate(spark: SparkSession, data: str, out: Path) -> dict[str, list[list[Any]]]:
-    """Read, write and count where a task is done twice at a time."""
+    """Read, write and count while a task runs in two attempts at the same time."""
     import kafkalog.spark
 
     options: dict[str, Any] = {"columns": COLUMNS, "subscribe": "orders", "splitBytes": "20k", "batchRows": 20}
@@ -125,7 +125,7 @@ def speculate(spark: SparkSession, data: str, out: Path) -> dict[str, list[list[
 
 
 def main(data: str, folder: str) -> None:
-    """Do all of it in one application."""
+    """Run everything in one application."""
     from pyspark.sql import SparkSession
 
     import kafkalog

@@ -1,4 +1,4 @@
-"""A stream's query in tests: what its batches held, over all its runs, and what Kafka reads of the same log."""
+"""A streaming query in tests: the rows of its batches, over all its runs, and what Kafka reads of the same log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AVAILABLE_NOW = {"availableNow": True}
 
 
 class Stream:
-    """One query: what its batches held, in order, over all its runs."""
+    """One query: the rows of its batches, in order, over all its runs."""
 
     def __init__(self, spark: SparkSession, path: Path | str, checkpoint: Path, **options: str) -> None:
         self.checkpoint = checkpoint
@@ -27,18 +27,18 @@ class Stream:
         self.batches: list[list[tuple[str, int, int]]] = []
 
     def start(self, **trigger: Any) -> Any:
-        """Start it, from the checkpoint if there is one."""
+        """Start it, from its checkpoint if it has one."""
 
         def keep(batch: DataFrame, number: int) -> None:
             rows = sorted(tuple(row) for row in batch.collect())
-            # a batch that is done again takes the place of its first attempt
+            # a repeated batch replaces its first attempt
             self.batches[number:] = [rows]
 
         writer = self.frame.load(self.path).writeStream.foreachBatch(keep)
         return writer.option("checkpointLocation", str(self.checkpoint)).trigger(**trigger).start()
 
     def run(self) -> list[list[tuple[str, int, int]]]:
-        """Read what there is, and give the batches of this run."""
+        """Read all available rows, and return the batches of this run."""
         before = len(self.batches)
         self.start(**AVAILABLE_NOW).awaitTermination(120)
         return self.batches[before:]
@@ -48,7 +48,7 @@ class Stream:
         return [offset for batch in self.batches for _, _, offset in batch]
 
     def until(self, query: Any, rows: int) -> None:
-        """Wait until as many rows were read."""
+        """Wait until that many rows have been read."""
         deadline = time.monotonic() + 120
         while len(self.offsets) < rows:
             assert query.exception() is None, str(query.exception())
@@ -57,7 +57,7 @@ class Stream:
 
 
 def places(growing: Growing, topic: str, partition: int, start: int = 0) -> list[tuple[str, int, int]]:
-    """What Kafka reads of a partition from an offset on, as far as it has grown."""
+    """The records that Kafka reads of a partition from an offset, as far as it has grown."""
     found = next(each for each in corpus.partitions() if each.folder == growing.source)
     records = corpus.expected_records(found)
     rows = zip(records["offset"], records["isControl"], strict=True)
@@ -65,7 +65,7 @@ def places(growing: Growing, topic: str, partition: int, start: int = 0) -> list
 
 
 def offsets_reader(path: Path, **options: str) -> Any:
-    """Make a stream's reader of offsets alone, as Spark does."""
+    """Create a stream reader of offsets only, as Spark does."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     from kafkalog.spark.stream_reader import make_stream_reader

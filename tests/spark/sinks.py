@@ -1,4 +1,4 @@
-"""A sink into a log dir, rows for it, and what it has written."""
+"""A sink into a log dir, rows for it, and the values that it has written."""
 
 from __future__ import annotations
 

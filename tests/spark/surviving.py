@@ -1,4 +1,4 @@
-"""A driver with a query into each kind of sink, which the test kills and starts again; its checkpoints survive.
+"""A driver with a query into each kind of sink, which the test kills and restarts; its checkpoints survive.
 
 ``run`` goes on until it is killed, ``finish`` reads what there is and ends.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Spark 4.0 hands a Python source no limit of a trigger, and no Arrow batches to the sink of a stream.
+# Spark 4.0 passes no trigger limits to a Python data source, and no Arrow batches to a streaming sink.
 LIMIT = {"maxOffsetsPerTrigger": "100"}
 
 

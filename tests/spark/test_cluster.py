@@ -1,4 +1,4 @@
-"""A standalone cluster whose executors have kafkalog from the shipped archive alone."""
+"""A standalone cluster whose executors have kafkalog from the shipped archive only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shipped(home: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(home: Path, shipped: Path) -> Iterator[dict[str, Any]]:
-    """Run the commands of the guide; only the names that stand for the user's own are filled in."""
+    """Run the commands of the guide; only the placeholders for the user's names are replaced."""
     own = {
         "install . ": f"install {shipped} ",
         "job.py": f"{HERE / 'on_cluster.py'} {DATA} {home / 'out'}",
@@ -53,7 +53,7 @@ def answers(home: Path, shipped: Path) -> Iterator[dict[str, Any]]:
 
 
 def wanted(topic: str | None = None) -> list[Place]:
-    """What Kafka's consumer gets, in order."""
+    """The records that Kafka's consumer reads, in order."""
     found: list[Place] = []
     for each in corpus.partitions():
         if each.log_dir != DATA or each.topic.startswith("__") or topic not in {None, each.topic}:
@@ -91,23 +91,23 @@ def values(*folders: Path) -> list[bytes | None]:
     return sorted(found, key=lambda value: (value is None, value or b""))
 
 
-def test_what_was_written_is_there_once(answers: dict[str, Any], home: Path) -> None:
+def test_written_rows_are_there_once(answers: dict[str, Any], home: Path) -> None:
     source = values(DATA / "orders-0")
     assert len(source) == len(wanted("orders"))
     assert values(home / "out" / "written" / "written-0", home / "out" / "written" / "written-1") == source
     assert values(home / "out" / "copied" / "copy-0") == source
 
 
-def test_what_dies_is_tried_again(answers: dict[str, Any]) -> None:
+def test_a_killed_task_is_retried(answers: dict[str, Any]) -> None:
     offsets = [offset for _, _, offset in wanted("orders")]
     for name, found in answers["killed"].items():
         assert found == offsets, name
-    # or the test shows nothing
+    # otherwise the test proves nothing
     assert answers["marks"] == ["dataSource", "executor", "mapInArrow", "write"]
 
 
-def test_a_task_that_is_done_twice_at_a_time_counts_once(answers: dict[str, Any], home: Path) -> None:
-    # or the test shows nothing
+def test_a_task_with_two_attempts_at_a_time_counts_once(answers: dict[str, Any], home: Path) -> None:
+    # otherwise the test proves nothing
     assert answers["attempts"] == {"read": ["0", "1"], "write": ["0", "1"]}
     assert [tuple(row) for row in answers["speculated"]["read"]] == wanted("orders")
     written = [int(value or b"") for value in values(home / "out" / "speculated" / "orders-0")]
@@ -115,7 +115,7 @@ def test_a_task_that_is_done_twice_at_a_time_counts_once(answers: dict[str, Any]
 
 
 def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
-    """The cluster's own is used, so the archive stays small."""
+    """The cluster has its own, so the archive stays small."""
     listed = subprocess.run(
         ["tar", "-tzf", str(home / "env.tar.gz")], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -123,7 +123,7 @@ def test_the_archive_has_no_spark(answers: dict[str, Any], home: Path) -> None:
     assert not any("/site-packages/pyspark/" in name for name in listed)
 
 
-def test_a_zip_does_not_carry_it(shipped: Path) -> None:
+def test_a_zip_cannot_ship_it(shipped: Path) -> None:
     """Why the guide warns of ``--py-files``, which puts one on the path."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import kafkalog"
     done = subprocess.run([sys.executable, "-I", "-c", code, str(shipped)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A client of Spark Connect has no context of Spark in its process, and gets the same rows."""
+"""A client of Spark Connect, which has no Spark context in its process, gets the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every partition of the corpora, both ways through Spark, against what Kafka's own classes read.
+"""Every partition of the corpora, both ways through Spark, compared with what Kafka's own classes read.
 
 A job and a task cost more than a small partition, so partitions are read together as long as no two have one name.
 """
@@ -22,7 +22,7 @@ OPTIONS: dict[str, Any] = {"startingOffsets": "oldest", "includeControl": "true"
 
 
 def groups() -> list[list[corpus.Partition]]:
-    """Spread the partitions over as few reads as there are folders of one name."""
+    """Distribute the partitions over as few reads as possible: no read has two folders of the same name."""
     found: list[dict[tuple[str, int], corpus.Partition]] = []
     for partition in corpus.partitions():
         name = (partition.topic, partition.partition)

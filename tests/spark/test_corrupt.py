@@ -30,7 +30,7 @@ damaged = pytest.mark.parametrize(
 
 
 def assert_one_line_says_it(text: str, name: str) -> None:
-    """What, in which file, at which byte, what was expected and what found: all in one line of what the driver sees."""
+    """One line of the driver's error has the kind, the file, the byte, what was expected and what was found."""
     case = CASES[name]
     kind = {"corrupt": "CorruptRecordError", "unsupported": "UnsupportedFormatError"}[case["stop"]]
     file = re.escape(str(CORRUPT / name / "t-0" / case["file"]))
@@ -48,14 +48,14 @@ def test_the_error_names_file_and_position(spark: SparkSession, way: Any, name: 
 
 
 def transformed(spark: SparkSession, path: Path) -> object:
-    # What workers cannot import travels by value.
+    # Workers cannot import this module, so the function is pickled by value.
     function = lambda batch: batch  # noqa: E731
     return kafkalog.spark.read(spark, path, columns="offset", transform=function, schema="offset bigint").collect()
 
 
 @damaged
 @pytest.mark.parametrize("way", [kafkalog.spark.count, transformed])
-def test_work_before_the_pipe_names_them_too(spark: SparkSession, name: str, way: Callable[..., object]) -> None:
+def test_work_in_executors_names_them_too(spark: SparkSession, name: str, way: Callable[..., object]) -> None:
     with pytest.raises(Exception, match="Error") as caught:
         way(spark, CORRUPT / name / "t-0")
     assert_one_line_says_it(str(caught.value), name)
@@ -77,7 +77,7 @@ def test_an_export_names_them_too(spark: SparkSession, tmp_path: Path, name: str
 
 
 def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, tmp_path: Path) -> None:
-    """An error wherever the column is asked for, and there alone: Spark's own source fails at such a record."""
+    """An error if the column is requested, and only then: Spark's own source fails at such a record."""
     path, most = tmp_path / "data", (2**63 - 1) // 1000
     config = kafkalog.LogConfig(message_timestamp_after_max_ms=2**63 - 1)
     with kafkalog.LogWriter(path, "t", config=config) as writer:

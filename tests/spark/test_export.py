@@ -1,4 +1,4 @@
-"""``export`` through Spark: every format, and damage as the error it is."""
+"""``export`` through Spark: every format, and damage as the core's error."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pattern_is_the_whole_name_as_in_a_local_export(spark: SparkSession, t
             assert sum(pq.read_metadata(file).num_rows for file in files) == rows, (way, pattern)
 
 
-# What a worker imports before all else: a task that has opened its file waits, or dies.
+# Workers import this first: a task that has opened its file waits, or dies.
 SLOW = """
 import os, signal, time
 import kafkalog._export as write
@@ -126,7 +126,7 @@ if os.environ.get("WHAT"):
 
 
 def of_session(number: int) -> list[str]:
-    """What runs in a session, by its command lines."""
+    """The command lines of the processes of a session."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -140,8 +140,8 @@ def of_session(number: int) -> list[str]:
 
 
 @pytest.mark.spark
-def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
-    """Nor does a JVM or a worker outlive it; who can do so leaves nothing behind, hidden or not."""
+def test_a_killed_export_has_published_nothing(tmp_path: Path) -> None:
+    """Neither a JVM nor a worker outlives it, and unless it was killed hard it leaves no file, hidden or not."""
     (tmp_path / "sitecustomize.py").write_text(SLOW)
 
     def start(what: str, target: Path) -> subprocess.Popen[str]:
@@ -156,7 +156,7 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     dying = start("dies", tmp_path / "dies")
     for number, process in running.items():
         deadline = time.monotonic() + 120
-        # there is a task in the middle of its file
+        # until a task is writing its file
         while not any((tmp_path / number.name).glob(".out.*.tmp/.*.tmp")):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -174,7 +174,7 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     assert "\nkafkalog: " in dying.communicate(timeout=120)[1]
     assert dying.returncode > 0
     assert list((tmp_path / "dies").iterdir()) == []
-    # what the killed one left is hidden, and goes with the next one, of which a worker dies
+    # the killed export left a hidden folder; the next one, of which a worker dies, removes it
     target = tmp_path / "SIGKILL"
     whole = start("dies once", target)
     whole.communicate(timeout=120)
@@ -185,8 +185,8 @@ def test_who_is_ended_has_published_nothing(tmp_path: Path) -> None:
     assert all(file.name.startswith("part-") for file in (target / "out").iterdir())
 
 
-def test_a_target_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    """A folder's name goes over to an empty one without a word."""
+def test_a_target_that_appears_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    """A rename replaces an empty folder silently."""
     staging, target = tmp_path / "staging", tmp_path / "out"
     for folder in (staging, target):
         folder.mkdir()
@@ -196,8 +196,8 @@ def test_a_target_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
     assert list(target.iterdir()) == []
 
 
-def test_what_another_export_holds_stays(tmp_path: Path) -> None:
-    """Who died holds nothing; names are no patterns."""
+def test_the_folder_of_a_running_export_stays(tmp_path: Path) -> None:
+    """A dead export holds no lock; names are not patterns."""
     target, other = tmp_path / "out[1]", tmp_path / "out1"
     with exporter._staged(target) as held:
         dead, of_other = (exporter._hidden(path) for path in (target, other))
@@ -210,7 +210,7 @@ def test_what_another_export_holds_stays(tmp_path: Path) -> None:
     assert {*tmp_path.iterdir()} == {of_other, of_user}
 
 
-def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_still_runs_does_not_find_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[Path] = []
 
     def remove(folder: Path, **_: Any) -> None:
@@ -225,7 +225,7 @@ def test_a_task_that_runs_on_does_not_find_the_folder(tmp_path: Path, monkeypatc
 
 
 def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
-    """Two of the same task, at the same time as well as one behind the other."""
+    """Two attempts of a task, at the same time or one after the other."""
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
     task = pa.RecordBatch.from_pydict({"split": pa.array([0], pa.int32()), "task": [split.to_json()]})
     told = [next(exporter._write_splits(str(tmp_path), "parquet", [task])).to_pylist()[0] for _ in range(2)]
@@ -235,7 +235,7 @@ def test_attempts_do_not_share_a_file(tmp_path: Path) -> None:
 
 
 def test_a_torn_tail_of_the_active_segment_ends_the_log_for_a_task(tmp_path: Path) -> None:
-    """A task that took it for a closed one would call it damage."""
+    """In a closed segment it would be damage."""
     folder, out = tmp_path / "orders-0", tmp_path / "out"
     shutil.copytree(DATA / "orders-0", folder)
     out.mkdir()
@@ -251,7 +251,7 @@ def test_a_torn_tail_of_the_active_segment_ends_the_log_for_a_task(tmp_path: Pat
 
 
 def failure(staging: Path, error: Exception, text: str) -> Exception | None:
-    """What the driver raises for a task's exception, of which Spark gives the text."""
+    """The exception that the driver raises for a task's, of which Spark passes on the text."""
     exporter._record_failure(staging / f"{len(list(staging.iterdir()))}.failure", error)
     return exporter._recorded_failure(staging, RuntimeError(f"An exception was thrown\n  File ...\n{text}\n"))
 
@@ -271,12 +271,12 @@ def test_a_failure_of_a_task_is_raised_whole(tmp_path: Path) -> None:
         found = failure(tmp_path, error, f"OSError: {error}")
         assert type(found) is OSError
         assert (str(found), found.errno) == (str(error), error.errno)
-    # another task's, and what is neither ours nor one of I/O
+    # another task's exception, and one that is neither kafkalog's nor an I/O error
     assert failure(tmp_path, kafkalog.InvalidRecordError("other"), "InvalidRecordError: this") is None
     assert failure(tmp_path, ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero") is None
 
 
-def test_a_partition_without_a_record_since_some_time_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_without_records_since_a_time_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     done = write(tmp_path / "out", "parquet", starting_timestamp=1 << 45)
     assert (done["rows"], done["files"]) == (0, 0)
     assert list((tmp_path / "out").iterdir()) == []
@@ -299,7 +299,7 @@ def test_no_output_lands_among_logs(tmp_path: Path, out: str) -> None:
 
 
 def test_options_may_be_spelled_as_for_a_read(spark: SparkSession, tmp_path: Path) -> None:
-    """The export's own defaults are for what is not given, however it is spelled."""
+    """The export's defaults apply to options that are not given in any spelling."""
     done = write(tmp_path / "out", "parquet", include_headers=False, columns=None)
     assert "headers" not in ds.dataset(tmp_path / "out").schema.names
     assert done["rows"] > 880

@@ -1,4 +1,4 @@
-"""A batch is sent to its end before the next one is decoded."""
+"""A batch is sent completely before the next one is decoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 
 
 class Socket(io.RawIOBase):
-    """Keeps what was written to it."""
+    """Keeps the bytes that were written to it."""
 
     def __init__(self) -> None:
         self.bytes = bytearray()
@@ -37,7 +37,7 @@ class Socket(io.RawIOBase):
         return len(data)
 
     def rows(self) -> int:
-        """Count the rows of the batches that have come whole, as a JVM would."""
+        """Count the rows of the batches that have arrived completely, as the JVM would."""
         count = 0
         try:
             for batch in pa.ipc.open_stream(bytes(self.bytes)):
@@ -48,7 +48,7 @@ class Socket(io.RawIOBase):
 
 
 @pytest.mark.parametrize("ahead", ["false", "true"])
-def test_what_was_asked_for_next_was_sent(monkeypatch: pytest.MonkeyPatch, ahead: str) -> None:
+def test_a_batch_is_sent_before_the_next_is_requested(monkeypatch: pytest.MonkeyPatch, ahead: str) -> None:
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
     options = parse({"path": str(DATA), "subscribe": "orders", "batchRows": "50", "decodeAhead": ahead})
@@ -71,7 +71,7 @@ def test_what_was_asked_for_next_was_sent(monkeypatch: pytest.MonkeyPatch, ahead
     assert socket.rows() == given[-1]
 
 
-def test_elsewhere_there_is_nothing_to_flush() -> None:
+def test_outside_a_worker_there_is_nothing_to_flush() -> None:
     assert batch_flusher()() is None
 
     def dump_stream(stream: Any) -> Any:

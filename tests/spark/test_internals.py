@@ -1,4 +1,4 @@
-"""What is imported is not looked at after each task."""
+"""Imported modules are exempt from the garbage collection after each task, and what tasks log is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Way = Callable[..., DataFrame]
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
-# As the module that was run: Spark's daemon, of which a worker is a fork, or another.
+# The main module is Spark's daemon, of which a worker is a fork, or another one.
 MODULE = """
 import gc, importlib.machinery, sys, weakref
 from kafkalog.spark.internals import freeze_imports
@@ -56,7 +56,7 @@ def test_once_in_a_worker_and_nowhere_else() -> None:
     assert frozen > 1000
     assert looked_at < frozen / 10
     assert garbage == 0
-    # What came later is the collector's.
+    # Later objects are collected as usual.
     assert then <= frozen
     assert looked_at_then >= 5000
     (frozen, looked_at, garbage), _ = state("pytest")
@@ -65,7 +65,7 @@ def test_once_in_a_worker_and_nowhere_else() -> None:
     assert garbage == 1
 
 
-def test_every_task_that_ends_settles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_task_that_ends_freezes_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
     monkeypatch.setattr("kafkalog.spark.internals.freeze_imports", lambda: calls.append("read"))
     (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
@@ -78,7 +78,7 @@ def test_every_task_that_ends_settles(monkeypatch: pytest.MonkeyPatch, tmp_path:
         assert calls == ["read", "written"]
 
 
-def test_what_a_task_read_is_in_the_log_that_spark_keeps(
+def test_metrics_of_a_task_are_in_the_log_that_spark_keeps(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker_io = pytest.importorskip("pyspark.logger.worker_io", reason="Spark keeps what workers log from 4.1 on")
@@ -95,7 +95,7 @@ def test_what_a_task_read_is_in_the_log_that_spark_keeps(
 
 
 def settled(spark: SparkSession) -> bool:
-    """Ask workers whether the collector passes over more objects than it looks at."""
+    """Ask workers whether the collector skips more objects than it visits."""
 
     def asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import gc
@@ -105,7 +105,7 @@ def settled(spark: SparkSession) -> bool:
             yield pa.RecordBatch.from_arrays([answer], names=["settled"])
 
     slots = spark.sparkContext.defaultParallelism
-    # One at least has had a task; others may have been begun for this.
+    # At least one worker has run a task before; others may have been started for this.
     return any(row["settled"] for row in spark.range(0, slots, 1, slots).mapInArrow(asked, "settled boolean").collect())
 
 

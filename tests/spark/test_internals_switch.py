@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"subscribe": "orders", "columns": "offset", "batchRows": "50"}
 
-# A serializer of PySpark: as it is, with another file, another method, and a file that cannot be flushed.
+# PySpark's serializer: as it is, with the file under another name, with another method, and in another package.
 SERIALIZER = """
 import pyarrow as pa
 def dump_stream(iterator, stream):
@@ -49,7 +49,7 @@ def off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def serialized(code: str, module: str) -> tuple[list[int], list[int]]:
-    """Send a split through a serializer; what was read of it, and at which numbers of rows its file was flushed."""
+    """Send a split through a serializer; return the offsets, and the numbers of rows at which its file was flushed."""
     (split,) = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
     flushed: list[int] = []
     count = [0]
@@ -128,7 +128,7 @@ def test_a_worker_freezes_what_it_imported(daemon: str, switch: str, expected: b
 
 
 @needs_data_sources
-def test_filters_are_pushed_where_spark_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_are_pushed_only_in_the_process_that_pushes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.types import LongType, StructField, StructType
 
     from kafkalog.spark.data_source import make_reader
@@ -158,7 +158,7 @@ def test_the_level_of_the_log_stays(monkeypatch: pytest.MonkeyPatch, off: None) 
 
 
 def future_types(name: str) -> types.ModuleType:
-    """PySpark's module of types without its function, or with one that asks for more."""
+    """PySpark's module of types, without its function or with one that has other parameters."""
     module = types.ModuleType("pyspark.sql.pandas.types")
     if name == "other parameters":
         module.to_arrow_schema = lambda schema, dialect: (schema, dialect)  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ def test_a_transform_whose_schema_is_not_known(spark: SparkSession, monkeypatch:
 
 
 def test_a_worker_with_the_switch_off(spark: SparkSession) -> None:
-    """The same rows; its file is not looked for."""
+    """It returns the same rows, and does not search for its file."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os

@@ -1,4 +1,4 @@
-"""What is imported when: a task pays for every module, and a broken install must not hide other people's sources."""
+"""What is imported when: a task pays for every module, and a broken install must not hide other data sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def run(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_package_and_what_a_task_imports_are_light() -> None:
+def test_the_package_and_a_task_import_little() -> None:
     run("""
         import sys
         import kafkalog, kafkalog.spark, kafkalog.spark.task, kafkalog.spark.internals, kafkalog.spark.split
@@ -27,7 +27,7 @@ def test_the_package_and_what_a_task_imports_are_light() -> None:
 
 
 @needs_data_sources
-def test_the_module_that_spark_discovers_needs_nothing_of_ours() -> None:
+def test_the_module_that_spark_discovers_imports_nothing_of_kafkalog() -> None:
     run("""
         import sys
         sys.modules["kafkalog"] = None  # importing it fails

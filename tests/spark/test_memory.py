@@ -1,4 +1,4 @@
-"""A worker with an allowance of memory, which counts maps: ``spark.executor.pyspark.memory``."""
+"""A worker whose address space is limited, maps included: ``spark.executor.pyspark.memory``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# What Spark sets for a job where spark.executor.pyspark.memory was set before the session began, in MiB.
+# What Spark sets for a job if spark.executor.pyspark.memory was set before the session started, in MiB.
 ALLOWANCE = "resource.pyspark.memory"
 ALLOWED = 512
 
 
 @pytest.fixture
 def allowance(spark: SparkSession) -> Iterator[int]:
-    """Limit the workers of the jobs to come."""
+    """Limit the workers of later jobs."""
     spark.sparkContext.setLocalProperty(ALLOWANCE, str(ALLOWED))
     yield ALLOWED << 20
     spark.sparkContext.setLocalProperty(ALLOWANCE, None)  # type: ignore[arg-type]
@@ -33,9 +33,7 @@ def allowance(spark: SparkSession) -> Iterator[int]:
 
 @both_ways
 @pytest.mark.skipif(sys.platform != "linux", reason="PySpark limits address space, as Linux counts it")
-def test_a_segment_larger_than_the_allowance_is_read(
-    spark: SparkSession, tmp_path: Path, allowance: int, way: Any
-) -> None:
+def test_a_segment_larger_than_the_limit_is_read(spark: SparkSession, tmp_path: Path, allowance: int, way: Any) -> None:
     records = corpus.write_long(tmp_path / "orders-0", allowance, 1)
     log = str(tmp_path / "orders-0" / f"{0:020}.log")
 
@@ -58,7 +56,7 @@ def test_a_segment_larger_than_the_allowance_is_read(
 
     told = spark.range(0, 1, 1, 1).mapInArrow(mapped, "limit bigint, said string").collect()
     assert told == [(allowance, "Cannot allocate memory")]
-    # one task of the whole segment
+    # one task reads the whole segment
     frame = way(spark, tmp_path, splitBytes="1g", columns="key,value,offset", decodeAhead="true")
     assert frame.rdd.getNumPartitions() == 1
     found = frame.selectExpr("count(value)", "min(offset)", "max(offset)", "sum(offset)").collect()
@@ -87,7 +85,7 @@ print("kafkalog-prefetch" in names)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
 @pytest.mark.parametrize("room", [12, 300])
-def test_a_task_with_little_room_has_one_thread(tmp_path: Path, room: int) -> None:
+def test_a_task_with_little_memory_has_one_thread(tmp_path: Path, room: int) -> None:
     records = corpus.write_long(tmp_path / "orders-0", 32 << 20, 1)
     command = [sys.executable, "-c", TASK, str(tmp_path), str(room)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -1,4 +1,4 @@
-"""What the tasks did, summed on the driver."""
+"""The metrics of tasks, summed on the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds that name what is not committed; what Spark's own source makes of them is asked in tests/interop."""
+"""Bounds beyond the committed records or outside the log; tests/interop compares with Spark's own source."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ def at(offset: int) -> str:
         ({"endingOffsets": at(800)}, "requested up to offset 800, but its committed records end at 708"),
     ],
 )
-def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_bounds_beyond_the_committed_records(
+    given: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises((ValueError, kafkalog.OffsetOutOfRangeError), match=says):
         plan_ranges(parse({**OPEN, **given}))
-    # what there is
+    # without failing, the committed records are read
     with caplog.at_level(logging.WARNING):
         (planned,) = plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))
     assert planned.end_offset == 708
@@ -53,13 +55,15 @@ def test_behind_what_is_committed(given: dict[str, str], says: str, caplog: pyte
         ({"subscribe": None, "assign": {"txn-open": [0, 9]}}, "not in the log dirs: txn-open-9"),
     ],
 )
-def test_what_is_not_there_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_topics_and_partitions_are_reported(
+    given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert len(plan_ranges(parse({**OPEN, **given, "failOnDataLoss": "false"}))) == 1
     assert f"kafkalog: data loss: {says}" in caplog.text
 
 
 @pytest.mark.parametrize(("last", "says"), [(5, None), (6, "orders-0 was requested from offset 5, but its log")])
-def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str | None) -> None:
+def test_an_empty_range_below_the_log_start_is_no_loss(tmp_path: Path, last: int, says: str | None) -> None:
     orders = Growing(corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0", tmp_path / "orders-0")
     orders.grow(500)
     assert orders.retain(300) > last
@@ -72,15 +76,15 @@ def test_nothing_of_what_is_gone_is_no_loss(tmp_path: Path, last: int, says: str
 
 
 @pytest.mark.parametrize("given", [{"startingOffsets": at(708)}, {"endingOffsets": at(708)}])
-def test_up_to_what_is_committed(given: dict[str, str]) -> None:
+def test_bounds_at_the_end_of_the_committed_records(given: dict[str, str]) -> None:
     (planned,) = plan_ranges(parse({**OPEN, **given}))
     assert (planned.start_offset, planned.end_offset) == (708 if "startingOffsets" in given else 0, 708)
 
 
 @pytest.mark.parametrize("use", ["batch", "stream"])
 @pytest.mark.parametrize("name", ["startingOffsetsByTimestamp", "startingTimestamp"])
-def test_a_time_that_nothing_committed_has(use: Any, name: str) -> None:
-    """To read_committed a broker names no record at or behind the last stable offset."""
+def test_a_time_that_no_committed_record_reaches(use: Any, name: str) -> None:
+    """Under read_committed a broker finds no record at or above the last stable offset."""
     path = corpus.GOLDEN / "log" / "recover" / "_base" / "open-transaction"
     # The one record of the transaction is the latest, and the last.
     time, stable = 1_700_000_000_900, 27

@@ -1,4 +1,4 @@
-"""Options: Spark's spelling and rules, and what a user reads who breaks them."""
+"""Options: Spark's spelling and rules, and the errors for breaking them."""
 
 from __future__ import annotations
 
@@ -99,22 +99,22 @@ def test_defaults() -> None:
         ({}, "min_partitions", None),
         ({"minPartitions": "5"}, "min_partitions", 5),
         ({"maxRecordsPerPartition": "10000000000"}, "max_records", 10_000_000_000),
-        # only the end that wins is looked at, as in Spark
+        # only the bound that takes precedence is parsed, as in Spark
         ({"startingTimestamp": "5", "startingOffsets": "latest"}, "starting", Bound("earliest", 5)),
         ({"startingTimestamp": "5", "startingOffsetsByTimestamp": "x"}, "starting", Bound("earliest", 5)),
-        # a time is not held against an offset
+        # a time is not compared with an offset
         (
             {"startingOffsetsByTimestamp": '{"a": {"0": 50}}', "endingOffsets": '{"a": {"0": 4}}'},
             "ending",
             Bound({"a": {0: 4}}),
         ),
-        # nothing is between them, and that is no mistake
+        # an empty range is not an error
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": 5}}'},
             "ending",
             Bound({"a": {0: 5}}),
         ),
-        # -1 and -2 are compared with nothing
+        # -1 and -2 are not compared
         (
             {"startingOffsets": '{"a": {"0": 5}}', "endingOffsets": '{"a": {"0": -1}}'},
             "ending",
@@ -146,7 +146,7 @@ def test_paths(path: object, read: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("use", ["batch", "stream"])
-def test_a_relative_path_that_is_not_there(use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_that_does_not_exist(use: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="path 'logs/data' is relative") as caught:
         parse({"path": "logs/data"}, use)
@@ -185,7 +185,7 @@ def test_commas_mean_the_same_in_both_directions(
         parse_paths({"path": "hdfs://h/a,b"}, must_exist=must_exist)
 
 
-def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() -> None:
+def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets() -> None:
     offsets, times = '{"a": {"0": 5}}', '{"b": {"1": 9}}'
     both = parse({"path": "/d", "startingOffsets": offsets, "startingOffsetsByTimestamp": times}).starting
     assert both.named == {"b": {1: 9}}
@@ -260,7 +260,7 @@ def test_a_timestamp_wins_over_timestamps_by_partition_and_these_over_offsets() 
         ({"topic": "t"}, "option topic applies to writes only; name the topics to read in `subscribe`"),
         ({"kafka.isolation.level": "none"}, "expected read_uncommitted or read_committed, found 'none'"),
         ({"isolation.level": "read_committed", "kafka.isolation.level": "read_uncommitted"}, "differ; set one of them"),
-        # what Spark's source refuses
+        # options that Spark's source refuses too
         ({"kafka.auto.offset.reset": "latest"}, "set `startingOffsets` instead"),
         ({"kafka.key.deserializer": "x"}, "kafka.key.deserializer is not supported: keys are bytes"),
         ({"kafka.value.deserializer": "x"}, "kafka.value.deserializer is not supported: values are bytes"),
@@ -312,7 +312,7 @@ def test_defaults_of_a_stream() -> None:
         ({"minoffsetspertrigger": "10"}, "min_offsets_per_trigger", 10),
         ({"maxTriggerDelay": "2h"}, "max_trigger_delay_ms", 7_200_000),
         ({"maxTriggerDelay": "2min"}, "max_trigger_delay_ms", 120_000),
-        # of any batch there is enough, as for Spark's source
+        # with 0 every batch is large enough, as in Spark's source
         ({"minOffsetsPerTrigger": "0"}, "min_offsets_per_trigger", 0),
         ({"maxTriggerDelay": "2500us"}, "max_trigger_delay_ms", 2),
         ({"maxTriggerDelay": "1d"}, "max_trigger_delay_ms", 86_400_000),
@@ -370,19 +370,19 @@ def test_times_before_1970(kind: Use, ends: tuple[str, ...], time: Any) -> None:
         ({"fetchoffset.numretries": "g"}, "option fetchOffset.numRetries is ignored: it configures a client"),
         ({"maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
         ({"maxTriggerDelay": "5s"}, "option maxTriggerDelay is ignored in a batch read"),
-        # whatever it holds, as Spark's source does
+        # whatever the value, as in Spark's source
         ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay is ignored in a batch read"),
         ({"maxOffsetsPerTrigger": "many"}, "option maxOffsetsPerTrigger is ignored in a batch read"),
         ({"minOffsetsPerTrigger": "-5"}, "option minOffsetsPerTrigger is ignored in a batch read"),
     ],
 )
-def test_what_is_passed_over_is_told(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_ignored_option_is_reported(given: dict[str, Any], says: str, caplog: pytest.LogCaptureFixture) -> None:
     parse({"path": "/data", **given})
     assert f"kafkalog: {says}" in caplog.text
 
 
-def test_what_is_passed_over_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A data source is asked for its columns before it is known what for."""
+def test_an_ignored_option_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A data source is asked for its schema before the kind of read is known."""
     assert parse_columns({"path": "/data", "kafka.bootstrap.servers": "h:9092", "columns": "key"}) == ("key",)
     assert caplog.text == ""
 
@@ -401,7 +401,7 @@ def test_every_option_of_sparks_kafka_source_is_known_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["startingOffsets", "STARTINGOFFSETS", "starting_OFFSETS"])
 def test_both_spellings_of_an_option(name: str) -> None:
-    """The exact spelling of Spark used to win in silence."""
+    """Spark's exact spelling used to take precedence silently."""
     twice: Any = {"starting_offsets": {"orders": {0: 5}}, name: "earliest"}
     with pytest.raises(ValueError, match="option startingOffsets is given twice"):
         read(None, "/data", **twice)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Which partition a key goes to: Kafka's own answers."""
+"""The partition of a key, as Kafka computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions: pushed by Spark or given as ``where``, the rows are those that Spark's own filter leaves."""
+"""Conditions, pushed by Spark or given as ``where``, select the same rows as Spark's own filter."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def rows(frame: DataFrame) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession) -> dict[str, list[Any]]:
-    """What Spark's own filters leave of all rows, in one job."""
+    """The rows that Spark's own filters select, in one job."""
     frame = kafkalog.spark.read(spark, PATHS, columns=COLUMNS)
     asked = [F.expr(sql).alias(f"q{number}") for number, sql in enumerate(QUERIES)]
     found = frame.select("topic", "partition", "offset", *asked).collect()
@@ -86,7 +86,7 @@ def test_pushed_filters(spark: SparkSession, answers: dict[str, list[Any]], push
     assert rows(source(spark).where(sql)) == answers[sql]
 
 
-def test_a_filter_that_is_taken_is_not_applied_again(spark: SparkSession, pushing: None) -> None:
+def test_a_filter_that_is_taken_is_not_evaluated_again(spark: SparkSession, pushing: None) -> None:
     plan = source(spark).where("offset > 5 and timestamp < timestamp'2023-11-15 01:39:10' and key is not null")
     text = plan._jdf.queryExecution().executedPlan().toString()
     assert "isnotnull(key" in text
@@ -94,8 +94,8 @@ def test_a_filter_that_is_taken_is_not_applied_again(spark: SparkSession, pushin
     assert "(timestamp" not in text
 
 
-def test_what_is_taken_and_what_is_given_back() -> None:
-    """Also what Spark writes in another way before it pushes it, and when it pushes more than once."""
+def test_which_filters_are_taken_and_which_are_returned() -> None:
+    """Also filters that Spark rewrites before it pushes them, and several pushes."""
     pytest.importorskip("pyspark", minversion="4.1")
     from pyspark.sql import datasource as spark
 
@@ -124,7 +124,7 @@ def test_what_is_taken_and_what_is_given_back() -> None:
     assert reader.options.predicates == taken
 
 
-def test_a_plan_may_be_made_twice(spark: SparkSession, answers: dict[str, list[Any]], pushing: None) -> None:
+def test_a_query_may_be_planned_twice(spark: SparkSession, answers: dict[str, list[Any]], pushing: None) -> None:
     frame = source(spark).where(QUERIES[0])
     frame._jdf.queryExecution().executedPlan().toString()
     assert [rows(frame), rows(frame)] == [answers[QUERIES[0]]] * 2
@@ -219,7 +219,7 @@ def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tup
     when = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
     assert timestamp_bounds(check_predicates([("timestamp", symbol, when)])) == expected
     assert timestamp_bounds(check_predicates([("offset", symbol, 5)])) == (None, None)
-    # what excludes more counts, wherever it stands
+    # the stricter condition counts, in any order
     others = [("timestamp", ">=", -99), ("timestamp", "<", 99)]
     both = [
         timestamp_bounds(check_predicates(some))
@@ -228,7 +228,7 @@ def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tup
     assert both == [(-99 if expected[0] is None else expected[0], 98 if expected[1] is None else expected[1])] * 2
 
 
-def test_what_is_excluded_is_not_read() -> None:
+def test_excluded_records_are_not_read() -> None:
     def planned(**given: Any) -> int:
         return sum(split.bytes for split in plan_splits(parse({"path": PATHS, **given}), 2))
 

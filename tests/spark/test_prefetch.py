@@ -1,4 +1,4 @@
-"""One item ahead in a thread: the same items, the same errors, and nothing left behind."""
+"""Prefetching one item in a thread: the same items, the same errors, and no thread is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_all_items_in_order(stop: int) -> None:
     assert not threads()
 
 
-def test_an_error_comes_behind_the_items_before_it() -> None:
+def test_an_error_comes_after_the_items_before_it() -> None:
     items = prefetch(counting(3, [], fail=True))
     assert [next(items) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(OSError, match="no more"):
@@ -45,7 +45,7 @@ def test_an_error_comes_behind_the_items_before_it() -> None:
     assert not threads()
 
 
-def test_it_is_one_ahead_and_not_more() -> None:
+def test_it_prefetches_one_item_and_not_more() -> None:
     seen: list[str] = []
     items = prefetch(counting(10, seen))
     assert next(items) == 0

@@ -1,4 +1,4 @@
-"""Batch reads, both ways: schemas, bounds, sources by name, SQL."""
+"""Batch reads, both ways: schemas, bounds, data sources by name, SQL."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
     ],
 )
 @needs_data_sources
-def test_a_schema_that_cannot_be_had(spark: SparkSession, schema: str, says: str) -> None:
+def test_an_invalid_schema(spark: SparkSession, schema: str, says: str) -> None:
     with pytest.raises(Exception, match="ValueError: ") as caught:
         spark.read.format("kafkalog").schema(schema).load(str(DATA)).collect()
     assert says in str(caught.value)
@@ -113,7 +113,7 @@ def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
     assert topics(subscribePattern="^v|order$") == set()
     assert topics(assign='{"events": [1], "orders": [0]}') == {("events", 1), ("orders", 0)}
     assert ("__transaction_state", 0) in topics(subscribe="__transaction_state")
-    # A broker does not list internal topics to Spark's source; here they are read where a pattern finds them.
+    # A broker does not list internal topics to Spark's source; here a pattern may match them.
     assert {topic for topic, _ in topics(subscribePattern="trans")} == {"__transaction_state"}
 
 
@@ -135,7 +135,7 @@ def test_selecting_topics_and_partitions(spark: SparkSession, way: Way) -> None:
     ],
 )
 def test_patterns_are_javas(spark: SparkSession, way: Way, pattern: str) -> None:
-    """What Java's own ``find`` takes."""
+    """The topics in which Java's own ``find`` finds the pattern."""
     java: Any = spark._jvm.java.util.regex.Pattern  # type: ignore[union-attr]
     names = {log.topic for path in (DATA, DATA.parent / "data-0") for log in kafkalog.LogDir(path)}
     wanted = {name for name in names if java.compile(pattern).matcher(name).find()}
@@ -148,7 +148,7 @@ def test_patterns_are_javas(spark: SparkSession, way: Way, pattern: str) -> None
     assert {row[0] for row in frame.distinct().collect()} == wanted
 
 
-def test_a_pattern_by_its_name_in_python(spark: SparkSession) -> None:
+def test_a_pattern_under_its_python_name(spark: SparkSession) -> None:
     frame = kafkalog.spark.read(spark, DATA, subscribe_pattern="vent|^led", columns="topic")
     assert {row[0] for row in frame.distinct().collect()} == {"events", "ledger"}
     for other in ({"subscribe": "events"}, {"assign": {"events": [0]}}):
@@ -181,7 +181,7 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
     first, last = rows[300]["timestamp"], rows[600]["timestamp"]
     start = next(row["offset"] for row in rows if row["timestamp"] >= first)
     end = next(row["offset"] for row in rows if row["timestamp"] >= last)
-    # a timestamp wins over offsets
+    # a timestamp takes precedence over offsets
     frame = way(
         spark,
         DATA,
@@ -191,7 +191,7 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
         endingOffsets='{"orders": {"0": 1}}',
     )
     assert pairs(frame) == [(0, row["offset"]) for row in rows if start <= row["offset"] < end]
-    # an end that no record reaches is the end of the log
+    # an end that no record reaches means the end of the log
     late = way(spark, DATA, subscribe="orders", endingTimestamp=str(1 << 45))
     assert late.count() == len(rows)
 
@@ -225,14 +225,16 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
     ],
 )
 def test_errors(spark: SparkSession, way: Way, options: dict[str, str], says: str) -> None:
-    # Spark lower-cases the names of a data source's options, so a wrong one comes back so.
+    # Spark lower-cases the names of a data source's options, so the error has a misspelt one in lower case.
     with pytest.raises(Exception, match=r"(?s).+") as caught:
         way(spark, DATA, **options).collect()
     assert says in str(caught.value)
 
 
 @both_ways
-def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+def test_without_failing_on_data_loss_the_remaining_records_are_read(
+    spark: SparkSession, way: Way, tmp_path: Path
+) -> None:
     source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
     folder = source.copy(tmp_path)
     first, second = sorted(folder.glob("*.log"))[:2]
@@ -265,7 +267,7 @@ def test_without_failing_on_data_loss_the_rest_is_read(spark: SparkSession, way:
 
 @both_ways
 def test_a_segment_missing_in_the_middle_is_no_loss(spark: SparkSession, way: Way, tmp_path: Path) -> None:
-    """As in Spark's own source and in a broker (tests/interop, test_mount): compaction leaves such gaps, too."""
+    """As in Spark's own source and on a broker (tests/interop, test_mount): compaction leaves such gaps too."""
     source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
     folder = source.copy(tmp_path)
     _, second, third = sorted(folder.glob("*.log"))[:3]
@@ -284,11 +286,11 @@ def test_a_segment_missing_in_the_middle_is_no_loss(spark: SparkSession, way: Wa
 
 
 @both_ways
-def test_segments_that_go_away_between_planning_and_reading(spark: SparkSession, way: Way, tmp_path: Path) -> None:
+def test_segments_deleted_between_planning_and_reading(spark: SparkSession, way: Way, tmp_path: Path) -> None:
     source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
     folder = source.copy(tmp_path)
     if way is by_data_source:
-        # the data source plans when it reads; its task is asked by itself
+        # the data source plans when it reads, so its task is run without Spark
         from kafkalog.spark.options import parse
         from kafkalog.spark.planner import plan_splits
         from kafkalog.spark.task import read_split
@@ -325,7 +327,7 @@ def test_minimum_of_partitions_and_maximum_of_records(spark: SparkSession, way: 
 
 
 @both_ways
-def test_a_start_behind_all_records_may_be_the_end(spark: SparkSession, way: Way) -> None:
+def test_a_start_after_all_records_may_be_the_end(spark: SparkSession, way: Way) -> None:
     options = {"startingTimestamp": str(1 << 45), "startingOffsetsByTimestampStrategy": "latest"}
     assert way(spark, DATA, subscribe="orders", **options).count() == 0
 
@@ -337,10 +339,10 @@ def test_a_missing_path(spark: SparkSession, way: Way, tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in str(caught.value)
 
 
-def test_a_relative_path_is_of_the_users_own_folder(
+def test_a_relative_path_is_relative_to_the_users_folder(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The JVM, and with it what plans a data source, stays in the folder that it was started in."""
+    """The JVM, and the process that plans a data source, stay in the folder where they were started."""
     source = next(each for each in corpus.partitions() if each.folder == DATA / "orders-0")
     source.copy(tmp_path / "logs")
     started = Path.cwd()
@@ -408,7 +410,7 @@ def test_the_splits_by_hand(spark: SparkSession) -> None:
     assert splits.columns == ["split", "bytes", "segments", "task"]
     described = splits.drop("task").collect()
     assert [row["split"] for row in described] == list(range(len(described)))
-    # a segment may be cut
+    # a segment may be divided
     assert sum(row["segments"] for row in described) >= 6
     assert sum(row["bytes"] for row in described) == sum(f.stat().st_size for f in (DATA / "orders-0").glob("*.log"))
     assert 1 < len(described) == splits.rdd.getNumPartitions()
@@ -447,7 +449,7 @@ def test_decoding_ahead_changes_nothing(spark: SparkSession, way: Way) -> None:
     assert [row[0] for row in limited.collect()] == offsets[:3]
 
 
-def test_wide_batches_are_cut(spark: SparkSession) -> None:
+def test_wide_batches_are_split(spark: SparkSession) -> None:
     def shape(batch: pa.RecordBatch) -> pa.RecordBatch:
         rows, size = batch.num_rows, batch.nbytes
         return pa.RecordBatch.from_arrays([pa.array([rows]), pa.array([size])], names=["rows", "bytes"])
@@ -469,7 +471,7 @@ def test_a_file_alone(spark: SparkSession, way: Way) -> None:
 
 
 @needs_data_sources
-def test_a_schema_wins_over_columns(spark: SparkSession) -> None:
+def test_a_schema_precedes_columns(spark: SparkSession) -> None:
     reader = spark.read.format("kafkalog").option("subscribe", "orders").option("columns", "value,timestamp")
     frame = reader.schema("offset bigint").load(str(DATA))
     assert [tuple(row) for row in frame.collect()] == [(row["offset"],) for row in expected("orders", 0)]

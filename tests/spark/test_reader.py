@@ -1,4 +1,4 @@
-"""The function of ``mapInArrow``, given its input as Spark gives it."""
+"""The function of ``mapInArrow``, called as Spark calls it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def transformed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     ids=["read", "transform", "count"],
 )
 def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Function, column: str) -> None:
-    """Spark throws a worker away that leaves some of its input, for half a second a task."""
+    """Spark does not reuse a worker that leaves some of its input, which costs half a second for each task."""
     splits = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
     assert len(splits) > 3
     asked: list[int] = []
@@ -46,7 +46,7 @@ def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Functio
 
     def given() -> Iterator[pa.RecordBatch]:
         tasks = pa.table({"split": range(len(splits)), "task": [split.to_json() for split in splits]})
-        # as much in a batch as Spark likes to put there
+        # Spark may put any number of splits in a batch
         for batch in tasks.to_batches(max_chunksize=2):
             asked.append(batch.num_rows)
             yield batch

@@ -1,4 +1,4 @@
-"""A worker that dies: its task is tried again and gives the same rows, once each.
+"""A worker that dies: its task is retried and returns the same rows, once each.
 
 Retries need another master than the shared session's, so this is a session of its own, over unix sockets and in a JVM
 as the guide recommends where all cores are busy.
@@ -30,7 +30,7 @@ def java_options() -> list[str]:
 
 
 @pytest.mark.spark
-def test_killed_workers_cost_no_rows_and_double_none() -> None:
+def test_killed_workers_lose_and_duplicate_no_rows() -> None:
     env = dict(os.environ, PYSPARK_PYTHON=sys.executable)
     command = [sys.executable, "-W", "ignore", str(SCRIPT), str(LOGS), *java_options()]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
@@ -40,9 +40,9 @@ def test_killed_workers_cost_no_rows_and_double_none() -> None:
     wanted = [offset for offset, control in zip(records["offset"], records["isControl"], strict=True) if not control]
     ways = ["dataSource", "mapInArrow", "write"] if has_data_sources() else ["mapInArrow"]
     assert found["found"] == dict.fromkeys(ways, wanted)
-    # one of each task's first attempts was killed, or the test shows nothing
+    # one first attempt of each job was killed, otherwise the test proves nothing
     assert found["kills"] == ways
-    # and rows went as the guide recommends, by sockets from Spark 4.1 on
+    # and rows went through unix sockets, as the guide recommends from Spark 4.1 on
     assert found["checks"] == [False, False]
     if tuple(map(int, found["spark"].split(".")[:2])) >= (4, 1):
         assert found["sockets"] == "True"

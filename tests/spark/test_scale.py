@@ -1,4 +1,4 @@
-"""Plans of very many segments: what they take, and that nothing is read for them."""
+"""Plans of very many segments: their time and memory, and that they read nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(json.dumps({
 
 
 def fill(root: Path, partitions: int, segments: int) -> None:
-    """Make a log dir of holes: reading a header of any of its files is an error."""
+    """Create a log dir of sparse files: reading a header of any of them is an error."""
     for partition in range(partitions):
         folder = root / f"t-{partition}"
         folder.mkdir(parents=True)
@@ -61,7 +61,7 @@ def planned(**given: object) -> dict[str, Any]:
 
 
 class Opened:
-    """The files that anybody opens in some folders, as Linux tells it."""
+    """The files that any process opens in some folders, reported by Linux."""
 
     IN_OPEN, IN_ISDIR, HEAD = 0x20, 0x4000_0000, struct.Struct("iIII")
 
@@ -73,7 +73,7 @@ class Opened:
         self._folders = dict(zip(watches, folders, strict=True))
 
     def files(self) -> set[Path]:
-        """Give those since the last call."""
+        """Return the files opened since the last call."""
         found: set[Path] = set()
         while True:
             try:
@@ -98,14 +98,14 @@ def test_only_the_files_that_decide_are_opened(tmp_path: Path) -> None:
     shutil.copytree(data / "orders-0", tmp_path / "orders-0")
     opened = Opened([folder for folder in tmp_path.iterdir() if folder.is_dir()])
     try:
-        # a million files differ from these in their number only
+        # a million files would differ only in number
         assert planned(path=str(tmp_path), subscribe="t")["segments"] == 30_000
         by_name = {"t": dict.fromkeys(range(300), 0)}
         assert planned(path=str(tmp_path), subscribe="t", startingOffsets=by_name)["segments"] == 30_000
         assert opened.files() == set()
         bases = sorted(int(file.stem) for file in (tmp_path / "orders-0").glob("*.log"))
         assert len(bases) > 5
-        # an offset inside a segment: that one, and the last for the log's end
+        # an offset inside a segment opens that segment, and the last one for the log end
         inside = {"startingOffsets": {"orders": {"0": bases[3] + 1}}, "subscribe": "orders", "splitBytes": "1g"}
         assert planned(path=str(tmp_path), **inside)["segments"] == len(bases) - 3
         logs = {file.name for file in opened.files() if file.suffix == ".log"}
@@ -115,7 +115,7 @@ def test_only_the_files_that_decide_are_opened(tmp_path: Path) -> None:
 
 
 def test_a_plan_opens_no_file(tmp_path: Path) -> None:
-    # more segments than are divided inside, unless they are larger than a split
+    # so many segments are not divided, unless they are larger than a split
     fill(tmp_path, 210, 100)
     found = planned(path=str(tmp_path), splitBytes="2g")
     assert found["segments"] == 21_000
@@ -124,7 +124,7 @@ def test_a_plan_opens_no_file(tmp_path: Path) -> None:
     assert planned(path=str(tmp_path), assign={"t": [3, 5]}, splitBytes="10g")["segments"] == 200
     long = planned(path=str(tmp_path), minPartitions=50, splitBytes="1000g")
     assert long["splits"] == 50
-    # bytes that a segment takes on its way to the tasks
+    # bytes for each segment in the plan
     assert long["json"] < 50
 
 

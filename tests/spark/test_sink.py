@@ -1,4 +1,4 @@
-"""Rows into partitions of a log dir: all of a job or none, each batch of a stream once."""
+"""Rows into partitions of a log dir: all rows of a job or none, each batch of a stream once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
 
 
 @needs_data_sources
-def test_nothing_is_there_before_the_commit_and_all_behind_it(tmp_path: Path) -> None:
+def test_nothing_is_there_before_the_commit_and_everything_after_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
     target = sink(data)
     messages = [
@@ -42,7 +42,7 @@ def test_nothing_is_there_before_the_commit_and_all_behind_it(tmp_path: Path) ->
         target.write(iter([rows(100, 9)])),
     ]
     assert not data.exists()
-    # another attempt of the first task, which died
+    # another attempt of the first task, which has died
     target.write(iter([rows(0, 50)]))
     target.commit(messages)
     assert values(data) == list(range(109))
@@ -52,7 +52,7 @@ def test_nothing_is_there_before_the_commit_and_all_behind_it(tmp_path: Path) ->
     for row in table.to_pylist():
         assert row["key"] is None or row["partition"] == partition_for_key(row["key"], 3)
     assert left(data) == []
-    # what is there is counted: the option is for new topics
+    # the option partitions applies to new topics only
     more = sink(data, partitions=99)
     more.commit([more.write(iter([rows(109, 20)]))])
     assert {folder.name for folder in data.iterdir() if folder.is_dir()} == {"t-0", "t-1", "t-2"}
@@ -68,7 +68,7 @@ def test_an_aborted_job_leaves_nothing(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_a_commit_that_fails_midway_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_fails_midway_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     target = sink(data)
     target.commit([target.write(iter([rows(0, 40)]))])
@@ -93,28 +93,30 @@ def test_a_commit_that_fails_midway_is_taken_back(tmp_path: Path, monkeypatch: p
 
 
 @needs_data_sources
-def test_a_commit_whose_process_died_is_taken_back_by_the_next(tmp_path: Path) -> None:
+def test_a_commit_whose_process_died_is_rolled_back_by_the_next(tmp_path: Path) -> None:
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 40)]))])
-    # as it looks behind the death of a driver in the middle
+    # the state after a driver died in the middle of its commit
     (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40, 10]]}))
     with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
         writer.append(rows(40, 7))
     target.commit([target.write(iter([rows(40, 10)]))])
     assert values(data) == list(range(50))
-    # by this job's settings, not those that taking back needed
+    # with this job's settings, not those of the rollback
     assert set(kafkalog.read_table(data, columns="compression")["compression"].to_pylist()) == {"zstd"}
 
 
 @needs_data_sources
 @pytest.mark.parametrize("dies_at", ["append", "done", "unlink"])
-def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str) -> None:
-    """The process dies before, at or behind the line from which the batch counts; nothing of it runs any more."""
+def test_a_batch_whose_commit_died_is_appended_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    """The process dies before, at or after the line from which the batch counts; no cleanup runs."""
     from kafkalog.spark import commit
 
     class Died(BaseException):
-        """Nobody cleans up behind this one."""
+        """Skips all cleanup."""
 
     def die(*_: Any, **__: Any) -> None:
         raise Died
@@ -134,7 +136,7 @@ def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: py
         with pytest.raises(Died):
             target.commit([target.write(iter([rows(10, 5)]))], 1)
     assert (tmp_path / ".data.kafkalog-sink" / "pending").exists()
-    # Spark does the batch again, and then the next one
+    # Spark repeats the batch, and then runs the next one
     target.commit([target.write(iter([rows(10, 5)]))], 1)
     assert values(data) == list(range(15))
     target.commit([target.write(iter([rows(15, 5)]))], 2)
@@ -142,7 +144,7 @@ def test_a_batch_whose_commit_died_is_there_once(tmp_path: Path, monkeypatch: py
 
 
 @needs_data_sources
-def test_what_others_appended_behind_a_job_that_died_is_kept(tmp_path: Path) -> None:
+def test_records_appended_by_others_after_a_job_that_died_are_kept(tmp_path: Path) -> None:
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 40)]))])
@@ -157,12 +159,12 @@ def test_what_others_appended_behind_a_job_that_died_is_kept(tmp_path: Path) -> 
 
 
 @needs_data_sources
-def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
+def test_a_batch_of_a_stream_is_appended_once(tmp_path: Path) -> None:
     data = tmp_path / "data"
     target = sink(data, stream="/checkpoints/a")
     for batch, (start, count) in enumerate([(0, 10), (10, 5)]):
         target.commit([target.write(iter([rows(start, count)]))], batch)
-    # an earlier one too, as to Spark's sink of files: a checkpoint that was put back
+    # an earlier one too, as in Spark's file sink: the checkpoint may have been restored
     for batch, (start, count) in ((1, (10, 5)), (0, (0, 10))):
         target.commit([target.write(iter([rows(start, count)]))], batch)
     assert values(data) == list(range(15))
@@ -178,7 +180,7 @@ def test_a_batch_of_a_stream_is_there_once(tmp_path: Path) -> None:
 def test_a_log_dir_that_lost_what_a_stream_appended(
     tmp_path: Path, how: str, batch: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The state beside it says that batches are done: they were skipped without a word."""
+    """Its batches count as done in the state beside it, and used to be skipped silently."""
     data = tmp_path / "data"
     target = sink(data, stream="/checkpoints/a", partitions=2)
     for number, start in enumerate((0, 20)):
@@ -204,7 +206,7 @@ def test_a_log_dir_that_lost_what_a_stream_appended(
     lax.commit([message], batch)
     assert "kafkalog: data loss: " in caplog.text
     assert (40 in values(data) if data.exists() else False) == (batch == 2)
-    # told once
+    # reported once
     if batch == 2 and how == "wiped":
         caplog.clear()
         target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": ["41"] * 2})]))], 3)
@@ -212,7 +214,7 @@ def test_a_log_dir_that_lost_what_a_stream_appended(
 
 
 @needs_data_sources
-def test_a_batch_that_is_skipped_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_skipped_batch_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     target = sink(tmp_path / "data", stream="/checkpoints/a")
     target.commit([target.write(iter([rows(0, 5)]))], 0)
     assert caplog.messages == []
@@ -224,7 +226,7 @@ def test_a_batch_that_is_skipped_is_told(tmp_path: Path, caplog: pytest.LogCaptu
 @needs_data_sources
 @pytest.mark.parametrize("messages", ["no tasks", "empty tasks"])
 def test_a_batch_without_rows_creates_its_topic(tmp_path: Path, messages: str) -> None:
-    """As one with rows does: readers that name the topic find it."""
+    """As one with rows does: readers that subscribe to the topic find it."""
     data = tmp_path / "data"
     target = sink(data)
     target.commit([target.write(iter([])), None] if messages == "empty tasks" else [])
@@ -233,15 +235,15 @@ def test_a_batch_without_rows_creates_its_topic(tmp_path: Path, messages: str) -
     target.commit([])
     target.commit([target.write(iter([rows(0, 9)]))])
     assert values(data) == list(range(9))
-    # the column names none
+    # the column topic of no row names a topic
     unnamed = sink(tmp_path / "other", topic=None)
     unnamed.commit([unnamed.write(iter([]))])
     assert not (tmp_path / "other").exists()
 
 
 @needs_data_sources
-def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
-    """Without the query's id and without a checkpoint it could not be told from one that is there already."""
+def test_a_batch_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
+    """Without the query's id and without a checkpoint, a repeated batch could not be recognized."""
     target = sink(tmp_path / "data", stream="")
     with pytest.raises(ValueError, match="set the option checkpointLocation"):
         target.commit([target.write(iter([rows(0, 5)]))], 0)
@@ -253,8 +255,8 @@ def test_a_batch_of_nobody_is_refused(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_whose_a_task_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream's is its query's; a batch's is its own, also within a query's ``foreachBatch``."""
+def test_the_job_of_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a stream it is the query; in a batch it is the write, also within a query's ``foreachBatch``."""
     data = tmp_path / "data"
     monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q1")
     batch, stream = sink(data), sink(data, stream="/checkpoints/a")
@@ -262,17 +264,15 @@ def test_whose_a_task_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         message = target.write(iter([rows(0, 5)]))
         assert (pathlib.Path(message.file).name.partition(".")[0], message.query) == (name, query)
     stream.commit([stream.write(iter([rows(0, 5)]))], 0)
-    # a checkpoint under the same path, but of another query
+    # a checkpoint in the same path, but of another query
     monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q2")
     stream.commit([stream.write(iter([rows(5, 5)]))], 0)
     assert values(data) == list(range(10))
 
 
 @needs_data_sources
-def test_a_topic_that_was_not_made_to_its_end_is_seen_to_lack_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The driver dies after the first folder: nobody takes that for a topic of one partition."""
+def test_a_topic_that_was_created_in_part_lacks_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver dies after the first folder: it must not pass for a topic of one partition."""
     data = tmp_path / "data"
     target = sink(data)
     made: list[int] = []
@@ -319,7 +319,7 @@ def test_a_topic_that_was_not_made_to_its_end_is_seen_to_lack_some(
         ),
     ],
 )
-def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says: str) -> None:
+def test_rows_without_a_valid_partition(tmp_path: Path, batch: Any, given: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         sink(tmp_path / "data", **given).write(iter([pa.RecordBatch.from_pydict(batch)]))
 
@@ -328,7 +328,7 @@ def test_rows_that_cannot_be_placed(tmp_path: Path, batch: Any, given: Any, says
 @pytest.mark.parametrize("name", ILLEGAL, ids=lambda name: name[:8])
 @pytest.mark.parametrize("stream", [None, "/checkpoints/a"])
 def test_a_topic_that_kafka_refuses_is_refused_by_the_task(tmp_path: Path, name: str, stream: str | None) -> None:
-    """At the first row that names it, before more is written."""
+    """At the first row that names it, before more rows are staged."""
     target = sink(tmp_path / "data", topic=None, stream=stream)
     given = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": ["n" * 249, name]})
 
@@ -342,7 +342,7 @@ def test_a_topic_that_kafka_refuses_is_refused_by_the_task(tmp_path: Path, name:
 
 
 @needs_data_sources
-def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
+def test_records_without_a_key_go_to_partitions_in_turn(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"v"] * 60})]))])
     ends = {log.partition: log.log_end_offset for log in kafkalog.LogDir(tmp_path / "data")}
@@ -350,7 +350,7 @@ def test_records_without_a_key_take_turns(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_tasks_do_not_all_begin_with_the_same_partition(tmp_path: Path) -> None:
+def test_tasks_start_with_different_partitions(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
     row = pa.RecordBatch.from_pydict({"value": [b"v"]})
     target.commit([target.write(iter([row])) for _ in range(40)])
@@ -360,7 +360,7 @@ def test_tasks_do_not_all_begin_with_the_same_partition(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_a_new_topic_has_all_its_partitions_whatever_is_in_them(tmp_path: Path) -> None:
+def test_a_new_topic_has_all_its_partitions(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"]})]))])
     assert [log.partition for log in kafkalog.LogDir(tmp_path / "data").partitions("t")] == [0, 1, 2]
@@ -368,7 +368,7 @@ def test_a_new_topic_has_all_its_partitions_whatever_is_in_them(tmp_path: Path) 
 
 @needs_data_sources
 @pytest.mark.parametrize("column", [["a", None], [[1], [2]]])
-def test_the_option_topic_wins_over_the_column(tmp_path: Path, column: list[Any]) -> None:
+def test_the_option_topic_precedes_the_column(tmp_path: Path, column: list[Any]) -> None:
     target = sink(tmp_path / "data", partitions=1)
     target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": column})]))])
     assert kafkalog.LogDir(tmp_path / "data").topics == ["t"]
@@ -376,7 +376,7 @@ def test_the_option_topic_wins_over_the_column(tmp_path: Path, column: list[Any]
 
 
 @needs_data_sources
-def test_a_partition_that_is_being_deleted_is_none_of_the_topics(tmp_path: Path) -> None:
+def test_a_partition_that_is_being_deleted_does_not_count(tmp_path: Path) -> None:
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 5)]))])
@@ -386,8 +386,8 @@ def test_a_partition_that_is_being_deleted_is_none_of_the_topics(tmp_path: Path)
 
 
 @needs_data_sources
-def test_whoever_aborts_knows_the_files_by_the_messages(tmp_path: Path) -> None:
-    """Spark makes the writer of a stream anew for each process."""
+def test_an_abort_knows_the_files_by_the_messages(tmp_path: Path) -> None:
+    """Spark creates another writer of a stream in each process."""
     message = sink(tmp_path / "data", stream="/c").write(iter([rows(0, 5)]))
     assert len(left(tmp_path / "data")) == 1
     sink(tmp_path / "data", stream="/c").abort([message, None])
@@ -395,7 +395,7 @@ def test_whoever_aborts_knows_the_files_by_the_messages(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_files_that_nobody_waits_for_any_more_are_removed(tmp_path: Path) -> None:
+def test_old_staged_files_are_removed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     old, young = (pathlib.Path(sink(data).write(iter([rows(0, 5)])).file) for _ in range(2))
     last_week = time.time() - 8 * 86_400
@@ -461,8 +461,8 @@ def test_options_that_are_refused(tmp_path: Path, options: dict[str, str], says:
 
 
 @needs_data_sources
-def test_words_for_compression(tmp_path: Path) -> None:
-    """Those of a producer and of a topic; ConfigDef.parseType trims them."""
+def test_names_of_compression_types(tmp_path: Path) -> None:
+    """A producer's and a topic's; ConfigDef.parseType trims them."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     from kafkalog.spark.sink import make_writer
@@ -479,7 +479,7 @@ def test_words_for_compression(tmp_path: Path) -> None:
 @needs_data_sources
 @pytest.mark.parametrize("compression", [None, "none", "lz4"])
 def test_a_record_that_is_too_large_is_refused_by_the_task(tmp_path: Path, compression: str | None) -> None:
-    """Exactly those that the commit would refuse; what compression makes of one the commit finds out."""
+    """Exactly the records that the commit would refuse; with compression, the commit finds out."""
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     taken = 0
     others: list[tuple[bytes | None, Any]] = [(None, None), (b"k" * 70, None), (b"", [])]
@@ -518,8 +518,8 @@ def test_a_record_that_is_too_large_is_refused_by_the_task(tmp_path: Path, compr
 
 
 @needs_data_sources
-def test_a_topic_that_is_here_in_part(tmp_path: Path) -> None:
-    """Of a broker's log dirs one, or one broker of several: a folder too many would be set aside, and its rows lost."""
+def test_a_topic_of_which_some_partitions_are_here(tmp_path: Path) -> None:
+    """In one log dir of several, or on one broker of several; another broker's partition would become -stray."""
     data = tmp_path / "data"
     for partition in (0, 2):
         kafkalog.LogWriter(data, "t", partition).close()
@@ -529,7 +529,7 @@ def test_a_topic_that_is_here_in_part(tmp_path: Path) -> None:
     hold = "topic t has only partitions 0 and 2 here; list every log dir in `path`"
     refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"value": [b"3"], "partition": pa.array([1], pa.int32())}, f"cannot assign partition 1: {hold}"),
-        # of how many a key has to choose one is not known
+        # the number of partitions, from which a key chooses one, is not known
         ({"value": [b"3"], "key": [b"k"]}, f"cannot assign a partition to a row: {hold}"),
         ({"value": [b"3"]}, f"cannot assign a partition to a row: {hold}"),
         (
@@ -545,7 +545,7 @@ def test_a_topic_that_is_here_in_part(tmp_path: Path) -> None:
 
 
 @needs_data_sources
-def test_a_topic_that_was_made_meanwhile_is_not_made_larger(tmp_path: Path) -> None:
+def test_a_topic_created_meanwhile_gets_no_more_partitions(tmp_path: Path) -> None:
     data = tmp_path / "data"
     three, five = sink(data), sink(data, partitions=5)
     late = five.write(iter([pa.RecordBatch.from_pydict({"value": [b"1"] * 5})]))
@@ -562,8 +562,8 @@ def test_a_topic_that_was_made_meanwhile_is_not_made_larger(tmp_path: Path) -> N
 
 
 @needs_data_sources
-def test_a_topic_that_a_broker_does_not_know_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What the broker makes of it is in tests/interop."""
+def test_a_topic_that_is_new_on_a_broker_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """tests/interop shows what the broker does with it."""
     kafkalog.LogWriter(tmp_path / "data", "known", cluster_id="kafkalogTESTclusterAA", node_id=1).close()
     for topic in ("known", "t"):
         target = sink(tmp_path / "data", topic=topic, partitions=1)
@@ -573,7 +573,7 @@ def test_a_topic_that_a_broker_does_not_know_is_told(tmp_path: Path, caplog: pyt
 
 
 @needs_data_sources
-def test_options_of_a_producer_are_passed_over_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_options_of_a_producer_are_ignored_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     from kafkalog.spark.sink import make_writer

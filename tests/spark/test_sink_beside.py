@@ -1,4 +1,4 @@
-"""Sinks that work at the same time, and sinks whose log dir somebody else holds."""
+"""Sinks that run at the same time, and sinks whose log dir another process has locked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = needs_data_sources
 
-# A lock as Java's FileChannel takes it, until there is something to be read.
+# Holds a lock as Java's FileChannel takes it, until its input has something to read.
 HOLDS = """
 import fcntl, sys
 with open(sys.argv[1], "a") as lock:
@@ -35,11 +35,11 @@ def write(spark: SparkSession, data: Path, sql: str, **options: str) -> None:
 
 
 def beside(data: Path) -> list[str]:
-    """What is left beside the log dir."""
+    """The staged files beside the log dir."""
     return sorted(file.name for file in data.parent.glob(".*/*"))
 
 
-# What a driver does with a job's rows; all begin at once.
+# What a driver does with a job's rows; all drivers start at the same time.
 COMMITS = """
 import sys
 import pyarrow as pa
@@ -57,8 +57,8 @@ sink.commit(messages)
 """
 
 
-def test_sinks_of_one_log_dir_take_their_turns(tmp_path: Path) -> None:
-    """Into the same partition, into others of the topic, and into another topic: each row is there once."""
+def test_sinks_of_one_log_dir_run_one_after_the_other(tmp_path: Path) -> None:
+    """Into the same partition, into other partitions, and into another topic: each row is there once."""
     data = tmp_path / "data"
     for partition in range(3):
         kafkalog.LogWriter(data, "t", partition).close()
@@ -89,14 +89,14 @@ def test_sinks_of_one_log_dir_take_their_turns(tmp_path: Path) -> None:
         assert row["offset"] == len(place)
         place.append(int(row["value"]))
     first = places.pop(("t", 0))
-    # one job's rows behind the other's
+    # one job's rows follow the other's
     assert first in ([*range(500)], [*range(300, 500), *range(300)])
     wanted = {("t", 1): range(500, 900), ("t", 2): range(900, 1000), ("u", 0): range(1000, 1200)}
     assert places == {place: list(numbers) for place, numbers in wanted.items()}
     assert beside(data) == ["lock"]
 
 
-def test_a_log_dir_that_a_broker_holds_is_not_written_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_dir_that_a_broker_has_locked_is_not_written_to(spark: SparkSession, tmp_path: Path) -> None:
     data = tmp_path / "data"
     write(spark, data, "select 'a' value", topic="t")
     command = [sys.executable, "-c", HOLDS, str(data / ".lock")]

@@ -51,8 +51,8 @@ def test_from_a_stream_into_another_log(spark: SparkSession, tmp_path: Path) -> 
     assert kafkalog.LogDir(tmp_path / "second").topics == ["copy"]
 
 
-def test_a_checkpoint_that_was_thrown_away_begins_anew(spark: SparkSession, tmp_path: Path) -> None:
-    """Its batches have the old numbers and the old path, and are none of the old ones."""
+def test_a_query_whose_checkpoint_was_deleted_starts_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Its batches have the numbers and the path of the old ones, and are new batches."""
     pytest.importorskip("pyspark", minversion="4.1")
     first, second = tmp_path / "first", tmp_path / "second"
     source = sink(first)
@@ -69,7 +69,7 @@ def test_a_checkpoint_that_was_thrown_away_begins_anew(spark: SparkSession, tmp_
     shutil.rmtree(tmp_path / "c")
     run(checkpointLocation=str(tmp_path / "c"))
     assert values(second) == sorted([*range(30)] * 2)
-    # two queries whose checkpoints the session places
+    # two queries whose checkpoints the session chooses
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
     try:
         run()

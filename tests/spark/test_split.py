@@ -1,4 +1,4 @@
-"""Splits: small plain values, cut at segments by bytes, small ones together."""
+"""Splits: small plain values, divided by bytes, with small segments together."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def names(shares: list[tuple[PartitionRange, ...]]) -> list[list[tuple[int, int]
         ([partition(0, 0)], 10, [[(0, 0)]]),
         # many small partitions share a split
         ([partition(n, 3) for n in range(4)], 100, [[(0, 0), (1, 0), (2, 0), (3, 0)]]),
-        # a large partition is cut between segments
+        # a large partition is divided between segments
         ([partition(0, 10, 10, 10, 10)], 20, [[(0, 0), (0, 100)], [(0, 200), (0, 300)]]),
-        # never inside one
+        # cut() never divides a segment
         ([partition(0, 100, 1)], 10, [[(0, 0)], [(0, 100)]]),
         # a split may take the end of one partition and the start of the next
         ([partition(0, 8, 8), partition(1, 8, 8)], 12, [[(0, 0)], [(0, 100), (1, 0)], [(1, 100)]]),
-        # only what lies behind the start position counts
+        # only the bytes after the start position count
         ([partition(0, 1000, 10, start=995), partition(1, 10)], 25, [[(0, 0), (0, 100), (1, 0)]]),
     ],
 )
@@ -222,20 +222,20 @@ def test_each_slot_gets_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(path: Any, **given: Any) -> list[int]:
-    """How many bytes each split of a read has."""
+    """The bytes of each split of a read."""
     return [split.bytes for split in plan_splits(parse({"path": path, **given}), 2)]
 
 
-def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither() -> None:
+def test_min_partitions_and_max_records_never_make_splits_larger() -> None:
     orders = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
     small = planned(orders, splitBytes="20k")
     assert len(small) > 3
     assert planned(orders, splitBytes="20k", minPartitions=2) == small
     assert len(planned(orders, minPartitions=4)) == 4
-    # fewer where there are no more batches, but never more
+    # fewer if there are too few batches, but never more
     for least in range(2, 200):
         assert len(planned(orders, minPartitions=least)) <= least
-    # even parts, as Spark makes them
+    # even parts, as in Spark
     parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
     assert [split.ranges[0].start_offset for split in parts] == [0, 440]
     assert len(planned(orders, maxRecordsPerPartition=440)) == 2
@@ -249,7 +249,7 @@ def test_a_minimum_of_splits_makes_none_larger_and_a_maximum_of_records_neither(
     assert planned(orders.parents[1] / "data-0" / "events-2", minPartitions=3) == [0]
 
 
-def test_no_more_splits_than_the_driver_can_hold() -> None:
+def test_the_number_of_splits_is_limited() -> None:
     total = 1_000_000 << 30
     for slots in (1, 7, 1000):
         assert total // default_split_bytes(total, slots) <= MAX_SPLITS + slots

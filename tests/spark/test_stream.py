@@ -1,4 +1,4 @@
-"""The stream on Spark, from a checkpoint and again from it, while the logs grow, roll and lose segments."""
+"""Streams on Spark, over several runs from a checkpoint, while the logs grow, roll and lose segments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_available_now_from_checkpoint_to_checkpoint(spark: SparkSession, orders
     assert [len(batch) for batch in batches][:2] == [120, 120]
     assert max(map(len, batches)) <= 120
 
-    # grown into new segments, the ones that were read are gone; and a second partition, from its beginning
+    # new segments, the segments that were read deleted, and a second partition, which is read from its start
     before = orders.end
     orders.grow(600)
     assert 0 < orders.retain(before) <= before
@@ -50,9 +50,9 @@ def test_available_now_from_checkpoint_to_checkpoint(spark: SparkSession, orders
     assert sorted(again) == [*places(events, "events", 1), *places(orders, "orders", 0, before)]
     assert again != []
 
-    # nothing new is no batch
+    # without new records there is no batch
     assert stream.run() == []
-    # and what the checkpoint holds is what Spark's Kafka source would write there
+    # and the checkpoint has what Spark's Kafka source would write
     last = (
         max((tmp_path / "c" / "offsets").glob("[0-9]*"), key=lambda file: int(file.name)).read_text().splitlines()[-1]
     )
@@ -74,21 +74,21 @@ def test_a_query_that_runs_while_the_log_grows(spark: SparkSession, orders: Grow
         for offset in range(150, 701, 150):
             orders.grow(offset)
             time.sleep(0.2)
-        # latest is where a new query starts, whenever it looked first
+        # a new query starts at the latest offsets, whenever it looks them up first
         stream.until(query, len(places(orders, "orders", 0, 700 - 100)))
         stream.until(query, len([n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]))
     finally:
         query.stop()
     assert stream.offsets[0] >= before
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
-    # another run goes on where it stood, in the files as they are then
+    # another run continues from there, with the files as they are then
     orders.grow(880)
     stream.run()
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
 
 
 def test_a_run_after_a_batch_that_was_not_committed(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
-    """The batch is done again with the same rows, and what came since comes behind it in the same run."""
+    """The batch is repeated with the same rows, and newer records follow it in the same run."""
     orders.grow(300)
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest")
     stream.run()
@@ -103,10 +103,10 @@ def test_a_run_after_a_batch_that_was_not_committed(spark: SparkSession, orders:
 
 
 @pytest.mark.parametrize("options", [{}, {"startingOffsets": "earliest"}], ids=["latest", "earliest"])
-def test_a_query_whose_first_batch_failed_goes_on(
+def test_a_query_whose_first_batch_failed_continues(
     spark: SparkSession, orders: Growing, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    """What Spark's own source keeps for that, where the query began, has no place in a Python source's checkpoint."""
+    """Spark's own source keeps where the query started; the checkpoint of a Python source has no place for it."""
     orders.grow(100)
     began = orders.end if not options else 0
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", **options)
@@ -120,7 +120,7 @@ def test_a_query_whose_first_batch_failed_goes_on(
             60
         )
     orders.grow(300)
-    # partitions come too, and what is theirs is behind the first batch
+    # partitions are added too, and their records follow the first batch
     Growing(DATA / "events-1", orders.folder.parent / "events-1").grow(60)
     stream.run()
     rows = [(partition, offset) for batch in stream.batches for topic, partition, offset in batch if topic == "orders"]
@@ -128,12 +128,12 @@ def test_a_query_whose_first_batch_failed_goes_on(
 
 
 @pytest.mark.usefixtures("limits")
-def test_a_query_from_the_latest_on_reads_nothing_in_its_first_batch(orders: Growing) -> None:
-    """The batch would have other rows when it is done again; they are in the next one, which begins at its end."""
+def test_a_query_from_latest_reads_nothing_in_its_first_batch(orders: Growing) -> None:
+    """A repeated batch would have other rows; those are in the next batch, which starts at its end."""
     orders.grow(100)
     reader = offsets_reader(orders.folder.parent)
     reader.prepareForTriggerAvailableNow()
-    # a broker that writes on: the end that is to be reached is not below the start
+    # a broker that still writes: the end to reach is not below the start
     orders.grow(200)
     start = reader.initialOffset()
     assert start == {"orders": {"0": orders.end}}
@@ -146,7 +146,7 @@ def test_a_query_from_the_latest_on_reads_nothing_in_its_first_batch(orders: Gro
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
 
 
-def test_an_offset_beyond_the_end_is_no_other_one_when_it_is_tried_again(orders: Growing) -> None:
+def test_an_offset_beyond_the_end_is_an_error_also_in_a_retry(orders: Growing) -> None:
     orders.grow(100)
     for _ in range(2):
         reader = offsets_reader(orders.folder.parent, startingOffsets='{"orders": {"0": 100000}}')
@@ -155,7 +155,7 @@ def test_an_offset_beyond_the_end_is_no_other_one_when_it_is_tried_again(orders:
 
 
 def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
-    """Spark 4.0 and 4.1 ask for the end first, and where it starts only for the first batch."""
+    """Spark 4.0 and 4.1 ask for the end first, and for the start only with the first batch."""
     orders.grow(100)
     reader = offsets_reader(orders.folder.parent)
     end = reader.latestOffset()
@@ -164,13 +164,13 @@ def test_a_new_query_starts_before_its_first_end(orders: Growing) -> None:
     assert reader.partitions(reader.initialOffset(), end) == []
 
 
-def test_only_a_first_batch_of_another_run_begins_where_it_can(orders: Growing) -> None:
-    """What goes missing between any other two calls is lost, and told."""
+def test_only_a_repeated_first_batch_starts_where_it_can(orders: Growing) -> None:
+    """Records that disappear between any other two calls are lost, and reported."""
     path = orders.folder.parent
     orders.grow(500)
     events = Growing(DATA / "events-1", path / "events-1")
     events.grow(60)
-    # the first batch, chosen by this very run
+    # the first batch, chosen by this run
     reader = offsets_reader(path, startingOffsets='{"orders": {"0": -2}, "events": {"1": -2}}')
     start = reader.initialOffset()
     shutil.rmtree(events.folder)
@@ -178,11 +178,11 @@ def test_only_a_first_batch_of_another_run_begins_where_it_can(orders: Growing) 
     assert end == {"orders": {"0": orders.end}}
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: events-1"):
         reader.partitions(start, end)
-    # a later batch, done again by another run
+    # a later batch, repeated by another run
     for again in (offsets_reader(path), reader):
         with pytest.raises(kafkalog.OffsetOutOfRangeError, match="read up to offset 490, but now ends at 480"):
             again.partitions({"orders": {"0": 490}}, {"orders": {"0": 480}})
-    # the first batch of another run, which ended where this one's log no longer begins
+    # the first batch of another run, which ended below the present log start
     again = offsets_reader(path, startingOffsets="latest")
     start = again.initialOffset()
     assert start["orders"]["0"] > 300
@@ -190,7 +190,7 @@ def test_only_a_first_batch_of_another_run_begins_where_it_can(orders: Growing) 
 
 
 @pytest.mark.usefixtures("limits")
-def test_the_limit_that_spark_is_told(orders: Growing) -> None:
+def test_the_default_read_limit(orders: Growing) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
     path = orders.folder.parent
@@ -205,7 +205,7 @@ def test_the_limit_that_spark_is_told(orders: Growing) -> None:
 
 @pytest.mark.usefixtures("limits")
 def test_a_restart_with_other_options(orders: Growing) -> None:
-    """The checkpoint says where each partition stands, the options what is read from then on; skew starves nobody."""
+    """The checkpoint has the offsets, the options choose what is read from there; no partition starves."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     from kafkalog.spark.stream_reader import make_stream_reader
@@ -235,7 +235,7 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
     while (behind := second.latestOffset(end, second.getDefaultReadLimit())) != end:
         batch = rows(second, end, behind)
         assert len(batch) <= 31
-        # the small one is not starved
+        # the small partition does not starve
         assert "events" in {topic for topic, _, _ in batch} or end["events"]["1"] == events.end
         found += batch
         end = behind
@@ -250,8 +250,8 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
 
 
 @pytest.mark.usefixtures("limits")
-def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trigger.Once hands none, whatever the options say; what was waited for begins with each batch."""
+def test_limits_as_spark_passes_them(orders: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trigger.Once passes no limit, whatever the options; the delay restarts with each batch."""
     from pyspark.sql.streaming import datasource as limits
 
     orders.grow(200)
@@ -263,11 +263,11 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
     start, end = reader.initialOffset(), {"orders": {"0": orders.end}}
     assert reader.latestOffset(start, limits.ReadAllAvailable()) == end
     assert reader.latestOffset(start, limit) == {"orders": {"0": 50}}
-    # a limit that is handed wins over the option; one that says nothing of the most leaves it
+    # a limit that Spark passes precedes the option; one without a maximum leaves the option
     assert reader.latestOffset(start, limits.ReadMaxRows(30)) == {"orders": {"0": 30}}
     assert reader.latestOffset(start, limits.ReadMinRows(40)) == {"orders": {"0": 50}}
     assert reader.reportLatestOffset() == end
-    # less than wanted, until the time is over, which begins anew with each batch that was large enough
+    # too few offsets, until the delay is over, which restarts with each batch that was large enough
     near = {"orders": {"0": orders.end - 20}}
     assert reader.latestOffset(near, limit) == near
     now[0] += 9
@@ -280,7 +280,7 @@ def test_limits_as_spark_hands_them(orders: Growing, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("limits")
-def test_with_an_end_to_reach_nothing_is_waited_for(orders: Growing) -> None:
+def test_a_query_with_an_end_does_not_wait(orders: Growing) -> None:
     orders.grow(100)
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "50", "minOffsetsPerTrigger": "50"}
     reader = offsets_reader(orders.folder.parent, **options)
@@ -312,7 +312,7 @@ def test_a_batch_waits_for_enough(spark: SparkSession, orders: Growing, tmp_path
     assert [len(batch) for batch in stream.batches if batch] == [first, orders.end - first]
 
 
-def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
+def test_lost_segments_fail_the_query_or_are_reported(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(100)
     stream = Stream(spark, orders.folder.parent, tmp_path / "c", startingOffsets="earliest")
     lax = Stream(spark, orders.folder.parent, tmp_path / "d", startingOffsets="earliest", failOnDataLoss="false")
@@ -328,15 +328,15 @@ def test_lost_segments_end_the_query_or_are_told(spark: SparkSession, orders: Gr
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("what", ["gone", "shorter"])
-def test_what_is_lost_while_all_that_was_there_is_read(orders: Growing, fail: str, what: str) -> None:
-    """An end that was promised and cannot be reached is an error whatever the option, as it is to Spark's own."""
+def test_records_lost_during_available_now(orders: Growing, fail: str, what: str) -> None:
+    """An end that cannot be reached is an error whatever the option, as in Spark's own source."""
     orders.grow(100)
     events = Growing(DATA / "events-1", orders.folder.parent / "events-1")
     events.grow(100)
     reader = offsets_reader(orders.folder.parent, startingOffsets="earliest", failOnDataLoss=fail)
     reader.prepareForTriggerAvailableNow()
     start = reader.initialOffset()
-    # a batch of another run is done again as it was
+    # a batch of another run is repeated as it was
     assert reader.partitions(start, start) == []
     end = reader.latestOffset(start, None)
     assert reader.partitions(start, end) != []
@@ -365,7 +365,7 @@ def test_errors(spark: SparkSession, orders: Growing, tmp_path: Path, options: d
     orders.grow(10)
     with pytest.raises(Exception, match=re.escape(says)) as caught:
         Stream(spark, orders.folder.parent, tmp_path / "c", **options).run()
-    # and no other error behind it
+    # and no other error follows it
     assert "ValueError: " in [line for line in str(caught.value).splitlines() if "Error: " in line][-1]
 
 

@@ -1,4 +1,4 @@
-"""How far each batch of a stream goes: Spark's numbers, without Spark."""
+"""The offsets of each batch of a stream: Spark's numbers, without Spark."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_offsets_are_written_as_spark_writes_them() -> None:
         (1000, {0: 0, 1: 3}, {0: 90, 1: 10}, {0: 90, 1: 10}),
         (7, {0: 0, 1: 0, 2: 0}, {0: 3, 1: 3, 2: 3}, {0: 2, 1: 2, 2: 2}),
         (5, {0: 9}, {0: 9}, {0: 9}),
-        # a partition that ends below its start is left to the planning
+        # a partition that ends below its start is reported by the planning
         (5, {0: 9, 1: 0}, {0: 7, 1: 100}, {0: 7, 1: 5}),
     ],
 )
@@ -69,7 +69,7 @@ def places(offsets: dict[int, int]) -> dict[TopicPartition, int]:
     return {TopicPartition("t", partition): offset for partition, offset in offsets.items()}
 
 
-def test_a_new_partition_is_limited_from_its_beginning(logs: tuple[Growing, Growing]) -> None:
+def test_a_new_partition_is_limited_from_its_start(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent)
     latest = stream_offsets.available(options, {})
@@ -78,7 +78,7 @@ def test_a_new_partition_is_limited_from_its_beginning(logs: tuple[Growing, Grow
     assert limited == {ORDERS: orders.end, EVENTS: 10}
 
 
-def test_a_new_partition_that_begins_later_is_limited_from_there(logs: tuple[Growing, Growing]) -> None:
+def test_a_new_partition_that_starts_later_is_limited_from_there(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     start = orders.retain(300)
     assert start > 10
@@ -94,7 +94,7 @@ def test_what_a_batch_waits_for(least: int, expected: bool) -> None:  # noqa: FB
     assert stream_offsets.is_delayed(least, places({0: 5}), places({0: 10, 1: 7})) == expected
 
 
-def test_a_topic_that_went_away_is_told_when_a_batch_is_planned(logs: tuple[Growing, Growing]) -> None:
+def test_a_deleted_topic_is_reported_when_a_batch_is_planned(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent, subscribe="orders,events")
     start = stream_offsets.available(options, {})
@@ -106,10 +106,10 @@ def test_a_topic_that_went_away_is_told_when_a_batch_is_planned(logs: tuple[Grow
 
 
 @pytest.mark.parametrize("back", [2, 3, 4])
-def test_an_end_below_the_start_is_looked_at_again(
+def test_an_end_below_the_start_is_looked_up_again(
     logs: tuple[Growing, Growing], monkeypatch: pytest.MonkeyPatch, back: int
 ) -> None:
-    """A broker exchanges files: two renames, and between them one is not there."""
+    """A broker swaps files with two renames, and between them one is missing."""
     orders, _ = logs
     end, last = orders.end, max(orders.folder.glob("*.log"))
     away = last.rename(orders.folder.parent / last.name)
@@ -175,12 +175,12 @@ def test_a_start_that_makes_no_sense(logs: tuple[Growing, Growing], given: Any, 
         ({"startingTimestamp": 5}, 300),
         ({"startingOffsetsByTimestamp": '{"t": {"0": 5}}'}, 300),
         ({"startingOffsets": '{"t": {"0": -2}}'}, 300),
-        # a number that is beyond the end is told when the batch is planned
+        # an offset beyond the end is reported when the batch is planned
         ({"startingOffsets": '{"t": {"0": 500}}'}, 500),
     ],
 )
-def test_where_a_first_batch_that_is_done_again_began(given: Any, expected: int, tmp_path: Path) -> None:
-    """What came since the batch was chosen is none of its: a later end, another partition."""
+def test_where_a_repeated_first_batch_started(given: Any, expected: int, tmp_path: Path) -> None:
+    """A later end and another partition, added since the batch was chosen, are not part of it."""
     found = stream_offsets.restarted(stream(tmp_path, **given), places({0: 500, 1: 0}), places({0: 300}))
     assert found == places({0: expected})
 
@@ -194,14 +194,14 @@ def offsets(ranges: Any) -> list[tuple[str, int]]:
     return [(row["topic"], row["offset"]) for row in table.to_pylist()]
 
 
-def test_a_batch_is_what_lies_between(logs: tuple[Growing, Growing]) -> None:
+def test_a_batch_has_the_records_between_two_offsets(logs: tuple[Growing, Growing]) -> None:
     orders, events = logs
     options = stream(orders.folder.parent)
     planned = stream_offsets.plan_batch(options, {ORDERS: 7}, {ORDERS: 20, EVENTS: 3})
     wanted = offsets(planned)
     assert wanted == [("events", 0), EVENTS, ("events", 2), *(("orders", n) for n in range(7, 20))]
     assert stream_offsets.plan_batch(options, {ORDERS: 7}, {ORDERS: 7}) == []
-    # and the same again once there is more, in more segments, and less in front
+    # and the same again with more records, in more segments, and a later log start
     orders.grow(880)
     orders.retain(7)
     events.grow(400)

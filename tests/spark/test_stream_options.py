@@ -23,7 +23,7 @@ DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 TXN = corpus.GOLDEN / "txn" / "data-0"
 pytestmark = needs_data_sources
 LARGE = 1 << 45
-# Somewhere among the records of orders.
+# A time among the records of orders.
 SOME_TIME = 1_700_030_360_000
 
 Place = tuple[str, int, int]
@@ -39,7 +39,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Growing, Growing]:
 
 
 def since(growing: Growing, timestamp: int) -> int:
-    """The offset that Kafka finds for a time, by looking at every record; the end where there is none."""
+    """The offset that Kafka finds for a time, from every record; the end if there is none."""
     with kafkalog.scan(growing.source, columns=["offset", "timestamp"]) as reader:
         rows = reader.read_all().to_pylist()
     late: list[int] = [row["offset"] for row in rows if row["timestamp"].timestamp() * 1000 >= timestamp]
@@ -47,7 +47,7 @@ def since(growing: Growing, timestamp: int) -> int:
 
 
 def wanted(logs: tuple[Growing, Growing], orders: int | None, events: int | None) -> list[Place]:
-    """Rows from an offset of each on; None is nothing."""
+    """Rows from an offset of each partition; None is no row."""
     found = [] if events is None else places(logs[1], "events", 1, events)
     return found + ([] if orders is None else places(logs[0], "orders", 0, orders))
 
@@ -128,10 +128,10 @@ def test_the_high_watermark(spark: SparkSession, tmp_path: Path) -> None:
         ({"assign": '{"orders": [0, 9], "nowhere": [1]}'}, "orders-9, nowhere-1"),
     ],
 )
-def test_what_is_named_and_was_never_there(
+def test_topics_and_partitions_that_never_existed(
     logs: tuple[Growing, Growing], named: dict[str, str], missing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that goes on is told, too: Spark's own source looks for its topics at every start."""
+    """Also in a query that continues: Spark's own source looks for its topics at every start."""
     path = logs[0].folder.parent
     with pytest.raises(ValueError, match=r"nowhere|orders-9|partition 9"):
         offsets_reader(path, **named).initialOffset()
@@ -148,12 +148,12 @@ def test_what_is_named_and_was_never_there(
         start = given or reader.initialOffset()
         assert reader.latestOffset(start) == end
         assert reader.latestOffset(end) == end
-        # once in a run
+        # once in each run
         assert caplog.messages == [f"kafkalog: data loss: not in the log dirs: {missing}"]
         caplog.clear()
         assert len(reader.partitions(start, end)) == 1
         assert caplog.messages == []
-    # what was read of is told with the batch that it is missing from
+    # partitions that were read are reported with the batch that lacks them
     reader = offsets_reader(path, **lax)
     start = {"orders": {"0": 50, "9": 5}, "nowhere": {"1": 7}}
     assert reader.latestOffset(start) == end
@@ -167,14 +167,14 @@ def test_tasks_of_a_batch(logs: tuple[Growing, Growing]) -> None:
     reader = offsets_reader(logs[0].folder.parent, subscribe="orders", maxRecordsPerPartition="50")
     splits = reader.partitions({"orders": {"0": 100}}, {"orders": {"0": 333}})
     found = [[n for batch in reader.read(split) for n in batch.column("offset").to_pylist()] for split in splits]
-    # KafkaOffsetRangeCalculator.getDividedPartition: as few as hold no more, all of the same size
+    # KafkaOffsetRangeCalculator.getDividedPartition: the fewest parts within the limit, of the same size
     assert list(map(len, found)) == [46, 47, 46, 47, 47]
     assert [n for each in found for n in each] == list(range(100, 333))
 
 
 @pytest.mark.usefixtures("limits")
 def test_lag(spark: SparkSession, logs: tuple[Growing, Growing], tmp_path: Path) -> None:
-    """As the guide says: what the log has less what was read, in the progress of each batch."""
+    """As the guide says: the latest offset minus the end offset, in the progress of each batch."""
     stream = Stream(spark, logs[0].folder, tmp_path / "c", startingOffsets="earliest", maxOffsetsPerTrigger="200")
     query = stream.start(availableNow=True)
     assert query.awaitTermination(120)
@@ -191,7 +191,7 @@ def test_lag(spark: SparkSession, logs: tuple[Growing, Growing], tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
-def test_limits_need_a_spark_that_hands_them(
+def test_limits_need_a_spark_that_passes_them(
     logs: tuple[Growing, Growing], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("kafkalog.spark.stream_reader._limits", None)
@@ -203,7 +203,7 @@ def test_limits_need_a_spark_that_hands_them(
 
 
 @pytest.mark.usefixtures("limits")
-def test_who_waited_long_enough_gets_less(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_after_the_delay_may_be_small(spark: SparkSession, tmp_path: Path) -> None:
     orders = Growing(DATA / "orders-0", tmp_path / "data" / "orders-0")
     orders.grow(100)
     first = orders.end
@@ -219,7 +219,7 @@ def test_who_waited_long_enough_gets_less(spark: SparkSession, tmp_path: Path) -
     finally:
         query.stop()
     assert [len(batch) for batch in stream.batches if batch] == [first, orders.end - first]
-    # what is there now is all that a run with an end can wait for
+    # a run with an end cannot wait for more
     orders.grow(300)
     (batch,) = stream.run()
     assert batch == places(orders, "orders", 0, stream.offsets[-1] + 1 - len(batch))

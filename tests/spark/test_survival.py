@@ -20,12 +20,12 @@ from spark.ways import needs_data_sources
 
 SCRIPT = Path(__file__).resolve().parent / "surviving.py"
 KILLS = int(os.environ.get("KAFKALOG_KILLS", "2"))
-# Segments of some ten batches each.
+# Segments of about ten batches each.
 CONFIG = kafkalog.LogConfig(segment_bytes=2000)
 
 
 class Logs:
-    """What a broker does to its logs: partitions by turns, one more with every so many steps, retention."""
+    """What a broker does to its logs: appends to partitions in turn, new partitions, retention."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)  # noqa: S311
@@ -66,12 +66,12 @@ class Logs:
 
 
 def kept(folder: Path) -> dict[str, list[int]]:
-    """What each sink holds."""
+    """The rows in each sink."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     each = [value for file in (folder / "each").glob("*.json") for value in json.loads(file.read_text())]
-    # the files that count are those of the sink's own log
+    # only files in the sink's own log count
     names = {
         json.loads(line)["path"].rpartition("/")[2]
         for file in (folder / "parquet" / "_spark_metadata").glob("[0-9]*")
@@ -86,7 +86,7 @@ def kept(folder: Path) -> dict[str, list[int]]:
 
 @pytest.mark.spark
 @needs_data_sources
-def test_every_record_is_there_once_however_often_the_driver_dies(tmp_path: Path) -> None:
+def test_every_record_is_read_and_written_once_however_often_the_driver_dies(tmp_path: Path) -> None:
     seed = int(os.environ.get("KAFKALOG_SEED", time.time_ns() % 1_000_000))
     print("seed", seed)
     logs = Logs(tmp_path, seed)
@@ -109,7 +109,7 @@ def test_every_record_is_there_once_however_often_the_driver_dies(tmp_path: Path
             assert time.monotonic() < deadline, (tmp_path / "errors.txt").read_text()
             if dies == float("inf") and {*tmp_path.glob("checkpoints/*/commits/[0-9]*")} - before:
                 dies = time.monotonic() + logs.random.uniform(0.1, 4)
-        # the JVM is of the same group, its workers see that it is gone
+        # the JVM is in the same process group; its workers notice that it is gone
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()

@@ -1,4 +1,4 @@
-"""What a task of the data source makes of its split, without a session."""
+"""The rows of a task of the data source, without a session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_segment_that_went_after_planning_is_data_loss(tmp_path: Path, fail: b
 
 
 def test_damage_keeps_its_place() -> None:
-    """Arrow's stream carries text alone."""
+    """An Arrow stream carries the text only."""
     folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
     (split,) = plan_splits(parse({"path": folder}), 1)
     with pytest.raises(kafkalog.CorruptRecordError) as raised:
@@ -51,7 +51,7 @@ def test_damage_keeps_its_place() -> None:
 @needs_data_sources
 @pytest.mark.parametrize("name", sorted(SPARK_TYPES))
 def test_columns_that_are_declared_not_null(name: str) -> None:
-    """The Arrow schema says what the user's does, in his letters; what may be null may not be declared so."""
+    """The Arrow schema has the user's names and nullability; a column that may be null must be nullable."""
     from pyspark.sql import types
 
     from kafkalog.spark.data_source import BatchReader, row_schema
@@ -83,8 +83,8 @@ def test_columns_that_are_declared_not_null(name: str) -> None:
 
 
 @needs_data_sources
-def test_nothing_to_read_is_one_split_of_nothing() -> None:
-    """Spark wants one."""
+def test_an_empty_read_has_one_empty_split() -> None:
+    """Spark requires one."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     from kafkalog.spark.data_source import BatchReader, row_schema

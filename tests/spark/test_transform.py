@@ -29,12 +29,12 @@ def expected() -> pa.Table:
 
 
 def sums() -> Any:
-    """Make a function that workers get by value: they cannot import this module."""
+    """Create a function that is pickled by value: workers cannot import this module."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def sizes(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Sum payload by topic, but of `ledger`; nothing for batches of that alone."""
+        """Sum payload by topic, without `ledger`; None for batches of that topic only."""
         topics: Any = batch.column("topic")
         wanted: Any = pc.invert(pc.equal(topics, pa.scalar("ledger")))
         batch = batch.filter(wanted)
@@ -50,7 +50,7 @@ def sums() -> Any:
     return sizes
 
 
-def test_a_function_sees_batches_before_spark_does(spark: SparkSession, expected: pa.Table) -> None:
+def test_a_function_gets_batches_before_spark_does(spark: SparkSession, expected: pa.Table) -> None:
     frame = kafkalog.spark.read(
         spark, DATA, columns="value,topic", batch_rows=20, transform=sums(), schema="topic string, bytes bigint"
     )
@@ -63,7 +63,7 @@ def test_a_function_sees_batches_before_spark_does(spark: SparkSession, expected
     assert found == wanted
 
 
-def test_a_function_that_fails_is_heard(spark: SparkSession) -> None:
+def test_the_error_of_a_function_reaches_the_driver(spark: SparkSession) -> None:
     def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise ArithmeticError(f"no sense in {batch.num_rows} rows")
 
@@ -73,7 +73,7 @@ def test_a_function_that_fails_is_heard(spark: SparkSession) -> None:
 
 
 def gives(columns: dict[str, Any]) -> Any:
-    """Make a function that gives one row, whatever it gets."""
+    """Create a function that returns one row for any batch."""
 
     def give(_: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
@@ -97,7 +97,7 @@ def gives(columns: dict[str, Any]) -> Any:
             "TypeError: {place}: expected a pyarrow.RecordBatch, found a pyarrow.lib.Table",
         ),
         (gives({"m": (1, "int64")}), "n bigint", "ValueError: {place}: expected the columns n, found m"),
-        # Spark would take one for the other
+        # Spark would swap the columns
         (
             gives({"b": (1, "int64"), "a": (2, "int64")}),
             "a bigint, b bigint",
@@ -117,7 +117,7 @@ def gives(columns: dict[str, Any]) -> Any:
         (lambda batch: batch.select([]), "n bigint", "ValueError: {place}: expected the columns n, found (none)"),
     ],
 )
-def test_a_function_that_gives_something_else(spark: SparkSession, function: Any, schema: str, says: str) -> None:
+def test_a_function_that_returns_something_else(spark: SparkSession, function: Any, schema: str, says: str) -> None:
     frame = kafkalog.spark.read(
         spark, DATA, columns="offset", subscribe="orders", transform=function, schema=schema, splitBytes="1g"
     )
@@ -126,7 +126,7 @@ def test_a_function_that_gives_something_else(spark: SparkSession, function: Any
         frame.collect()
 
 
-def test_a_function_that_gives_something_else_of_several_partitions(spark: SparkSession) -> None:
+def test_a_function_that_returns_something_else_of_several_partitions(spark: SparkSession) -> None:
     wrong = gives({"n": (1, "int32")})
     frame = kafkalog.spark.read(spark, DATA, columns="offset", transform=wrong, schema="n bigint", splitBytes="1g")
     folders = sorted(DATA.glob("[a-z]*-[0-9]"))
@@ -135,8 +135,8 @@ def test_a_function_that_gives_something_else_of_several_partitions(spark: Spark
         frame.collect()
 
 
-def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) -> None:
-    """What Arrow's makers infer; from one batch to the next it may be another, which Spark takes from nobody."""
+def test_a_function_may_return_large_types_views_and_nulls(spark: SparkSession) -> None:
+    """Arrow infers types, which may differ from one batch to the next; Spark accepts no such difference."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
     def give(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -166,7 +166,7 @@ def test_a_function_may_give_large_types_views_and_nulls(spark: SparkSession) ->
 
 
 def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
-    """Give what comes of batches that a function makes, without Spark."""
+    """Apply a function to batches without Spark."""
     split = Split(
         (PartitionRange(folder="/logs/t-0", topic="t", partition=0, segments=[]),),
         kafkalog.ReadOptions(columns="offset"),
@@ -184,7 +184,7 @@ def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
         (pa.list_(pa.int64()), pa.null(), None),
     ],
 )
-def test_what_differs_in_storage_alone_is_given_the_type(wanted: Any, kind: Any, value: Any) -> None:
+def test_types_that_differ_in_storage_only_are_cast(wanted: Any, kind: Any, value: Any) -> None:
     (found,) = through(pa.schema([("c", wanted)]), pa.RecordBatch.from_arrays([pa.array([value], kind)], ["c"]))
     assert found.schema.equals(pa.schema([("c", wanted)]))
     assert found.column("c").to_pylist() == [value]
@@ -201,7 +201,7 @@ def test_what_differs_in_storage_alone_is_given_the_type(wanted: Any, kind: Any,
         (pa.list_(pa.int64()), pa.list_(pa.int32())),
     ],
 )
-def test_what_differs_in_more_is_refused(wanted: Any, kind: Any) -> None:
+def test_types_that_differ_in_more_are_refused(wanted: Any, kind: Any) -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([None], kind)], ["c"])
     says = f"transform of a batch of /logs/t-0: expected column c as {wanted}, found {kind}"
     with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
@@ -213,7 +213,7 @@ def test_batches_without_rows_are_left_out() -> None:
     assert through(batch.schema, batch.slice(0, 0), None, batch, batch.slice(2)) == [batch]
 
 
-def test_nulls_are_refused_where_there_are_to_be_none() -> None:
+def test_nulls_are_refused_in_a_column_that_is_not_nullable() -> None:
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     assert through(schema, pa.RecordBatch.from_pydict({"n": [1]}))[0].schema == schema
     with pytest.raises(ValueError, match="expected no null in column n, found 2"):

@@ -1,4 +1,4 @@
-"""The two ways into Spark behind one signature."""
+"""The two ways into Spark, with one signature."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ both_ways = pytest.mark.parametrize("way", [by_map_in_arrow, pytest.param(by_dat
 
 
 def table_of(frame: DataFrame) -> Any:
-    """Collect as Arrow, also where Spark has no name for it (before 4.0)."""
+    """Collect as Arrow, also before Spark 4.0, which has no public method for it."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     import pyarrow as pa
