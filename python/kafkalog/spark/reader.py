@@ -118,20 +118,17 @@ def read(
         "path": path,
         "columns": columns,
         "subscribe": subscribe,
-        "subscribePattern": subscribe_pattern,
+        "subscribe_pattern": subscribe_pattern,
         "assign": assign,
-        "startingOffsets": starting_offsets,
-        "endingOffsets": ending_offsets,
-        "startingTimestamp": starting_timestamp,
-        "endingTimestamp": ending_timestamp,
-        "includeHeaders": include_headers,
+        "starting_offsets": starting_offsets,
+        "ending_offsets": ending_offsets,
+        "starting_timestamp": starting_timestamp,
+        "ending_timestamp": ending_timestamp,
+        "include_headers": include_headers,
         "where": where,
     }
-    given = {name: value for name, value in named.items() if value is not None}
-    if twice := given.keys() & options.keys():
-        # The merge below would drop one of them.
-        raise ValueError(f"option {min(twice)} is given twice, in two spellings; remove one")
-    frame, parsed = plan_frame(spark, {**given, **options})
+    # A second spelling of one of them is an error of the parser.
+    frame, parsed = plan_frame(spark, {**named, **options})
     if transform is None or schema is None:
         function = read_splits if metrics is None else partial(_read_into, metrics)
         return frame.mapInArrow(function, ddl(parsed.columns))
