@@ -1,7 +1,7 @@
 """Apache Kafka's on-disk logs as Arrow, without a broker.
 
-``scan`` and ``read_table`` give records, ``scan_batches`` Kafka's batches, ``LogDir`` and ``PartitionLog`` tell what
-is there. ``kafkalog.spark`` does the same on Spark and is imported when it is first used.
+``scan`` and ``read_table`` return records, ``scan_batches`` returns Kafka's batches, ``LogDir`` and ``PartitionLog``
+describe logs, and ``LogWriter`` writes them. ``kafkalog.spark`` reads and writes on Spark; it is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -101,10 +101,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # or every misspelt name would pass for an attribute
+if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
     def __getattr__(name: str) -> object:
-        """Import ``kafkalog.spark`` when it is first asked for."""
+        """Import ``kafkalog.spark`` on first use."""
         if name == "spark":
             import importlib
 

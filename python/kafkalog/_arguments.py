@@ -1,6 +1,6 @@
-"""What callers give, made into what the compiled module takes: checked at the door, once.
+"""Converts arguments of callers to those of the compiled module, and checks them, once.
 
-Every refusal names what would have been right.
+Every error names what would have been valid.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def choose(option: str, given: str, valid: Sequence[_T]) -> _T:
-    """Give the valid value, or say which there are."""
+    """Return the value if it is valid; the error lists the valid ones."""
     if not isinstance(given, str):
-        raise TypeError(f"{option} is one of {listing(valid)}, not {given!r}")
+        raise TypeError(f"{option} must be one of {listing(valid)}, not {given!r}")
     for value in valid:
         if value == given:
             return value
-    raise ValueError(f"unknown {option} {given!r}{did_you_mean(given, valid)}; there are {listing(valid)}")
+    raise ValueError(f"unknown {option} {given!r}{did_you_mean(given, valid)}; valid are {listing(valid)}")
 
 
 def supported(option: str, given: str, valid: Sequence[str], later: Sequence[str]) -> None:
-    """Refuse a value of the interface that this version does not have yet."""
+    """Refuse a value that a later version will support."""
     if given in later:
-        raise ValueError(f"{option}={given!r} is not supported in this version; it has {listing(valid)}")
+        raise ValueError(f"{option}={given!r} is not supported in this version, only {listing(valid)}")
     choose(option, given, valid)
 
 
 def listing(names: Iterable[str]) -> str:
-    """Give names for a message."""
+    """Write names for a message."""
     return ", ".join(repr(name) for name in names)
 
 
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
-    """Give the nearest name, or nothing."""
+    """Suggest the nearest name, if one is near."""
     import difflib
 
     folded = {name.casefold(): name for name in valid}
@@ -59,35 +59,35 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
 
 
 def path(given: StrPath) -> str:
-    """Give one path as text."""
+    """Return a path as text."""
     text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
-        raise TypeError(f"a path is a str or os.PathLike[str], not {given!r}")
+        raise TypeError(f"a path must be a str or os.PathLike[str], not {given!r}")
     if not text:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
     if "\0" in text:
-        raise ValueError(f"a path holds no null character: {text!r}")
+        raise ValueError(f"a path cannot contain a null character: {text!r}")
     return text
 
 
 def paths(given: Paths) -> list[str]:
-    """Give one path or several as a list."""
+    """Return one path or several as a list."""
     if isinstance(given, (str, os.PathLike)):
         return [path(given)]
     if isinstance(given, bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"a path is a str or os.PathLike[str], or a list of them, not {given!r}")
+        raise TypeError(f"a path must be a str or os.PathLike[str], or a list of them, not {given!r}")
     found = [path(each) for each in given]
     if not found:
-        raise ValueError("no path is given")
+        raise ValueError("the list of paths is empty")
     return found
 
 
 def names(option: str, given: str | Iterable[str] | None) -> list[str] | None:
-    """Give one name or several as a list."""
+    """Return one name or several as a list."""
     if given is None:
         return None
     if not isinstance(given, Iterable):
-        raise TypeError(f"{option} is a name or several, not {given!r}")
+        raise TypeError(f"{option} must be a name or a list of names, not {given!r}")
     found = [given] if isinstance(given, str) else list(given)
     for each in found:
         if not isinstance(each, str):
@@ -96,49 +96,49 @@ def names(option: str, given: str | Iterable[str] | None) -> list[str] | None:
 
 
 def column_names(given: str | Iterable[str] | None, valid: Sequence[str]) -> tuple[str, ...] | None:
-    """Give the wanted columns as they are spelled."""
+    """Return the columns in the order given, each at most once."""
     found = names("columns", given)
     if found is None:
         return None
     if not found:
-        raise ValueError(f"no columns are named; there are {', '.join(valid)}")
+        raise ValueError(f"no columns are named; valid are {', '.join(valid)}")
     for name in found:
         if name not in valid:
-            raise ValueError(f"unknown column {name!r}{did_you_mean(name, valid)}; there are {', '.join(valid)}")
+            raise ValueError(f"unknown column {name!r}{did_you_mean(name, valid)}; valid are {', '.join(valid)}")
         if found.count(name) > 1:
             raise ValueError(f"column {name!r} is named twice")
     return tuple(found)
 
 
 def integer(option: str, given: Any, least: int = -_INT64_MAX - 1, most: int = _INT64_MAX) -> int:
-    """Give a whole number within its bounds."""
+    """Return a whole number within its bounds."""
     if isinstance(given, bool):
-        raise TypeError(f"{option} is a number, not {given!r}")
+        raise TypeError(f"{option} must be a number, not {given!r}")
     try:
         number = operator.index(given)
     except TypeError:
-        raise TypeError(f"{option} is a whole number, not {given!r}") from None
+        raise TypeError(f"{option} must be a whole number, not {given!r}") from None
     if not least <= number <= most:
-        raise ValueError(f"{option} is {number}, not within {least} to {most}")
+        raise ValueError(f"{option} is {number}, which is not within {least} to {most}")
     return number
 
 
 def flag(option: str, given: Any) -> bool:
-    """Give a truth value; what merely counts as one is a slip."""
+    """Return a bool; other values that count as true or false are probably mistakes."""
     if not isinstance(given, bool):
-        raise TypeError(f"{option} is True or False, not {given!r}")
+        raise TypeError(f"{option} must be True or False, not {given!r}")
     return given
 
 
 def text(option: str, given: Any) -> str | None:
-    """Give a text, or None."""
+    """Return a str, or None."""
     if given is not None and not isinstance(given, str):
-        raise TypeError(f"{option} is a str, not {given!r}")
+        raise TypeError(f"{option} must be a str, not {given!r}")
     return given
 
 
 def partitions(given: Partitions | None) -> list[int] | dict[str, list[int]] | None:
-    """Give partitions of every topic, or of each."""
+    """Return partition numbers, for every topic or by topic."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -164,12 +164,12 @@ def _topic(option: str, given: Any) -> str:
 
 
 def starting_offsets(given: StartingOffsets) -> Any:
-    """Give "earliest", "oldest", an offset, or offsets by partition."""
+    """Return "earliest", "oldest", an offset, or offsets by partition."""
     return _offsets("starting_offsets", given, ("earliest", "oldest"), EARLIEST)
 
 
 def ending_offsets(given: EndingOffsets) -> Any:
-    """Give "latest", "high_watermark", an offset, or offsets by partition."""
+    """Return "latest", "high_watermark", an offset, or offsets by partition."""
     return _offsets("ending_offsets", given, ("latest", "high_watermark"), LATEST)
 
 
@@ -177,7 +177,7 @@ def _offsets(option: str, given: Any, words: Sequence[str], word_number: int) ->
     def offset(value: Any) -> int:
         number = integer(option, value)
         if number < 0 and number != word_number:
-            raise ValueError(f"{option} is {number}; below zero there is only {word_number} for {words[0]}")
+            raise ValueError(f"{option} is {number}; the only negative offset is {word_number}, for {words[0]}")
         return number
 
     if isinstance(given, str):
@@ -198,7 +198,7 @@ def _by_partition(option: str, given: Mapping[Any, Any], value: Callable[[Any], 
 
 
 def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[int, int]] | None:
-    """Give milliseconds since the epoch, for all partitions or for each."""
+    """Return milliseconds since the epoch, for all partitions or by partition."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -207,5 +207,5 @@ def timestamps(option: str, given: Timestamps | None) -> int | dict[str, dict[in
 
 
 def lookup_time(option: str, given: Any) -> int:
-    """Give milliseconds since the epoch of a time to look up."""
+    """Return the milliseconds since the epoch of a time to look up."""
     return since_1970(to_millis(given, option), option)

@@ -1,4 +1,4 @@
-"""Columns as text for JSON lines and CSV: column by column, since that is several times faster than row by row."""
+"""Columns as text for JSON lines and CSV: column by column, which is several times faster than row by row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_TIMESTAMP = "1969-12-31T23:59:59.999Z"
 
 
 def json_cells(column: pa.Array[Any], *, text: bool) -> list[str]:
-    """Give each value as JSON; binary as base64, or as text where that is asked for."""
+    """Return each value as JSON; binary as base64, or as text on request."""
     import pyarrow as pa
 
     kind = column.type
@@ -31,7 +31,7 @@ def json_cells(column: pa.Array[Any], *, text: bool) -> list[str]:
 
 
 def csv_cells(column: pa.Array[Any], *, text: bool) -> list[str]:
-    """Give each value as RFC 4180 wants it: null is nothing, empty text is ``""``, headers are JSON."""
+    """Return each value as in RFC 4180: null is empty, empty text is ``""``, headers are JSON."""
     import pyarrow as pa
 
     kind = column.type
@@ -61,7 +61,7 @@ def _strings(column: pa.Array[Any], *, text: bool) -> list[str | None]:
 
     if pa.types.is_timestamp(column.type):
         return [
-            # A record without a timestamp stays what it is in the table: a moment before the epoch.
+            # A record without a timestamp is exported as in the table: one millisecond before the epoch.
             _NO_TIMESTAMP if value == -1 else format_time(value)
             for value in column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         ]
@@ -73,7 +73,7 @@ def _strings(column: pa.Array[Any], *, text: bool) -> list[str | None]:
 
 
 def _headers(column: pa.Array[Any], *, text: bool) -> list[str | None]:
-    """Give each record's headers as a JSON array, from the children: pyarrow's dicts cost most of an export."""
+    """Return the headers of each record as a JSON array, from the child arrays: pyarrow's dicts are slow."""
     nested: Any = column
     headers = nested.flatten()
     keys = json_cells(headers.field("key"), text=text)

@@ -1,4 +1,4 @@
-"""The files of ``export``: whole under their name, or not there."""
+"""The files of an export: each appears under its name when it is complete."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class _Writer(Protocol):
         """Finish the file."""
 
 
-def left_behind(folder: Path) -> list[Path]:
-    """Give the unfinished files in a folder: what an export leaves that was killed, or has while it runs."""
+def unfinished(folder: Path) -> list[Path]:
+    """List the unfinished files in a folder: those of an export that was killed, or that still runs."""
     try:
         return sorted(path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name))
     except (FileNotFoundError, NotADirectoryError):
@@ -43,16 +43,16 @@ def left_behind(folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let a polite end (SIGTERM, SIGHUP) be one by exception, so that what is unfinished is taken away."""
+    """Turn SIGTERM and SIGHUP into an exception, so that unfinished files are deleted."""
 
     def stop(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)
 
     found = []
     if threading.current_thread() is threading.main_thread():
-        polite = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        # One that is ignored, as by nohup, stays so.
-        found = [number for number in polite if signal.getsignal(number) is signal.SIG_DFL]
+        ending = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # A signal that is ignored, as under nohup, stays ignored.
+        found = [number for number in ending if signal.getsignal(number) is signal.SIG_DFL]
     try:
         for number in found:
             signal.signal(number, stop)
@@ -70,9 +70,9 @@ class Files:
     form : {"parquet", "arrow", "jsonl", "csv"}
         The format.
     overwrite : bool
-        Replace files that are there.
+        Replace existing files.
     text : bool
-        Binary as text in JSON lines and CSV.
+        Write binary values as text in JSON lines and CSV.
     """
 
     def __init__(self, form: str, *, overwrite: bool, text: bool) -> None:
@@ -80,7 +80,7 @@ class Files:
         self._form, self._overwrite, self._text = form, overwrite, text
 
     def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write one file beside its name, then give it the name.
+        """Write one file under a temporary name, then rename it.
 
         Returns
         -------
@@ -90,11 +90,11 @@ class Files:
         Raises
         ------
         FileExistsError
-            When there is such a file and it may not be replaced.
+            If the file exists and must not be replaced.
         """
         if not self._overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
-        # Hidden, so that who lists the folder meanwhile does not take it for data.
+        # Hidden, so that nobody who lists the folder meanwhile takes it for data.
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         rows = 0
         try:
@@ -106,7 +106,7 @@ class Files:
                         writer.write_batch(batch)
                     rows += batch.num_rows
             except BaseException:
-                # It writes what it still holds, which may fail as well.
+                # Closing writes buffered rows, which may fail as well.
                 with contextlib.suppress(Exception):
                     writer.close()
                 raise
@@ -123,7 +123,7 @@ class Files:
         if self._overwrite:
             beside.replace(target)
             return
-        # A link fails where a rename would replace what came into being meanwhile.
+        # Unlike a rename, a link does not replace a file that was created meanwhile.
         try:
             os.link(beside, target)
         except FileExistsError:
@@ -143,12 +143,12 @@ class Files:
         return _Csv(path, schema, text=self._text)
 
 
-# pyarrow writes into files that Python opened: it takes no path that is no UTF-8.
+# Python opens the files: pyarrow does not accept paths that are not UTF-8.
 
 
 @contextlib.contextmanager
 def _named(target: Path) -> Iterator[None]:
-    """Let an error speak of the name that the user gave, in the system's words."""
+    """Report an error with the name that the user gave, in the system's words."""
     try:
         yield
     except OSError as error:
@@ -157,7 +157,7 @@ def _named(target: Path) -> Iterator[None]:
 
 
 class _Parquet:
-    """A Parquet file whose row groups are larger than a reader's batches: small ones make slow files."""
+    """A Parquet file with row groups larger than a reader's batches: small ones make files slow to read."""
 
     _GROUP_BYTES = 32 << 20
 
@@ -207,7 +207,7 @@ class _Ipc:
 
 
 class _JsonLines:
-    """An object a line; times as ISO 8601."""
+    """One object per line; times as ISO 8601."""
 
     def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
         self._file = path.open("w", encoding="utf-8", newline="\n")
@@ -223,7 +223,7 @@ class _JsonLines:
 
 
 class _Csv:
-    """RFC 4180 with a head."""
+    """RFC 4180 with a header line."""
 
     def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
         self._file = path.open("w", encoding="utf-8", newline="")

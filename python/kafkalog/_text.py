@@ -1,6 +1,7 @@
 """Bytes as text, without loss.
 
-UTF-8 is shown as it is. Other bytes, and text that begins with ``base64:``, are shown as ``base64:`` and their base64.
+UTF-8 is written as it is. Other bytes, and text that starts with ``base64:``, are written as ``base64:`` and their
+base64 encoding.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _MARK = "base64:"
 
 
 def text_of(data: bytes | None) -> str | None:
-    """Give bytes as text; null stays null."""
+    """Return bytes as text; None stays None."""
     if data is None:
         return None
     try:
@@ -23,27 +24,27 @@ def text_of(data: bytes | None) -> str | None:
 
 
 def base64_of(data: bytes) -> str:
-    """Give bytes as base64."""
+    """Return bytes as base64."""
     return binascii.b2a_base64(data, newline=False).decode()
 
 
 def bytes_of(text: str) -> bytes:
-    """Give back what :func:`text_of` made text of.
+    """Reverse :func:`text_of`.
 
     Raises
     ------
     ValueError
-        When what stands behind ``base64:`` is none.
+        If the text after ``base64:`` is not base64.
     """
     return from_base64(text[len(_MARK) :]) if text.startswith(_MARK) else text.encode()
 
 
 def from_base64(text: str) -> bytes:
-    """Give back what :func:`base64_of` made text of.
+    """Reverse :func:`base64_of`.
 
     Raises
     ------
     ValueError
-        When it is no base64.
+        If the text is not base64.
     """
     return base64.b64decode(text, validate=True)

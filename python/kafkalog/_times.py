@@ -72,7 +72,7 @@ def to_micros(value: Any, name: str) -> int:
 
 
 def since_1970(millis: int, name: str) -> int:
-    """Refuse a time that a log cannot be asked for: Kafka looks up none before 1970.
+    """Refuse a time before 1970, which Kafka cannot look up.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def since_1970(millis: int, name: str) -> int:
         For a time before 1970.
     """
     if millis < 0:
-        raise ValueError(f"{name} is {millis}; the log can be asked for times from 1970 (0) on")
+        raise ValueError(f"{name} is {millis}, before 1970; only times from 0 on can be looked up")
     return millis
 
 
@@ -157,11 +157,11 @@ def format_time(millis: int | None) -> str | None:
 
 def _integer(value: Any, name: str) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{name} is a time in milliseconds or a datetime, not {value!r}")
+        raise TypeError(f"{name} must be a number of milliseconds or a datetime, not {value!r}")
     try:
         millis = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is a whole number of milliseconds or a datetime, not {value!r}") from None
+        raise TypeError(f"{name} must be a whole number of milliseconds or a datetime, not {value!r}") from None
     if not _LEAST <= millis <= _MOST:
-        raise ValueError(f"{name} is {millis}, not within {_LEAST} to {_MOST}")
+        raise ValueError(f"{name} is {millis}, which is not within {_LEAST} to {_MOST}")
     return millis

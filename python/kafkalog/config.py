@@ -1,7 +1,7 @@
-"""A topic's settings, as values.
+"""A topic's settings.
 
-The names are Kafka's with the dots as underscores, the defaults and bounds those of Kafka 4.3; the compiled module
-checks them, in Kafka's words.
+The names are Kafka's with underscores for dots; defaults and bounds are those of Kafka 4.3. The compiled module checks
+them, with Kafka's messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LogConfig"]
 
 _INT64_MAX = (1 << 63) - 1
-# Kafka has refused smaller ones since 4.1, but not to serve them; its own tests set this name.
+# Since 4.1 Kafka refuses to create topics with smaller segments, but serves them; its own tests set another name.
 _LEAST_SEGMENT, _LEAST_EVER = 1 << 20, 14
 
 
@@ -28,65 +28,65 @@ _LEAST_SEGMENT, _LEAST_EVER = 1 << 20, 14
 class LogConfig:
     """A topic's settings: how its log is written, kept and compacted.
 
-    Frozen, comparable and picklable. What is not given has Kafka's default.
+    Frozen, comparable and picklable. Settings that are not given have Kafka's defaults.
 
     Parameters
     ----------
     segment_bytes : int
-        ``segment.bytes``: the most bytes a ``.log`` holds before the next is begun. Kafka 4.3 lets nobody create a
-        topic below 1 MiB, yet serves smaller segments; here 14 and more are taken.
+        ``segment.bytes``: the size of a ``.log`` file before the next one is started. Kafka 4.3 refuses to create a
+        topic with less than 1 MiB, but serves smaller segments; here the minimum is 14.
     segment_ms : int
         ``segment.ms``: age in milliseconds at which a segment is rolled.
     segment_jitter_ms : int
-        ``segment.jitter.ms``: how much earlier than that at most, by chance.
+        ``segment.jitter.ms``: the largest random delay by which a segment is rolled earlier.
     segment_index_bytes : int
-        ``segment.index.bytes``: length of both indexes of the active segment.
+        ``segment.index.bytes``: length of the offset and time indexes of the active segment.
     index_interval_bytes : int
         ``index.interval.bytes``: bytes between two index entries.
     flush_messages : int
-        ``flush.messages``: records after which the log is brought to the disk; 1 is after every append.
+        ``flush.messages``: number of records after which the log is flushed to disk; 1 flushes after every append.
     flush_ms : int
-        ``flush.ms``: milliseconds after which it is.
+        ``flush.ms``: milliseconds after which the log is flushed to disk.
     retention_bytes, retention_ms : int
-        ``retention.bytes`` and ``retention.ms``: size and age above which old segments may go; -1 for never.
+        ``retention.bytes`` and ``retention.ms``: size and age above which old segments may be deleted; -1 for never.
     max_message_bytes : int
-        ``max.message.bytes``: the largest batch that is taken, after compression, with its header.
+        ``max.message.bytes``: the largest batch that is accepted, after compression, with its header.
     cleanup_policy : str
-        ``cleanup.policy``: ``delete``, ``compact``, both with a comma, or nothing.
+        ``cleanup.policy``: ``delete``, ``compact``, both separated by a comma, or empty.
     delete_retention_ms : int
-        ``delete.retention.ms``: how long tombstones outlive a compaction.
+        ``delete.retention.ms``: how long tombstones are kept after a compaction.
     min_compaction_lag_ms, max_compaction_lag_ms : int
         ``min.compaction.lag.ms`` and ``max.compaction.lag.ms``.
     min_cleanable_dirty_ratio : float
         ``min.cleanable.dirty.ratio``: 0 to 1.
     file_delete_delay_ms : int
-        ``file.delete.delay.ms``: how long deleted files stay under another name.
+        ``file.delete.delay.ms``: how long deleted files are kept, renamed.
     compression_type : str
-        ``compression.type``: ``producer`` (here: as the batches come; Arrow data uncompressed), ``uncompressed``,
+        ``compression.type``: ``producer`` (batches stay as they are; Arrow data is not compressed), ``uncompressed``,
         ``gzip``, ``snappy``, ``lz4`` or ``zstd``.
     compression_gzip_level, compression_lz4_level, compression_zstd_level : int
         ``compression.gzip.level`` (1 to 9, -1 for zlib's own), ``compression.lz4.level`` (1 to 17) and
         ``compression.zstd.level`` (-131072 to 22).
     preallocate : bool
-        ``preallocate``: give a new ``.log`` its full length at once.
+        ``preallocate``: create a new ``.log`` with its full length.
     message_timestamp_type : str
         ``message.timestamp.type``: ``CreateTime`` or ``LogAppendTime``.
     message_timestamp_before_max_ms, message_timestamp_after_max_ms : int
-        ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``: how far a timestamp may lie behind
-        the clock and ahead of it.
+        ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``: how far a timestamp may
+        be before and after the clock.
     unclean_leader_election_enable, min_insync_replicas : bool, int
-        ``unclean.leader.election.enable`` and ``min.insync.replicas``: kept; they say nothing about files.
+        ``unclean.leader.election.enable`` and ``min.insync.replicas``: kept; they do not affect files.
     leader_replication_throttled_replicas, follower_replication_throttled_replicas : str
-        Kept; they say nothing about files.
+        Kept; they do not affect files.
     remote_storage_enable, remote_log_copy_disable, remote_log_delete_on_disable : bool
         Kept; nothing is written to tiered storage.
     local_retention_ms, local_retention_bytes : int
-        Kept; -2 is as ``retention_ms`` and ``retention_bytes``.
+        Kept; -2 means the same as ``retention_ms`` and ``retention_bytes``.
 
     Raises
     ------
     ValueError
-        When a value is out of Kafka's bounds, or two contradict each other.
+        When a value is outside Kafka's bounds, or two values contradict each other.
 
     Examples
     --------
@@ -135,22 +135,22 @@ class LogConfig:
 
     @classmethod
     def from_kafka(cls, settings: Mapping[str, object]) -> Self:
-        """Make one from Kafka's own names and texts, as a properties file or ``kafka-configs`` gives them.
+        """Create one from Kafka's own names and texts, as in a properties file or the output of ``kafka-configs``.
 
         Parameters
         ----------
         settings : mapping of str to str
-            For instance ``{"segment.bytes": "1048576"}``; numbers and truth values are taken as well.
+            For instance ``{"segment.bytes": "1048576"}``; numbers and booleans are accepted as well.
 
         Returns
         -------
         LogConfig
-            What is not given has Kafka's default.
+            Settings that are not given have Kafka's defaults.
 
         Raises
         ------
         ValueError
-            For an unknown name, or a value out of bounds.
+            For an unknown name, or a value outside its bounds.
         """
         types = {field.name: str(field.type) for field in fields(cls)}
         found: dict[str, Any] = {}
@@ -163,7 +163,7 @@ class LogConfig:
         return cls(**found)
 
     def to_kafka(self) -> dict[str, str]:
-        """Give what differs from the defaults by Kafka's own names and texts.
+        """Return the settings that differ from the defaults, with Kafka's own names and texts.
 
         Returns
         -------
@@ -179,7 +179,7 @@ class LogConfig:
 
 
 def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
-    """Give every setting as the compiled module takes it.
+    """Return every setting as the compiled module takes it.
 
     Parameters
     ----------
@@ -194,10 +194,10 @@ def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
     if config is None:
         config = LogConfig()
     elif not isinstance(config, LogConfig):
-        raise TypeError(f"config is a LogConfig, not {config!r}")
+        raise TypeError(f"config must be a LogConfig, not {config!r}")
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
     if config.segment_bytes < _LEAST_EVER:
-        # The bound of the compiled module is Kafka's for new topics, and none of ours.
+        # The compiled module would check Kafka's bound for new topics.
         text = f"Invalid value {config.segment_bytes} for configuration segment_bytes: Value must be at least"
         raise ValueError(f"{text} {_LEAST_EVER}")
     if config.segment_bytes < _LEAST_SEGMENT:
@@ -214,31 +214,31 @@ def _require(name: str, kind: str, value: Any) -> None:
         _arguments.integer(name, value)
     elif kind == "float":
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"{name} is a number, not {value!r}")
+            raise TypeError(f"{name} must be a number, not {value!r}")
     elif kind == "bool":
         if not isinstance(value, bool):
-            raise TypeError(f"{name} is True or False, not {value!r}")
+            raise TypeError(f"{name} must be True or False, not {value!r}")
     elif not isinstance(value, str):
-        raise TypeError(f"{name} is text, not {value!r}")
+        raise TypeError(f"{name} must be a str, not {value!r}")
 
 
 def _number(name: str, text: str) -> int:
-    # int() would take underscores, too.
+    # int() would accept underscores as well.
     if not re.fullmatch(r"\s*[+-]?\d+\s*", text):
-        raise ValueError(f"{name} is a whole number, not {text!r}")
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)
 
 
 def _ratio(name: str, text: str) -> float:
-    # Double.valueOf, but for its hexadecimal numbers.
+    # As Double.valueOf, except for hexadecimal numbers.
     if not re.fullmatch(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", text, re.ASCII):
-        raise ValueError(f"{name} is a number, not {text!r}")
+        raise ValueError(f"{name} must be a number, not {text!r}")
     return float(text.strip().rstrip("fFdD"))
 
 
 def _flag(name: str, text: str) -> bool:
     if text.strip().lower() not in {"true", "false"}:
-        raise ValueError(f"{name} is true or false, not {text!r}")
+        raise ValueError(f"{name} must be true or false, not {text!r}")
     return text.strip().lower() == "true"
 
 

@@ -1,9 +1,8 @@
-"""What can go wrong, by name.
+"""The exceptions of kafkalog.
 
-I/O failures are ``OSError`` with errno and filename, bad arguments ``ValueError`` or ``TypeError``:
-the names Python has already. Everything here is about the bytes that were read.
-
-The compiled module raises these classes; they are plain Python so that they pickle (Spark ships them).
+I/O failures are ``OSError`` with errno and filename; bad arguments are ``ValueError`` or ``TypeError``. All others are
+a :class:`KafkaLogError`. The compiled module raises these classes with path, position and offset. They are plain Python
+so that they pickle: Spark sends them from worker to driver.
 """
 
 __all__ = [
@@ -19,16 +18,16 @@ __all__ = [
 
 
 class KafkaLogError(Exception):
-    """Base of all errors about a log.
+    """Base class of all errors about a log.
 
     Parameters
     ----------
     message : str
-        One line: the place, what was expected, what was found.
+        One line: where, what was expected, what was found.
     path : str, optional
         The file or folder.
     position : int, optional
-        The byte in it.
+        The byte position in it.
     offset : int, optional
         The offset of the record or batch.
 
@@ -37,7 +36,7 @@ class KafkaLogError(Exception):
     path : str or None
         The file or folder.
     position : int or None
-        The byte in it.
+        The byte position in it.
     offset : int or None
         The offset of the record or batch.
     """
@@ -61,23 +60,23 @@ class KafkaLogError(Exception):
 
 
 class CorruptRecordError(KafkaLogError):
-    """Bytes of a ``.log`` file contradict their checksum, their structure or their neighbours."""
+    """Bytes of a ``.log`` file do not match their checksum, their structure or the batches around them."""
 
 
 class CorruptIndexError(KafkaLogError):
-    """An index, snapshot or checkpoint that was asked for by itself is unsound."""
+    """An index, snapshot or checkpoint that was read by itself is corrupt."""
 
 
 class InvalidRecordError(KafkaLogError):
-    """A batch is whole, yet its records break the format (Kafka's ``InvalidRecordException``)."""
+    """A batch passes its checksum, but its records are invalid (Kafka's ``InvalidRecordException``)."""
 
 
 class UnsupportedFormatError(KafkaLogError):
-    """A magic, codec or version that this build does not know."""
+    """A magic, codec or version that this version of kafkalog does not know."""
 
 
 class LogLockedError(KafkaLogError):
-    """Another process holds the log dir's ``.lock``."""
+    """A broker or another writer holds the lock of the log dir (``.lock``)."""
 
 
 class OffsetOutOfRangeError(KafkaLogError, LookupError):

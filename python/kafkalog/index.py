@@ -1,4 +1,4 @@
-"""Offset, time and transaction indexes, read and written as Kafka's classes do.
+"""Offset, time and transaction indexes, read and written like Kafka's classes.
 
 After ``OffsetIndex``, ``TimeIndex`` and ``TransactionIndex`` of Kafka's storage module.
 """
@@ -52,9 +52,9 @@ class TimestampOffset(NamedTuple):
     Attributes
     ----------
     timestamp : int
-        The largest timestamp up to there, milliseconds since the epoch.
+        The largest timestamp up to the offset, in milliseconds since the epoch.
     offset : int
-        The offset of the record that has it.
+        The offset of the record with that timestamp.
     """
 
     timestamp: int
@@ -67,15 +67,15 @@ class AbortedTransaction(NamedTuple):
     Attributes
     ----------
     version : int
-        Of the entry's format.
+        The version of the entry's format.
     producer_id : int
-        Whose transaction it was.
+        The producer of the transaction.
     first_offset : int
-        Its first record.
+        The offset of its first record.
     last_offset : int
-        Its abort marker.
+        The offset of its abort marker.
     last_stable_offset : int
-        Where the last stable offset was when the marker was written.
+        The last stable offset when the marker was written.
     """
 
     version: int
@@ -90,7 +90,7 @@ _Pair = TypeVar("_Pair", OffsetPosition, TimestampOffset)
 
 
 class _Entries(Generic[_Entry]):
-    """What every index is: a file of entries, in order, open until it is closed."""
+    """The base of all indexes: a file of ordered entries, open until it is closed."""
 
     __slots__ = ("_core", "_path", "_writable")
 
@@ -130,77 +130,77 @@ class _Entries(Generic[_Entry]):
 
     @property
     def writable(self) -> bool:
-        """Whether it was opened to be changed."""
+        """Whether it was opened for writing."""
         return self._writable
 
     @property
     def base_offset(self) -> int:
-        """The segment's base offset, to which offsets are relative on disk."""
+        """The segment's base offset; offsets on disk are relative to it."""
         base: int = self._core.base_offset
         return base
 
     def entry(self, n: int) -> _Entry:
-        """Give the n-th entry.
+        """Return the n-th entry.
 
         Raises
         ------
         IndexError
-            When there is no such entry.
+            If there are not so many entries.
         """
         return self._ENTRY(*self._core.entry(_entry(n, len(self))))
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Give all entries as columns, named as the fields of an entry."""
+        """Return all entries as columns, named like the fields of an entry."""
         return _arrow(self._core.to_arrow())
 
     def truncate_to(self, offset: int) -> None:
-        """Take back the entries at or above an offset.
+        """Remove the entries at or above an offset.
 
         Parameters
         ----------
         offset : int
-            An offset; one above the last entry's changes nothing.
+            An offset; one above that of the last entry removes nothing.
 
         Raises
         ------
         ValueError
-            When the index was opened for reading.
+            If the index was opened for reading.
         """
         self._core.truncate_to(_arguments.integer("offset", offset))
 
     def reset(self) -> None:
-        """Take back all entries; an offset or time index is as long as it may be then."""
+        """Remove all entries; an offset or time index then has its maximum length."""
         self._core.reset()
 
     def sanity_check(self) -> None:
-        """Check what Kafka checks before it uses an index.
+        """Run the check that Kafka runs before it uses an index.
 
         Raises
         ------
         CorruptIndexError
-            When the last entry cannot be right, or the file's length; of a transaction index, any entry.
+            If the last entry, or the file's length, cannot be right; for a transaction index, any entry.
         UnsupportedFormatError
-            When a transaction index has an entry of a version that a broker does not read.
+            If a transaction index has an entry of a version that brokers do not read.
         """
         self._core.sanity_check()
 
     def flush(self) -> None:
-        """Have the entries on the device before this returns.
+        """Flush the entries to disk.
 
         Raises
         ------
         OSError
-            When the device fails.
+            If the device fails.
         """
         self._core.flush()
 
     def close(self) -> None:
-        """Let go of the file, cut behind the last entry if it was written. Closing again does nothing."""
+        """Close the file; one opened for writing is trimmed after its last entry. Closing twice does nothing."""
         self._core.close()
 
 
 class _Index(_Entries[_Pair]):
-    """What offset and time index have in common (Kafka's ``AbstractIndex``)."""
+    """The base of the offset and the time index (Kafka's ``AbstractIndex``)."""
 
     __slots__ = ()
 
@@ -231,7 +231,7 @@ class _Index(_Entries[_Pair]):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another entry: Kafka would begin a new segment."""
+        """Whether there is no room for another entry; Kafka then starts a new segment."""
         return self._core.is_full
 
     def lookup_many(self, targets: Iterable[Any]) -> pa.RecordBatch:
@@ -240,7 +240,7 @@ class _Index(_Entries[_Pair]):
         Parameters
         ----------
         targets : iterable of int
-            What ``lookup`` takes, in any order; Arrow and NumPy arrays do as well.
+            Targets of ``lookup``, in any order; Arrow and NumPy arrays are accepted as well.
 
         Returns
         -------
@@ -250,11 +250,11 @@ class _Index(_Entries[_Pair]):
         return _arrow(self._core.lookup_many(_values(targets)))
 
     def can_append_offset(self, offset: int) -> bool:
-        """Say whether an entry can name an offset: from the base offset to 2^31 - 1 above it."""
+        """Return whether an entry can hold an offset: from the base offset to 2^31 - 1 above it."""
         return self._core.can_append_offset(_arguments.integer("offset", offset))
 
     def truncate(self) -> None:
-        """Take back all entries."""
+        """Remove all entries."""
         self._core.truncate()
 
     def resize(self, size: int) -> bool:
@@ -268,17 +268,17 @@ class _Index(_Entries[_Pair]):
         Returns
         -------
         bool
-            Whether the length is another one now.
+            Whether the length changed.
 
         Raises
         ------
         ValueError
-            When entries would be lost. Kafka's classes cut the file, then throw; here nothing changes.
+            If entries would be lost. Kafka's classes truncate the file, then throw; here nothing changes.
         """
         return self._core.resize(_size("size", size))
 
     def trim_to_valid_size(self) -> None:
-        """Cut the file behind the last entry."""
+        """Trim the file after the last entry."""
         self._core.trim_to_valid_size()
 
 
@@ -288,20 +288,20 @@ class OffsetIndex(_Index[OffsetPosition]):
     Parameters
     ----------
     path : path
-        The file. With ``writable=True`` it is created where there is none.
+        The file. With ``writable=True`` it is created if it does not exist.
     base_offset : int, optional
         The segment's base offset. Default: from the file's name.
     max_index_size : int, default 10_485_760
-        Bytes given to a new file, rounded down to whole entries of 8 (Kafka's ``segment.index.bytes``).
+        Size of a new file in bytes, rounded down to whole entries of 8 (Kafka's ``segment.index.bytes``).
     writable : bool, default False
-        Whether entries may be added and taken back. The file is preallocated until it is closed, and there may be
-        one writer only: hold the log dir's lock, or be sure that no broker runs. As in Kafka, every whole slot of a
-        file that is there counts as an entry then; without it, slots that were never written do not.
+        Whether entries can be added and removed. The file is preallocated until it is closed, and must have one writer
+        only: hold the lock of the log dir, or make sure that no broker runs. As in Kafka, every whole slot of an
+        existing file then counts as an entry; without ``writable``, slots that were never written do not.
 
     Raises
     ------
     OSError
-        When the file cannot be opened; ``FileNotFoundError`` for reading one that is not there.
+        If the file cannot be opened; ``FileNotFoundError`` if it does not exist and is opened for reading.
 
     Examples
     --------
@@ -324,11 +324,11 @@ class OffsetIndex(_Index[OffsetPosition]):
 
     @property
     def last_offset(self) -> int:
-        """The last entry's offset, or the base offset when there is none."""
+        """The offset of the last entry, or the base offset if there is none."""
         return self._core.last_entry[0]
 
     def lookup(self, target: int) -> OffsetPosition:
-        """Give the last entry at or below an offset, or the base offset and 0 when there is none.
+        """Return the last entry at or below an offset, or the base offset and 0 if there is none.
 
         Parameters
         ----------
@@ -338,34 +338,34 @@ class OffsetIndex(_Index[OffsetPosition]):
         return OffsetPosition(*self._core.lookup(_arguments.integer("target", target)))
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry behind the others.
+        """Append an entry.
 
         Parameters
         ----------
         offset : int
-            The last offset of a batch; above the last entry's, and at most 2^31 - 1 above the base offset.
+            The last offset of a batch; above that of the last entry, and at most 2^31 - 1 above the base offset.
         position : int
             The byte of the ``.log`` at which the batch begins.
 
         Raises
         ------
         ValueError
-            When the index is full, the offset out of order or out of range, or the index opened for reading.
+            If the index is full, the offset is out of order or out of range, or the index was opened for reading.
         OSError
-            When the disk is full.
+            If the disk is full.
         """
         at = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
         self._core.append(_arguments.integer("offset", offset), at, skip_full_check=False)
 
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> OffsetPosition | None:
-        """Give an entry that lies behind a fetch, not in general the first such; None when there is none.
+        """Return an entry after the end of a fetch, not always the first one; None if there is none.
 
         Parameters
         ----------
         position : int
-            The byte of the ``.log`` at which the fetch begins.
+            The byte of the ``.log`` at which the fetch starts.
         fetch_size : int
-            Bytes fetched. Position and size are added as Kafka adds them, in 32 bits.
+            Bytes fetched. Position and size are added in 32 bits, as in Kafka.
         """
         start = _arguments.integer("position", position, -_INT32_MAX - 1, _INT32_MAX)
         size = _arguments.integer("fetch_size", fetch_size, -_INT32_MAX - 1, _INT32_MAX)
@@ -379,18 +379,18 @@ class TimeIndex(_Index[TimestampOffset]):
     Parameters
     ----------
     path : path
-        The file. With ``writable=True`` it is created where there is none.
+        The file. With ``writable=True`` it is created if it does not exist.
     base_offset : int, optional
         The segment's base offset. Default: from the file's name.
     max_index_size : int, default 10_485_760
-        Bytes given to a new file, rounded down to whole entries of 12 (Kafka's ``segment.index.bytes``).
+        Size of a new file in bytes, rounded down to whole entries of 12 (Kafka's ``segment.index.bytes``).
     writable : bool, default False
-        Whether entries may be added and taken back; see `OffsetIndex`.
+        Whether entries can be added and removed; see `OffsetIndex`.
 
     Raises
     ------
     OSError
-        When the file cannot be opened; ``FileNotFoundError`` for reading one that is not there.
+        If the file cannot be opened; ``FileNotFoundError`` if it does not exist and is opened for reading.
 
     Examples
     --------
@@ -410,11 +410,11 @@ class TimeIndex(_Index[TimestampOffset]):
 
     @property
     def last_entry(self) -> TimestampOffset:
-        """The last entry, or -1 and the base offset when there is none."""
+        """The last entry, or -1 and the base offset if there is none."""
         return TimestampOffset(*self._core.last_entry)
 
     def lookup(self, target: int) -> TimestampOffset:
-        """Give the last entry at or before a time, or -1 and the base offset when there is none.
+        """Return the last entry at or before a time, or -1 and the base offset if there is none.
 
         Parameters
         ----------
@@ -429,23 +429,24 @@ class TimeIndex(_Index[TimestampOffset]):
         offset: int,
         skip_full_check: bool = False,  # noqa: FBT001, FBT002 - in Kafka's place
     ) -> None:
-        """Add an entry behind the others, if its time is later than the last one's; the same time is passed over.
+        """Append an entry if its time is later than that of the last one; the same time is skipped.
 
         Parameters
         ----------
         timestamp : int
             Milliseconds since the epoch: the largest timestamp so far.
         offset : int
-            The last offset of the batch that has it; not below the last entry's.
+            The last offset of the batch with that timestamp; not below that of the last entry.
         skip_full_check : bool, default False
-            Use the slot that is kept free for the end of the segment.
+            Use the slot that is reserved for the end of the segment.
 
         Raises
         ------
         ValueError
-            When the index is full, time or offset go back, the offset is out of range, or the index opened for reading.
+            If the index is full, time or offset decrease, the offset is out of range, or the index was opened for
+            reading.
         OSError
-            When the disk is full.
+            If the disk is full.
         """
         time = _arguments.integer("timestamp", timestamp)
         self._core.append(
@@ -463,7 +464,7 @@ class TransactionIndex(_Entries[AbortedTransaction]):
     base_offset : int, optional
         The segment's base offset. Default: from the file's name.
     writable : bool, default False
-        Whether entries may be added and taken back; see `OffsetIndex`.
+        Whether entries can be added and removed; see `OffsetIndex`.
 
     Examples
     --------
@@ -491,23 +492,23 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         self._core = _core.TransactionIndex(self._path, _base_offset(base_offset), self._writable)
 
     def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
-        """Add an entry behind the others.
+        """Append an entry.
 
         Parameters
         ----------
         producer_id : int
-            Whose transaction it was.
+            The producer of the transaction.
         first_offset : int
-            Its first record.
+            The offset of its first record.
         last_offset : int
-            Its abort marker; above that of the entry appended before.
+            The offset of its abort marker; above that of the entry appended before.
         last_stable_offset : int
-            The last stable offset once the marker is written.
+            The last stable offset after the marker was written.
 
         Raises
         ------
         ValueError
-            When the marker is not above the last one, or the index was opened for reading.
+            If the marker is not above the last one, or the index was opened for reading.
         """
         numbers = {
             "producer_id": producer_id,
@@ -518,17 +519,17 @@ class TransactionIndex(_Entries[AbortedTransaction]):
         self._core.append(*(_arguments.integer(name, number) for name, number in numbers.items()))
 
     def collect_aborted(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
-        """Give the transactions that touch a range of offsets.
+        """Return the transactions that overlap a range of offsets.
 
         Parameters
         ----------
         fetch_offset, upper_bound : int
-            Where the range begins, and the offset behind it.
+            The first offset of the range, and the first one after it.
 
         Returns
         -------
         tuple of list of AbortedTransaction and bool
-            The transactions, and whether that is all of them: else later segments may hold more.
+            The transactions, and whether they are complete; otherwise later segments may hold more.
         """
         start = _arguments.integer("fetch_offset", fetch_offset)
         found, complete = self._core.collect_aborted(start, _arguments.integer("upper_bound", upper_bound))
@@ -546,12 +547,12 @@ def _size(option: str, given: int) -> int:
 def _entry(n: int, entries: int) -> int:
     number = _arguments.integer("n", n)
     if not 0 <= number < entries:
-        raise IndexError(f"entry {number} of an index with {entries}")
+        raise IndexError(f"there is no entry {number}: the index has {entries} entries")
     return number
 
 
 def _values(targets: Iterable[Any]) -> list[int]:
-    """Give Python's numbers; Arrow and NumPy arrays iterate as scalars of their own."""
+    """Return Python ints; Arrow and NumPy arrays iterate as scalars of their own types."""
     for method in ("to_pylist", "tolist"):
         convert = getattr(targets, method, None)
         if convert is not None:

@@ -1,4 +1,4 @@
-"""Log dirs and the partitions in them: what is there, and where."""
+"""Log dirs, partitions and segments: what a log holds, and where."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class SegmentInfo(NamedTuple):
     name : str
         The file's name.
     size : int
-        Its bytes when the log was opened.
+        Its size in bytes when the log was opened.
     is_active : bool
-        Whether it is the last, to which a broker would append.
+        Whether it is the last one, to which a broker would append.
     modified : int
-        When it was written last, milliseconds since the epoch.
+        When it was last modified, in milliseconds since the epoch.
     """
 
     base_offset: int
@@ -118,7 +118,7 @@ class PartitionOffset(NamedTuple):
     partition : int
         The partition.
     offset : int
-        What the checkpoint says for it.
+        The offset in the checkpoint.
     """
 
     topic: str
@@ -127,7 +127,7 @@ class PartitionOffset(NamedTuple):
 
 
 class PartitionFolder(NamedTuple):
-    """One partition's folder in a log dir, not opened.
+    """A partition's folder in a log dir, not opened.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class PartitionFolder(NamedTuple):
     partition : int
         The partition.
     state : {"live", "delete", "future", "stray"}
-        What the broker had in mind with it.
+        Its state, from the suffix of the folder's name: live, being deleted, being moved to this log dir, or stray.
     """
 
     path: str
@@ -148,7 +148,7 @@ class PartitionFolder(NamedTuple):
 
 
 class LogDir:
-    """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written there.
+    """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written to it.
 
     Iterating gives its live partitions; ``dirs["orders", 0]`` gives one. Every function that takes a path takes it too.
     A pickle holds the path only: the log dir is opened again where it is unpickled.
@@ -161,8 +161,8 @@ class LogDir:
     Raises
     ------
     ValueError
-        For a partition's own folder, which :class:`PartitionLog` takes, and for one in which nothing is Kafka's but
-        something is.
+        For a partition's folder, which :class:`PartitionLog` opens, and for a folder with files of which none is
+        Kafka's.
 
     Examples
     --------
@@ -210,15 +210,15 @@ class LogDir:
 
     def __getitem__(self, topic_partition: tuple[str, int]) -> PartitionLog:
         if not isinstance(topic_partition, tuple) or len(topic_partition) != 2:  # noqa: PLR2004 - a pair
-            raise TypeError(f"a log dir is indexed by topic and partition, not by {topic_partition!r}")
+            raise TypeError(f"a LogDir is indexed by (topic, partition), not by {topic_partition!r}")
         topic, partition = topic_partition
         for folder in self._live():
             if (folder.topic, folder.partition) == (topic, partition):
                 return PartitionLog(folder.path)
         of_topic = [str(folder.partition) for folder in self._live() if folder.topic == topic]
         if of_topic:
-            raise KeyError(f"no partition {partition} of topic {topic!r} here; there are {', '.join(of_topic)}")
-        raise KeyError(f"no topic {topic!r} here; there are {', '.join(self.topics) or 'none'}")
+            raise KeyError(f"no partition {partition} of topic {topic!r} in {self._path}, only {', '.join(of_topic)}")
+        raise KeyError(f"no topic {topic!r} in {self._path}, only {', '.join(self.topics) or 'none'}")
 
     @property
     def path(self) -> str:
@@ -227,29 +227,29 @@ class LogDir:
 
     @property
     def topics(self) -> list[str]:
-        """Names of the topics that have a live partition here, internal ones among them."""
+        """Names of the topics with a live partition here, including internal ones."""
         return sorted({folder.topic for folder in self._live()})
 
     @property
     def folders(self) -> list[PartitionFolder]:
-        """Every partition's folder, also those being deleted, moved in or left behind."""
+        """All partition folders, including those being deleted, being moved, and stray ones."""
         return [PartitionFolder(*folder) for folder in self._core.folders()]
 
     @property
     def meta(self) -> dict[str, str] | None:
-        """``meta.properties`` (cluster id, node id, directory id), or None when there is none."""
+        """``meta.properties`` (cluster id, node id, directory id), or None if the file does not exist."""
         return self._core.meta
 
     @property
     def checkpoints(self) -> dict[str, list[PartitionOffset]]:
-        """The log dir's checkpoints by file name; a file that is not there is not in it."""
+        """The log dir's checkpoints by file name, as far as the files exist."""
         return {
             name: [PartitionOffset(*entry) for entry in entries] for name, entries in self._core.checkpoints.items()
         }
 
     @property
     def clean_shutdown(self) -> bool:
-        """Whether the broker left its clean-shutdown marker."""
+        """Whether the clean-shutdown marker exists."""
         return self._core.clean_shutdown
 
     def partitions(self, topic: str | None = None) -> list[PartitionLog]:
@@ -289,14 +289,14 @@ def _row(folder: PartitionFolder) -> tuple[Any, ...]:
 
 
 class PartitionLog:
-    """The log of one partition, as it was when it was opened. Nothing is written there.
+    """The log of one partition, as it was when it was opened. Nothing is written to it.
 
     A pickle holds the path only: the log is opened again where it is unpickled.
 
     Parameters
     ----------
     path : path
-        The partition's folder. Checkpoints of the log dir around it are read as well.
+        The partition's folder. The checkpoints of its log dir are read as well.
     """
 
     __slots__ = ("_core", "_path")
@@ -352,7 +352,7 @@ class PartitionLog:
 
     @property
     def state(self) -> Literal["live", "delete", "future", "stray"]:
-        """What the broker had in mind with it, from the folder's name."""
+        """Its state, from the suffix of the folder's name."""
         return self._core.state
 
     @property
@@ -367,7 +367,7 @@ class PartitionLog:
 
     @property
     def other_files(self) -> dict[str, int]:
-        """Names and sizes of every other file of the folder: indexes, snapshots, ``.deleted`` and the like."""
+        """Names and sizes of all other files in the folder: indexes, snapshots, ``.deleted`` files and so on."""
         return dict(self._core.other_files())
 
     @property
@@ -377,7 +377,7 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset a broker would give out."""
+        """The first offset that a broker would serve."""
         return self._core.log_start_offset
 
     @property
@@ -389,13 +389,14 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """Where a ``read_committed`` reader ends: the start of the oldest open transaction, or the log end offset.
 
-        Where the log starts inside of that transaction, it is the base offset of the batch that holds the log start.
+        If the log starts inside that transaction, it is the base offset of the batch that contains the log start
+        offset.
         """
         return self._core.last_stable_offset
 
     @property
     def high_watermark(self) -> int | None:
-        """The checkpointed high watermark, or None when the log dir has none for this partition."""
+        """The checkpointed high watermark, or None if the log dir has none for this partition."""
         return self._core.high_watermark
 
     @property
@@ -452,7 +453,7 @@ class PartitionLog:
         Returns
         -------
         Lookup or None
-            None at the log end: nothing is at or after it yet.
+            None at the log end offset.
 
         Raises
         ------
@@ -470,13 +471,13 @@ class PartitionLog:
         timestamp : int or datetime
             Milliseconds since the epoch, or a datetime with a time zone; not before 1970.
         exact : bool
-            Ignore time indexes and modification times and look at every record.
+            Ignore time indexes and modification times, and check every record.
 
         Returns
         -------
         OffsetAndTimestamp or None
-            None when no record is that late; without ``exact`` also where a broker finds none: to it a segment without
-            timestamps, or without its time index, is as late as its file was modified.
+            None if no record is that late; without ``exact`` also where a broker finds none: it takes the modification
+            time of a segment without timestamps, or without a time index, for the time of its records.
         """
         found = self._core.offset_for_timestamp(
             _arguments.lookup_time("timestamp", timestamp), _arguments.flag("exact", exact)
@@ -489,13 +490,13 @@ class PartitionLog:
         Returns
         -------
         OffsetAndTimestamp or None
-            None when no record has a timestamp.
+            None if no record has a timestamp.
         """
         found = self._core.offset_of_max_timestamp()
         return None if found is None else OffsetAndTimestamp(*found)
 
     def statistics(self) -> dict[str, Any]:
-        """Count what is there, from the batches' headers alone.
+        """Count batches, records, codecs and producers, from batch headers alone.
 
         Returns
         -------

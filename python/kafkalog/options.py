@@ -252,10 +252,10 @@ def merged(function: str, valid: Iterable[str], options: ReadOptions | None, giv
     if options is None:
         return ReadOptions(**given)
     if not isinstance(options, ReadOptions):
-        raise TypeError(f"options is a kafkalog.ReadOptions, not {options!r}")
+        raise TypeError(f"options must be a kafkalog.ReadOptions, not {options!r}")
     for name in options.changed():
         if name not in known:
-            raise ValueError(f"{function}() takes no {name}, which options sets")
+            raise ValueError(f"{function}() does not take {name}, which options sets")
     return dataclasses.replace(options, **given) if given else options
 
 
@@ -293,7 +293,7 @@ def _topics(name: str, given: Any) -> tuple[str, ...] | None:
 
 def _pattern(name: str, given: Any) -> str | None:
     if given is not None and not isinstance(given, str):
-        raise TypeError(f"{name} is a regular expression as str, not {given!r}")
+        raise TypeError(f"{name} must be a regular expression as str, not {given!r}")
     return given
 
 

@@ -1,7 +1,7 @@
 """Records and batches as Arrow streams.
 
-Sits on ``_core``: a scan is planned there as plain values and read there; here arguments are checked and pyarrow
-comes in, and only when a pyarrow object is asked for.
+A thin layer over ``_core``, which plans and reads. Arguments are checked here, and pyarrow is imported only when a
+pyarrow object is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["RecordReader", "read_table", "scan", "scan_batches"]
 
 
 class _Schema:
-    """Lets pyarrow read an ``arrow_schema`` capsule."""
+    """Makes an ``arrow_schema`` capsule readable for pyarrow."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
@@ -47,13 +47,13 @@ class _Schema:
 class RecordReader:
     """One pass over records, or over batches, as Arrow.
 
-    An iterator of ``pyarrow.RecordBatch`` and an Arrow stream at once, so ``pyarrow.table(reader)``,
+    Both an iterator of ``pyarrow.RecordBatch`` and an Arrow stream: ``pyarrow.table(reader)``,
     ``polars.DataFrame(reader)``, ``duckdb.sql("select ... from reader")`` and ``pandas.DataFrame.from_arrow(reader)``
-    all work. It can be read once; threads that iterate over it share its batches. In the ``view`` layout files stay
-    mapped until it and every array from it are gone; otherwise they are read by copy.
+    work. It can be read once; threads that iterate over it share its batches. In the ``view`` layout files stay mapped
+    until the reader and all arrays from it are released; otherwise they are read by copy.
 
-    Ctrl-C ends a read within a fraction of a second, also where no row passes the filter; nothing can be read on then.
-    Other libraries tell of it as an error of the stream, and the ``KeyboardInterrupt`` follows.
+    Ctrl-C ends a read within a fraction of a second, even if no row passes the filter; the rest can then not be read.
+    Other libraries report it as an error of the stream, and the ``KeyboardInterrupt`` follows.
 
     Obtained from :func:`scan`, :func:`scan_batches` and the methods of ``PartitionLog``.
 
@@ -71,9 +71,9 @@ class RecordReader:
         self._batches: pa.RecordBatchReader | None = None
         self._closed = False
         self._given = False
-        # A C stream stands no second caller, least of all one that closes it.
+        # A C stream must not be called by two threads, least of all to close it.
         self._lock = RLock()
-        # Nor one in the same thread: the handler of a signal that came while it reads.
+        # Nor twice in one thread: by the handler of a signal that arrives while it reads.
         self._reading = False
 
     def __repr__(self) -> str:
@@ -108,7 +108,7 @@ class RecordReader:
             try:
                 return batches.read_next_batch()
             except Exception:
-                # What really happened: the C stream carried only its errno and text.
+                # The C stream carries only errno and text of the error.
                 cause = self._stream.error()
                 if cause is None:
                     raise
@@ -130,23 +130,23 @@ class RecordReader:
         self.close()
 
     def __arrow_c_schema__(self) -> object:
-        """Give the schema as an ``arrow_schema`` capsule."""
+        """Return the schema as an ``arrow_schema`` capsule."""
         return self._stream.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give what is left to read as an ``arrow_array_stream`` capsule.
+        """Return the unread rest as an ``arrow_array_stream`` capsule.
 
         Parameters
         ----------
         requested_schema : capsule, optional
-            What the consumer would like, at best: columns (fewer than this reader's, in any order), their layout and
-            time unit are read as asked for, other types are cast to. One that names other columns is left aside, and
-            once batches were read, one that names fewer is too.
+            The schema that the consumer prefers. Columns (a subset of this reader's, in any order), their layout and
+            time unit are read as requested; other types are cast. A schema with other columns is ignored, and so is,
+            once batches have been read, one with fewer.
 
         Raises
         ------
         ValueError
-            When it was given before, or the reader is closed.
+            If the stream was taken before, or the reader is closed.
         """
         with self._lock:
             self._require_idle()
@@ -162,12 +162,12 @@ class RecordReader:
 
                 wanted = pa.schema(_Schema(requested_schema))  # type: ignore[arg-type]
                 batches = self._batches or pa.RecordBatchReader.from_stream(self._stream, wanted)
-                # Layout and time unit are read as they were asked for; what then still differs is cast.
+                # Layout and time unit are read as requested; types that still differ are cast.
                 if batches.schema != wanted and batches.schema.names == wanted.names:
                     batches = batches.cast(wanted)
                 capsule = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
             self._given = True
-            # Whoever reads it hears of an interruption from Python, and of the failure only its text.
+            # The consumer learns of an interruption from Python, and of an error only the text.
             self._stream.will_ask(will=False)
             return capsule
 
@@ -180,20 +180,19 @@ class RecordReader:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What has been read so far.
+        """Counters of what has been read so far.
 
-        ``bytes`` of the batches looked at; ``batches`` whose records were decoded; ``records`` given as rows (of
-        ``scan_batches`` both are its rows, and without ``check_crcs`` only headers are looked at);
-        ``skipped`` batches, which were passed over on their header (outside the offsets or times asked for, aborted,
-        control); ``skipped_records`` in them, as far as headers say (not before v2), and decoded ones outside the times
-        asked for; ``copied`` bytes that came out of decompression; ``segments`` opened, and ``segments_lost`` to
-        retention between planning and reading.
+        ``bytes`` of the batches examined; ``batches`` decoded; ``records`` returned as rows (for ``scan_batches`` both
+        count its rows, and without ``check_crcs`` only headers are examined); ``skipped`` batches, by their header
+        (outside the requested offsets or times, aborted, control); ``skipped_records`` in them, as far as headers say
+        (from v2 on), and decoded ones outside the requested times; ``copied`` bytes, the result of decompression;
+        ``segments`` opened, and ``segments_lost``, deleted by retention between planning and reading.
         """
         return self._stream.metrics()
 
     @property
     def lost(self) -> pa.Table:
-        """What damage has cost: one row for each range that was left out.
+        """The ranges skipped because of damage, one row each.
 
         Always empty in this version, in which damage ends the read with an error (``on_corrupt="raise"``).
         """
@@ -212,25 +211,25 @@ class RecordReader:
         return pa.schema(fields).empty_table()
 
     def read_all(self) -> pa.Table:
-        """Read what is left into a table.
+        """Read the unread rest into a table.
 
         Returns
         -------
         pyarrow.Table
-            All rows, in the batches in which they were read.
+            The rows, in the batches in which they were read.
 
         Raises
         ------
         CorruptRecordError
-            When the log is damaged; also its kin for other reasons.
+            If the log is damaged; other errors of ``kafkalog`` for other reasons.
         """
         import pyarrow as pa
 
-        # Batch by batch, so that a keyboard interrupt is heard.
+        # Batch by batch, so that Python handles a keyboard interrupt.
         return pa.Table.from_batches(list(self), schema=self.schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """Read what is left into a pandas frame.
+        """Read the unread rest into a pandas frame.
 
         Parameters
         ----------
@@ -245,7 +244,7 @@ class RecordReader:
         return self.read_all().to_pandas(**options)
 
     def to_polars(self) -> pl.DataFrame:
-        """Read what is left into a Polars frame.
+        """Read the unread rest into a Polars frame.
 
         Returns
         -------
@@ -257,18 +256,18 @@ class RecordReader:
         return pl.DataFrame(self.read_all())
 
     def close(self) -> None:
-        """Stop reading and let go of the files. Arrays that were given stay valid."""
+        """Stop reading and release the files. Arrays from this reader stay valid."""
         with self._lock:
             self._closed = True
             if not self._reading:
                 self._let_go()
 
     def failure(self) -> BaseException | None:
-        """Give what ended the reading, for those who saw only its C stream fail; None while all is well."""
+        """Return the exception that ended the read, for consumers of its C stream; None if there is none."""
         return self._stream.error()
 
     def take_batch_ranges(self) -> list[_core.PartitionRange]:
-        """Take what a reader of batches was to read, instead of reading it."""
+        """Take the ranges that a reader of batches would read, instead of reading them."""
         self._require_open()
         return self._stream.take_batch_ranges()
 
@@ -280,7 +279,7 @@ class RecordReader:
 
     def _require_idle(self) -> None:
         if self._reading:
-            raise ValueError("this reader is being read by the call that this signal came into")
+            raise ValueError("this reader is in use by the call that the signal interrupted")
 
     def _require_open(self) -> None:
         if self._closed:

@@ -1,4 +1,4 @@
-"""The columns of records and of batches: one table, from which the Arrow schema and its Spark twin derive.
+"""The columns of records and of batches: one table, from which the schemas for Arrow and Spark are derived.
 
 Names are those of Spark's Kafka source and of ``kafka-dump-log``.
 """
@@ -27,7 +27,7 @@ class Column(NamedTuple):
     name : str
         As users spell it.
     arrow : str
-        Its Arrow type, by pyarrow's name; ``timestamp`` and ``headers`` stand for the two that take parameters.
+        Its Arrow type, by pyarrow's name; ``timestamp`` and ``headers`` depend on further options.
     spark : str
         Its type in Spark's DDL.
     summary : str
@@ -63,14 +63,14 @@ RECORD_COLUMNS = (
     Column("isTransactional", "bool", "BOOLEAN", "part of a transaction"),
     Column("isControl", "bool", "BOOLEAN", "written by the broker, not by a producer"),
     Column("controlType", "string", "STRING", "COMMIT, ABORT, LEADER_CHANGE, ...; null on data"),
-    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may go; null when not set"),
+    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may be deleted; null when not set"),
     Column("keySize", "int32", "INT", "bytes of the key, -1 for null"),
     Column("valueSize", "int32", "INT", "bytes of the value, -1 for null"),
 )
-"""What ``scan`` can give."""
+"""The columns of ``scan``."""
 
 DEFAULT_COLUMNS = tuple(column.name for column in RECORD_COLUMNS[:8])
-"""What ``scan`` gives unless told: the seven of Spark's Kafka source, and headers."""
+"""The default columns of ``scan``: the seven of Spark's Kafka source, and headers."""
 
 BATCH_COLUMNS = (
     Column("topic", "string", "STRING", "from the folder's name"),
@@ -78,7 +78,7 @@ BATCH_COLUMNS = (
     Column("segment", "string", "STRING", "name of the .log file"),
     Column("position", "int64", "BIGINT", "byte in the segment at which the batch begins"),
     Column("baseOffset", "int64", "BIGINT", "first offset"),
-    Column("lastOffset", "int64", "BIGINT", "last offset the batch ever had"),
+    Column("lastOffset", "int64", "BIGINT", "last offset of the batch when it was written"),
     Column("count", "int32", "INT", "records, as the header says; null in v0 and v1"),
     Column("baseSequence", "int32", "INT", "-1 without idempotence"),
     Column("lastSequence", "int32", "INT", "-1 without idempotence"),
@@ -87,9 +87,9 @@ BATCH_COLUMNS = (
     Column("partitionLeaderEpoch", "int32", "INT", "-1 when unknown"),
     Column("isTransactional", "bool", "BOOLEAN", "part of a transaction"),
     Column("isControl", "bool", "BOOLEAN", "written by the broker, not by a producer"),
-    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may go; null when not set"),
-    Column("baseTimestamp", "timestamp", "TIMESTAMP", "from which the records' timestamps are counted"),
-    Column("maxTimestamp", "timestamp", "TIMESTAMP", "the largest of them"),
+    Column("deleteHorizonMs", "int64", "BIGINT", "when tombstones of the batch may be deleted; null when not set"),
+    Column("baseTimestamp", "timestamp", "TIMESTAMP", "the records' timestamps are relative to it"),
+    Column("maxTimestamp", "timestamp", "TIMESTAMP", "the largest timestamp of the records"),
     Column("timestampType", "int32", "INT", "0 CreateTime, 1 LogAppendTime, -1 none"),
     Column("size", "int32", "INT", "bytes on disk, header included"),
     Column("magic", "int8", "TINYINT", "record format: 0, 1 or 2"),
@@ -97,7 +97,7 @@ BATCH_COLUMNS = (
     Column("crc", "uint32", "BIGINT", "stored checksum"),
     Column("isValid", "bool", "BOOLEAN", "whether the checksum holds; null when it was not checked"),
 )
-"""What ``scan_batches`` gives."""
+"""The columns of ``scan_batches``."""
 
 _RECORD = {column.name: column for column in RECORD_COLUMNS}
 
@@ -123,7 +123,7 @@ def record_schema(
     layout: Layout = "binary",
     timestamp_unit: TimestampUnit = "ms",
 ) -> pa.Schema:
-    """Give the Arrow schema of a scan, without anything to scan.
+    """Return the Arrow schema of a scan, without scanning.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def record_schema(
 
 
 def batch_schema() -> pa.Schema:
-    """Give the Arrow schema of ``scan_batches``."""
+    """Return the Arrow schema of ``scan_batches``."""
     import pyarrow as pa
 
     return pa.schema([pa.field(c.name, _arrow_type(c, "binary", "ms")) for c in BATCH_COLUMNS])
 
 
 def spark_ddl(columns: Iterable[str] | str | None = None) -> str:
-    """Give the same schema in Spark's own language.
+    """Return the schema of a scan as Spark DDL.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Words for annotations, real at runtime."""
+"""Types for annotations, importable at runtime."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ Paths: TypeAlias = StrPath | Sequence[StrPath]
 """One path or several."""
 
 Layout = Literal["binary", "view"]
-"""Keys and values gathered once, or views into the mapped file."""
+"""Keys and values copied once, or views into the mapped file."""
 
 TimestampUnit = Literal["ms", "us"]
 """Kafka's own unit, or Spark's."""
 
 Partitions: TypeAlias = int | Sequence[int] | Mapping[str, Sequence[int]]
-"""Partitions of every topic, or of each."""
+"""Partitions of every topic, or by topic."""
 
 StartingOffsets: TypeAlias = Literal["earliest", "oldest"] | int | Mapping[str, Mapping[int, int]]
 """Where to begin, inclusive; -2 is earliest."""
@@ -41,28 +41,28 @@ EndingOffsets: TypeAlias = Literal["latest", "high_watermark"] | int | Mapping[s
 """Where to end, exclusive; -1 is latest."""
 
 Timestamps: TypeAlias = int | datetime | Mapping[str, Mapping[int, int | datetime]]
-"""Milliseconds since the epoch or datetimes with a time zone, for all partitions or for each."""
+"""Milliseconds since the epoch or datetimes with a time zone, for all partitions or by partition."""
 
 
 @runtime_checkable
 class ArrowSchemaExportable(Protocol):
-    """What tells its Arrow schema through the PyCapsule interface."""
+    """Objects that export an Arrow schema through the PyCapsule interface."""
 
     def __arrow_c_schema__(self) -> object:
-        """Give an ``arrow_schema`` capsule."""
+        """Return an ``arrow_schema`` capsule."""
 
 
 @runtime_checkable
 class ArrowStreamExportable(Protocol):
-    """What is an Arrow stream through the PyCapsule interface."""
+    """Objects that export an Arrow stream through the PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give an ``arrow_array_stream`` capsule."""
+        """Return an ``arrow_array_stream`` capsule."""
 
 
 @runtime_checkable
 class ArrowArrayExportable(Protocol):
-    """What is an Arrow array, of structs here, through the PyCapsule interface."""
+    """Objects that export an Arrow array, here of structs, through the PyCapsule interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Give ``arrow_schema`` and ``arrow_array`` capsules."""
+        """Return ``arrow_schema`` and ``arrow_array`` capsules."""

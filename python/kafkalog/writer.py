@@ -1,7 +1,7 @@
-"""Writing a partition as a broker would: records from Arrow or Python, or another log's batches.
+"""Writing a partition as a broker does: records from Arrow or Python, or the batches of another log.
 
-Sits on ``_core.LogWriter``, which holds the log dir's ``.lock``, recovers what was not closed cleanly, and writes; here
-arguments are checked and Python records become Arrow.
+A thin layer over ``_core.LogWriter``, which holds the lock of the log dir, recovers a log that was not closed cleanly,
+and writes. Here arguments are checked and Python records are converted to Arrow.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Record:
     value : bytes or None
         None is a tombstone.
     key : bytes or None
-        A compacted topic wants one.
+        Required by compacted topics.
     timestamp : int or datetime, optional
-        Milliseconds since the epoch, or a datetime with a time zone, parts of a millisecond cut off. Default: the
+        Milliseconds since the epoch, or a datetime with a time zone, rounded down to milliseconds. Default: the
         writer's clock.
     headers : sequence of (str, bytes or None), mapping or None
-        Keys and values, in order; a key may stand there more than once. Also as they are read: dicts of ``key`` and
-        ``value``, or None.
+        Keys and values, in order; a key may occur more than once. Also in the form in which they are read: dicts of
+        ``key`` and ``value``, or None.
     offset : int, optional
         Only for ``append(..., keep_offsets=True)``.
     """
@@ -66,24 +66,24 @@ class Record:
 
 @dataclass(frozen=True)
 class AppendInfo:
-    """What an append did.
+    """The result of an append.
 
     Attributes
     ----------
     first_offset, last_offset : int
-        Offsets of the first and the last record; -1 when there was none.
+        Offsets of the first and the last record; -1 if there is none.
     records : int
-        How many were appended.
+        Records appended.
     batches : int
-        Kafka's batches they went into.
+        Kafka batches appended.
     bytes : int
         Bytes added to the log.
     rolled : int
-        How many segments were begun.
+        Segments started.
     max_timestamp : int
-        The largest timestamp in milliseconds since the epoch; -1 when there is none.
+        The largest timestamp in milliseconds since the epoch; -1 if there is none.
     duplicates : int
-        Batches that were in the log already, by their producer's sequence, and were not appended again.
+        Batches that the log already contains, judged by their producer's sequence, and that were not appended again.
     """
 
     first_offset: int = -1
@@ -96,12 +96,12 @@ class AppendInfo:
     duplicates: int = 0
 
     def followed_by(self, other: AppendInfo) -> AppendInfo:
-        """Give both appends as one.
+        """Combine two consecutive appends.
 
         Parameters
         ----------
         other : AppendInfo
-            What came after.
+            The later one.
 
         Returns
         -------
@@ -121,19 +121,19 @@ class AppendInfo:
 
 
 class LogWriter:
-    """Writes one partition of a log dir, as the broker that leads it or follows its leader would.
+    """Writes one partition of a log dir, as its leader or a follower does.
 
-    A context manager. Opening takes the log dir's ``.lock`` (a broker and other writers are kept out), creates what is
-    not there, and recovers a partition that was not closed cleanly, as a broker's start-up does. Closing brings
-    everything to the disk and leaves what a clean shutdown leaves; a broker then mounts the directory as it is.
+    A context manager. Opening takes the lock of the log dir (``.lock``), which keeps out brokers and other writers,
+    creates missing folders, and recovers a partition that was not closed cleanly, as a broker does when it starts.
+    Closing flushes everything to disk and marks a clean shutdown; a broker can then mount the directory as it is.
 
-    After an error of the disk the writer takes nothing more; what it acknowledged before is safe under ``sync``, and
-    the next opening recovers the rest.
+    After a disk error the writer accepts no more data. What it acknowledged before is as safe as ``sync`` says, and the
+    next opening recovers the rest.
 
     Parameters
     ----------
     log_dir : path or list of paths
-        The log dir; created when it is not there. Of several, the one that has the partition, or else the one with the
+        The log dir; created if it does not exist. Of several, the one that has the partition, or else the one with the
         fewest partitions.
     topic : str
         The topic's name.
@@ -142,21 +142,21 @@ class LogWriter:
     config : LogConfig, optional
         The topic's settings. Default: Kafka's defaults.
     topic_id : str, optional
-        The topic's id as 22 characters of base64, as the cluster knows it: written to ``partition.metadata``. A
-        partition that has another id is refused. Default: the one that is there, or none.
+        The topic's id in the cluster, as 22 characters of base64: written to ``partition.metadata``. A partition with
+        another id is refused. Default: the id that the partition has, or none.
     cluster_id, node_id, directory_id : str, int, str, optional
-        Identity of a log dir that is created, for its ``meta.properties``; without ``cluster_id`` none is written.
+        Identity of a new log dir, for its ``meta.properties``; without ``cluster_id`` that file is not written.
     leader_epoch : int
-        The leader epoch that appends are written under, not below the latest there is. Default: the latest, or 0.
+        The leader epoch of appended batches, not below the latest of the log. Default: the latest, or 0.
     clock : callable, optional
-        Gives milliseconds since the epoch, for replays and tests. Default: the system's clock.
+        Returns milliseconds since the epoch, for replays and tests. Default: the system's clock.
     sync : {"config", "never", "append"}
-        When appended data is brought to the disk: as ``flush_messages`` and ``flush_ms`` say (by Kafka's defaults only
-        when a segment is rolled, and at the close), only at the close, or before each append returns.
+        When appended data is flushed to disk: as ``flush_messages`` and ``flush_ms`` say (with Kafka's defaults only
+        when a segment is rolled, and on close), only on close, or before each append returns.
     batch_bytes : int
-        Arrow rows are cut into Kafka batches of about so many bytes, before compression.
+        Arrow rows are divided into Kafka batches of about this many bytes, before compression.
     extra : {"raise", "ignore"}
-        What happens to input columns other than key, value, headers and timestamp.
+        What to do with input columns other than key, value, headers and timestamp.
 
     Raises
     ------
@@ -194,9 +194,9 @@ class LogWriter:
         extra: Literal["raise", "ignore"] = "raise",
     ) -> None:
         if not isinstance(topic, str):
-            raise TypeError(f"a topic is a str, not {topic!r}")
+            raise TypeError(f"topic must be a str, not {topic!r}")
         if clock is not None and not callable(clock):
-            raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
+            raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
         settings = pairs(config)
         self._config = LogConfig() if config is None else config
         self._extra = _arguments.choose("extra", extra, _EXTRA)
@@ -235,7 +235,7 @@ class LogWriter:
         if kind is None:
             self.close()
             return
-        # What went wrong in the block is what is told; a log that failed cannot be closed cleanly.
+        # The error of the block takes precedence; a log that failed cannot be closed cleanly.
         import contextlib
 
         with contextlib.suppress(Exception):
@@ -258,7 +258,7 @@ class LogWriter:
 
     @property
     def topic_id(self) -> str | None:
-        """The topic's id, where ``partition.metadata`` names one."""
+        """The topic's id, if ``partition.metadata`` has one."""
         return self._writer.topic_id
 
     @property
@@ -273,17 +273,17 @@ class LogWriter:
 
     @property
     def log_end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self._writer.log_end_offset
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset is on the disk."""
+        """Everything below this offset has been flushed to disk."""
         return self._writer.recovery_point
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the writer is closed."""
         return self._writer.closed
 
     def append(
@@ -293,48 +293,48 @@ class LogWriter:
         keep_offsets: bool = False,
         extra: Literal["raise", "ignore"] | None = None,
     ) -> AppendInfo:
-        """Append records behind the end of the log.
+        """Append records at the end of the log.
 
         Columns are ``key`` and ``value`` (binary or text of any layout; one of them is required), ``headers`` (any kind
         of list of structs of key and value, or a map) and ``timestamp`` (any unit and zone, or int64 milliseconds; null
-        is now), each also as a dictionary or run-end encoded, which are not written out. They are cut into batches of
-        ``batch_bytes`` and compressed as the settings say.
+        means now). Dictionary and run-end encoded columns are accepted and not expanded. The rows are divided into
+        batches of ``batch_bytes`` and compressed as the settings say.
 
         Parameters
         ----------
         data : Arrow data, or iterable of Arrow data and Record
-            Anything that is an Arrow stream or array (``__arrow_c_stream__``, ``__arrow_c_array__``): a table, a record
-            batch, a reader, a polars or pandas frame, a DuckDB relation. Or any number of these, or of :class:`Record`
-            objects, from a list or a generator.
+            Any Arrow stream or array (``__arrow_c_stream__``, ``__arrow_c_array__``): a table, a record batch, a
+            reader, a Polars or pandas frame, a DuckDB relation. Or any number of these, or of :class:`Record` objects,
+            from a list or a generator.
         keep_offsets : bool
-            Append as a follower: the column ``offset`` says each record's offset; they must rise, from the end of the
-            log on. As Kafka's follower does, it takes any timestamp as it is, records without keys, and a record beyond
-            ``max_message_bytes``.
+            Append as a follower: the column ``offset`` holds the offset of each record; offsets must increase and
+            start at or after the end of the log. Like Kafka's follower, this accepts any timestamp, records without
+            keys, and records larger than ``max_message_bytes``.
         extra : {"raise", "ignore"}, optional
             As for the class.
 
         Returns
         -------
         AppendInfo
-            Offsets, counts, and whether segments were rolled.
+            Offsets, counts, and the number of segments started.
 
         Raises
         ------
         InvalidRecordError
-            For a batch above ``max_message_bytes``, a timestamp out of bounds, a null key on a compacted topic, or
-            offsets that do not rise. What was appended before stays.
+            For a batch larger than ``max_message_bytes``, a timestamp out of bounds, a null key on a compacted topic,
+            or offsets that do not increase. What was appended before stays.
         ValueError
-            For a schema without key and value, or with columns that nobody asked for.
+            For a schema without key and value, or with other columns, unless ``extra="ignore"``.
         OSError
-            When the disk is full, and the like. The writer takes nothing more then; what was written of the batches
-            that failed is taken back, and the next writer, or ``recover``, goes on behind those before them.
+            When the disk is full, for instance. The writer then accepts no more data; the batches that failed are
+            rolled back, and the next writer, or ``recover``, continues after those before them.
         """
         _arguments.flag("keep_offsets", keep_offsets)
         chosen = self._extra if extra is None else _arguments.choose("extra", extra, _EXTRA)
         if isinstance(data, (ArrowStreamExportable, ArrowArrayExportable)):
             return self._append_arrow(data, keep_offsets=keep_offsets, extra=chosen)
         if isinstance(data, Record):
-            raise TypeError("append takes an iterable of records: append([record])")
+            raise TypeError("append takes an iterable of records; write append([record])")
         if isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
             raise TypeError(f"{_TAKES}, not {type(data).__name__}")
         if self.closed:
@@ -350,22 +350,22 @@ class LogWriter:
         try:
             return self._writer.append(data, keep_offsets=keep_offsets, ignore_extra=ignore, first_row=first_row)
         except Exception as error:
-            # A reader of ours knows better than its C stream what went wrong in it.
+            # A reader of ours keeps the whole error; its C stream carries only the text.
             if isinstance(data, RecordReader) and (cause := data.failure()) is not None:
                 raise cause from error
             raise
 
     def append_batches(self, source: Paths | RecordReader) -> AppendInfo:
-        """Append another log's batches whole, as a follower does.
+        """Append whole batches of another log, as a follower does.
 
         Offsets, timestamps, leader epochs, producers, transactions, control records, headers and compression stay as
-        they are, byte for byte. A log that is still empty begins where the source does.
+        they are, byte for byte. An empty log starts at the first offset of the source.
 
         Parameters
         ----------
         source : path, PartitionLog, LogDir or RecordReader
-            A partition's folder, an open log, a log dir of one partition, or what ``scan_batches`` or
-            ``PartitionLog.batches`` gave, which may be bounded. Batches are never cut.
+            A partition's folder, an open log, a log dir of one partition, or the reader that ``scan_batches`` or
+            ``PartitionLog.batches`` returned, which may be bounded. Batches are never divided.
 
         Returns
         -------
@@ -375,50 +375,50 @@ class LogWriter:
         Raises
         ------
         InvalidRecordError
-            When offsets do not rise, or begin below the end of the log. What was appended before stays.
+            When offsets do not increase, or start below the end of the log. What was appended before stays.
         CorruptRecordError
             When the source is damaged.
         ValueError
-            When the source holds no partition or several, or begins with a leader epoch below the log's latest:
-            Kafka's follower takes that, but whoever reads it could not tell it from a flipped bit.
+            When the source holds no partition or several, or starts with a leader epoch below the log's latest: Kafka's
+            follower accepts that, but a reader could not tell it from a flipped bit.
         """
         ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:
             named = ", ".join(f"{each.topic}-{each.partition}" for each in ranges[:3])
-            raise ValueError(f"append_batches takes one partition's batches, not those of {len(ranges)} ({named}, ...)")
+            raise ValueError(f"append_batches takes the batches of one partition, not of {len(ranges)} ({named}, ...)")
         if not ranges:
             if isinstance(source, RecordReader):
                 return AppendInfo()
-            raise ValueError(f"append_batches takes one partition's batches; there is none in {source}")
+            raise ValueError(f"append_batches takes the batches of one partition; {source} has none")
         if os.path.realpath(ranges[0].folder) == os.path.realpath(self.path):
             raise ValueError(f"{self.path}: a log cannot be appended to itself")
         return self._writer.append_batches(ranges[0])
 
     def roll(self) -> None:
-        """Begin a new segment at the end of the log."""
+        """Start a new segment at the end of the log."""
         self._writer.roll()
 
     def flush(self) -> None:
-        """Bring everything to the disk: the ``.log``, then its indexes, then the folder."""
+        """Flush everything to disk: the ``.log``, then its indexes, then the folder."""
         self._writer.flush()
 
     def truncate(self, offset: int) -> bool:
-        """Cut the log so that it ends below an offset; a batch that holds it goes whole.
+        """Truncate the log so that it ends below an offset; a batch that contains the offset is removed whole.
 
         Parameters
         ----------
         offset : int
-            The first offset to go.
+            The first offset to remove.
 
         Returns
         -------
         bool
-            False when the log ends there or below already.
+            False if the log already ends there or below.
         """
         return self._writer.truncate(_arguments.integer("offset", offset, 0))
 
     def truncate_fully(self, offset: int) -> None:
-        """Drop everything and begin again, empty, at an offset.
+        """Remove all records and restart, empty, at an offset.
 
         Parameters
         ----------
@@ -428,27 +428,27 @@ class LogWriter:
         self._writer.truncate_fully(_arguments.integer("offset", offset, 0))
 
     def delete_records(self, before: int) -> bool:
-        """Move the log start up, as Kafka's DeleteRecords does: what lies below is not served any more.
+        """Raise the log start offset, as Kafka's DeleteRecords does: records below it are no longer served.
 
         Parameters
         ----------
         before : int
-            The first offset to be served. Segments below it stay until retention takes them.
+            The first offset to serve. Segments below it stay until retention deletes them.
 
         Returns
         -------
         bool
-            False when the log starts there or above already.
+            False if the log already starts there or above.
 
         Raises
         ------
         OffsetOutOfRangeError
-            When it lies beyond the end of the log.
+            When it is beyond the end of the log.
         """
         return self._writer.delete_records(_arguments.integer("before", before, 0))
 
     def close(self) -> None:
-        """Bring everything to the disk, leave what a clean shutdown leaves, and let go of the lock.
+        """Flush everything to disk, mark a clean shutdown, and release the lock.
 
         Closing twice does nothing.
         """
@@ -459,7 +459,7 @@ _TAKES = "append takes Arrow data or an iterable of kafkalog.Record"
 
 
 def as_arrow(data: Iterable[Any], *, keep_offsets: bool) -> Iterator[Any]:
-    """Give Arrow data as it is, and records as Arrow, some thousand at a time."""
+    """Yield Arrow data as it is, and records as Arrow batches of some thousand rows."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -498,18 +498,18 @@ def _row(record: Record, *, keep_offsets: bool) -> tuple[Any, ...]:
     moment = None if record.timestamp is None else to_millis(record.timestamp, "timestamp", up=False)
     for name, data in (("key", record.key), ("value", record.value)):
         if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a record's {name} is bytes or None, not {data!r}")
+            raise TypeError(f"the {name} of a record must be bytes or None, not {data!r}")
     if not keep_offsets:
         if record.offset is not None:
-            raise ValueError("a record's offset is kept only with keep_offsets=True; a leader assigns it")
+            raise ValueError("a record may have an offset only with keep_offsets=True; otherwise the writer assigns it")
         return record.key, record.value, shaped or None, moment
     if record.offset is None:
-        raise ValueError("keep_offsets=True needs every record's offset")
+        raise ValueError("keep_offsets=True requires the offset of every record")
     return record.key, record.value, shaped or None, moment, _arguments.integer("offset", record.offset, 0)
 
 
 def _headers(given: Any) -> list[dict[str, Any]]:
-    wrong = "a record's headers are pairs of str and bytes or None"
+    wrong = "the headers of a record must be pairs of str and bytes or None"
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"{wrong}, not {given!r}")
     shaped = []
@@ -517,8 +517,8 @@ def _headers(given: Any) -> list[dict[str, Any]]:
         try:
             key, value = (header["key"], header["value"]) if isinstance(header, Mapping) else header
         except (KeyError, TypeError, ValueError):
-            raise TypeError(f"{wrong}; {header!r} is none") from None
+            raise TypeError(f"{wrong}, not {header!r}") from None
         if not isinstance(key, str) or not (value is None or isinstance(value, (bytes, bytearray, memoryview))):
-            raise TypeError(f"{wrong}; {header!r} is none")
+            raise TypeError(f"{wrong}, not {header!r}")
         shaped.append({"key": key, "value": value})
     return shaped

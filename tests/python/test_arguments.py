@@ -25,12 +25,12 @@ def refused(match: str, kind: type[Exception] = ValueError, **options: Any) -> N
 
 
 def test_near_names_are_suggested() -> None:
-    refused(r"unknown column 'offsets', did you mean 'offset'\?; there are key, value", columns=["offsets"])
+    refused(r"unknown column 'offsets', did you mean 'offset'\?; valid are key, value", columns=["offsets"])
     refused(r"did you mean 'timestampType'", columns="timestamptype")
     refused(r"unknown starting_offsets 'earlyest', did you mean 'earliest'", starting_offsets="earlyest")
     refused(r"unknown ending_offsets 'latst', did you mean 'latest'", ending_offsets="latst")
     refused(r"unknown layout 'views', did you mean 'view'", layout="views")
-    refused(r"unknown timestamp_unit 'ns'; there are 'ms', 'us'|did you mean", timestamp_unit="ns")
+    refused(r"unknown timestamp_unit 'ns'; valid are 'ms', 'us'|did you mean", timestamp_unit="ns")
 
 
 def test_columns() -> None:
@@ -42,7 +42,7 @@ def test_columns() -> None:
 
 
 def test_later_versions_options_say_what_is_supported() -> None:
-    refused("not supported in this version; it has 'raise'", on_corrupt="skip")
+    refused("not supported in this version, only 'raise'", on_corrupt="skip")
     refused("unknown isolation_level 'serializable'", isolation_level="serializable")
     refused("unknown on_corrupt 'ignore'", on_corrupt="ignore")
 
@@ -54,12 +54,12 @@ def test_numbers() -> None:
     refused("whole number", TypeError, threads=1.5)
     refused("number", TypeError, starting_offsets=True)
     refused("not within", starting_offsets=1 << 63)
-    refused("below zero there is only -2", starting_offsets=-1)
-    refused("below zero there is only -1", ending_offsets=-2)
+    refused("the only negative offset is -2, for earliest", starting_offsets=-1)
+    refused("the only negative offset is -1, for latest", ending_offsets=-2)
     refused("not within", partitions=[-1])
     refused("takes numbers", TypeError, partitions="0")
     refused("takes numbers", TypeError, partitions=b"0")
-    with pytest.raises(TypeError, match="topic is a str"):
+    with pytest.raises(TypeError, match="topic must be a str"):
         kafkalog.LogDir(DATA).partitions(0)  # type: ignore[arg-type]
 
 
@@ -79,14 +79,14 @@ def test_numbers() -> None:
 )
 def test_what_merely_counts_as_true_is_refused(option: str, call: Any, tmp_path: Path) -> None:
     """``salvage="no"`` would have salvaged."""
-    with pytest.raises(TypeError, match=f"{option} is True or False, not"):
+    with pytest.raises(TypeError, match=f"{option} must be True or False, not"):
         call(tmp_path)
 
 
 @pytest.mark.parametrize("option", ["topic_id", "cluster_id", "directory_id"])
 def test_ids_are_texts(option: str, tmp_path: Path) -> None:
     wrong: Any = {option: 5}
-    with pytest.raises(TypeError, match=f"{option} is a str, not 5"):
+    with pytest.raises(TypeError, match=f"{option} must be a str, not 5"):
         kafkalog.LogWriter(tmp_path, "t", **wrong)
 
 
@@ -98,7 +98,7 @@ def test_settings_are_a_config(tmp_path: Path) -> None:
         lambda: kafkalog.rebuild_indexes(DATA / "orders-0", config=wrong, dry_run=True),
         lambda: kafkalog.truncate(DATA / "orders-0", tmp_path / "new", offset=5, config=wrong),
     ):
-        with pytest.raises(TypeError, match=r"config is a LogConfig, not \{"):
+        with pytest.raises(TypeError, match=r"config must be a LogConfig, not \{"):
             call()
 
 

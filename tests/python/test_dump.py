@@ -236,7 +236,7 @@ def test_a_file_of_another_kind_that_is_not_there(tmp_path: Path, capfd: pytest.
     assert capfd.readouterr() == (f"Dumping {path}\n", f"Ignoring unknown file {path}\n")
     for names in ("", ",", f",{path}", f"{path},,{path}"):
         assert main(["dump", "--files", names]) == 2
-        assert "expected names with commas between them" in capfd.readouterr().err
+        assert "expected names separated by commas" in capfd.readouterr().err
 
 
 def test_a_corrupt_snapshot_is_told_and_the_next_file_dumped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def test_what_a_killed_export_leaves_is_told_of_by_the_next(tmp_path: Path, long
     assert end(long_log, tmp_path, signal.SIGKILL) == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".orders-0.csv.")
-    told = f"kafkalog: {left}: unfinished, of an export that was killed or still runs\n"
+    told = f"kafkalog: {left}: unfinished file of an export that was killed or still runs\n"
     orders = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
     done = call("export", orders, tmp_path, "--format", "csv")
     assert (done.returncode, done.stderr) == (0, f"{told}kafkalog: 880 records in 1 csv file(s) in {tmp_path}\n")

@@ -111,7 +111,7 @@ def test_json_lines_as_people_write_them(tmp_path: Path) -> None:
         ("{", "line 2"),
         ("[]", "object"),
         ('{"value": "%%"}', "base64"),
-        ('{"value": 5}', "value is text"),
+        ('{"value": 5}', "expected value as text"),
         ('{"value": ' + "[" * 100_000, "recursion"),
         ('{"timestamp": 5}', "neither key nor value"),
         ('{"value": "eA==", "colour": "red"}', "colour"),
@@ -180,8 +180,8 @@ def test_identity(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["missing.parquet"], 3, "missing.parquet"),
-        (["data.txt"], 2, "no format"),
-        (["data.parquet"], 2, "names no topic"),
+        (["data.txt"], 2, "does not tell the format"),
+        (["data.parquet"], 2, "does not tell topic"),
         (["bad-0.parquet"], 1, "bad-0.parquet"),
         (["bad-0.arrow"], 1, "bad-0.arrow"),
         (["cut-0.arrow"], 1, "cut-0.arrow: "),
@@ -251,7 +251,7 @@ def test_extra_columns_may_be_left_out(tmp_path: Path) -> None:
 
 def test_nothing_is_imported_into_itself(tmp_path: Path) -> None:
     done("import", DATA, tmp_path / "logs", "-t", "orders")
-    assert "to be written" in fails(2, "import", tmp_path / "logs", tmp_path / "logs")
+    assert "which is written" in fails(2, "import", tmp_path / "logs", tmp_path / "logs")
 
 
 def test_a_bar_on_a_terminal_and_only_there(tmp_path: Path) -> None:

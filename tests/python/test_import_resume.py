@@ -78,7 +78,7 @@ def test_interrupted_it_goes_on(tmp_path: Path, number: int) -> None:
     end = kafkalog.PartitionLog(logs / "t-0").log_end_offset
     assert 0 < end < ROWS
     if number == signal.SIGINT:
-        assert said == f"kafkalog: interrupted; {logs / 't-0'} ends at offset {end}; --resume goes on there\n"
+        assert said == f"kafkalog: interrupted; {logs / 't-0'} ends at offset {end}; --resume continues there\n"
     whole = tmp_path / "t-0.jsonl"
     whole.write_text("".join(LINES))
     again = run("--text", "--resume", whole, logs)
@@ -104,7 +104,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     log = kafkalog.PartitionLog(logs / "t-0")
     assert 0 < log.log_end_offset < ROWS
     assert f"{0:020}.log: File too large; " in ended.stderr
-    assert f"ends at offset {log.log_end_offset}; --resume goes on there" in ended.stderr
+    assert f"ends at offset {log.log_end_offset}; --resume continues there" in ended.stderr
     again = run("--resume", parquet, logs)
     assert again.returncode == 0, again.stderr
     assert values(logs) == [value(n) for n in range(ROWS)]
@@ -138,7 +138,7 @@ def test_a_record_that_is_refused(tmp_path: Path, case: str, form: str) -> None:
     assert said in ended.stderr
     assert "record 20000" in ended.stderr
     # All before it are there.
-    assert "ends at offset 20000; --resume goes on there" in ended.stderr
+    assert "ends at offset 20000; --resume continues there" in ended.stderr
     assert len(values(tmp_path / "logs")) == 20_000
 
 
@@ -174,7 +174,7 @@ def test_several_files_and_kept_offsets_go_on(tmp_path: Path) -> None:
     ended = run(*paths, tmp_path / "logs1", "-t", "t", "--keep-offsets")
     assert ended.returncode == 1
     assert "below the log end 26" in ended.stderr
-    assert "--resume goes on there" in ended.stderr
+    assert "--resume continues there" in ended.stderr
 
 
 def test_logs_go_on(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_logs_go_on(tmp_path: Path) -> None:
     assert 0 < end < log.log_end_offset
     ended = run(ORDERS, tmp_path)
     assert ended.returncode == 1
-    assert f"ends at offset {end}; --resume goes on there" in ended.stderr
+    assert f"ends at offset {end}; --resume continues there" in ended.stderr
     assert run("--resume", ORDERS, tmp_path).returncode == 0
     assert kafkalog.read_table(tmp_path).equals(kafkalog.read_table(ORDERS))
     assert run("--resume", ORDERS, tmp_path).returncode == 0
@@ -199,4 +199,4 @@ def test_another_log_is_not_gone_on_with(tmp_path: Path) -> None:
         assert run(tmp_path / "t-0.parquet", tmp_path / "logs").returncode == 0
     ended = run("--resume", tmp_path / "t-0.parquet", tmp_path / "logs")
     assert ended.returncode == 2
-    assert "holds 3 records more" in ended.stderr
+    assert "has 3 records more" in ended.stderr

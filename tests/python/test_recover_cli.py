@@ -166,5 +166,5 @@ def test_folders_that_are_left_alone_are_named(tmp_path: Path) -> None:
     gone = logs / f"orders-0.{'0' * 32}-delete"
     shutil.copytree(logs / "orders-0", gone)
     assert call("recover", logs).stdout.splitlines()[1:] == [
-        f"{gone}: left as it is: a broker does not recover it with the others"
+        f"{gone}: not changed: a broker does not recover it with the others"
     ]

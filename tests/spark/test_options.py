@@ -356,7 +356,7 @@ def test_errors_of_a_stream(given: dict[str, Any], says: str) -> None:
 def test_times_before_1970(kind: Use, ends: tuple[str, ...], time: Any) -> None:
     for end in ends:
         for name, given in ((f"{end}Timestamp", time), (f"{end}OffsetsByTimestamp", {"a": {0: time}})):
-            says = f"option {name}: time is {int(time)}; the log can be asked for times from 1970"
+            says = f"option {name}: time is {int(time)}, before 1970; only times from 0 on"
             with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
                 parse({"path": "/data", name: given}, kind)
 

@@ -1,4 +1,4 @@
-"""What several commands share: which partitions are meant, and how they are shown."""
+"""Shared by several commands: which partitions are selected, and how results are printed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add PATH."""
-    parser.add_argument("path", metavar="PATH", help="a log dir, or a partition's folder")
+    parser.add_argument("path", metavar="PATH", help="a log dir, or the folder of a partition")
 
 
 def add_isolation_level(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_isolation_level(parser: argparse.ArgumentParser) -> None:
         "--isolation-level",
         choices=["read_uncommitted", "read_committed"],
         default="read_uncommitted",
-        help="read_committed leaves out aborted transactions, and ends where the oldest open one begins",
+        help="read_committed leaves out aborted transactions, and ends at the start of the oldest open one",
     )
 
 
@@ -45,7 +45,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def config(arguments: argparse.Namespace) -> LogConfig:
-    """Give the topic settings that --config names."""
+    """Return the topic settings from --config."""
     from kafkalog.config import LogConfig
 
     return LogConfig.from_kafka(dict(arguments.config or ()))
@@ -56,12 +56,12 @@ def _setting(text: str) -> tuple[str, Any]:
     if not sign or not name:
         import argparse
 
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, for instance compression.type=zstd")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, for instance compression.type=zstd, found {text!r}")
     return name, value
 
 
 def time(text: str) -> int:
-    """Give milliseconds since the epoch, for ``type=``: the first record at or after the time is meant."""
+    """Parse a time for ``type=``; it selects the first record at or after it."""
     try:
         return parse_time(text, "the time")
     except ValueError as error:
@@ -71,7 +71,7 @@ def time(text: str) -> int:
 
 
 def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
-    """Give the partition folders that a path holds, or the live ones of them, or the one that it is; sorted."""
+    """List the partition folders in a log dir, or only the live ones, sorted; or the one folder that the path is."""
     if is_partition(path):
         log = PartitionLog(path)
         return [PartitionFolder(path, log.topic, log.partition, log.state)]
@@ -80,7 +80,7 @@ def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
 
 
 def is_partition(path: str) -> bool:
-    """Tell whether a folder is a partition's rather than a log dir."""
+    """Return whether a folder is that of a partition, rather than a log dir."""
     try:
         PartitionLog(path)
     except ValueError:
@@ -89,36 +89,36 @@ def is_partition(path: str) -> bool:
 
 
 def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:
-    """Open the folders; one that a running broker took away meanwhile is no error."""
+    """Open the folders; a folder that a running broker deleted meanwhile is not an error."""
     for folder in found:
         try:
             log = PartitionLog(folder.path)
         except FileNotFoundError:
-            _gone(folder)
+            _report_deleted(folder)
             continue
         yield folder, log
 
 
-def _gone(folder: PartitionFolder) -> None:
-    print(f"kafkalog: {folder.path}: gone meanwhile", file=sys.stderr)
+def _report_deleted(folder: PartitionFolder) -> None:
+    print(f"kafkalog: {folder.path}: skipped, it was deleted meanwhile", file=sys.stderr)
 
 
 class Partitions:
-    """Partition folders, each asked by itself: one that cannot be read is named on stderr, and the others are asked.
+    """Asks each of several partition folders; one that cannot be read is reported on stderr, and the others go on.
 
     Parameters
     ----------
     found : iterable of PartitionFolder
-        What to ask.
+        The folders to ask.
     """
 
     def __init__(self, found: Iterable[PartitionFolder]) -> None:
         self._found = found
         self.code = 0
-        """0, or the gravest exit code of what went wrong."""
+        """The exit code: 0, or the highest one of the errors."""
 
     def ask(self, question: Callable[[PartitionFolder, PartitionLog], T]) -> Iterator[tuple[PartitionFolder, T]]:
-        """Give each folder's answer."""
+        """Yield the answer of each folder."""
         for folder in self._found:
             yield from self._ask(folder, question)
 
@@ -129,27 +129,27 @@ class Partitions:
             answer = question(folder, PartitionLog(folder.path))
         except FileNotFoundError as error:
             if Path(folder.path).exists():
-                self._tell(error)
+                self._report(error)
             else:
-                _gone(folder)
+                _report_deleted(folder)
         except (KafkaLogError, OSError) as error:
-            self._tell(error)
+            self._report(error)
         else:
             yield folder, answer
 
-    def _tell(self, error: KafkaLogError | OSError) -> None:
-        text, code = told(error)
+    def _report(self, error: KafkaLogError | OSError) -> None:
+        text, code = described(error)
         print("kafkalog:", text, file=sys.stderr)
         self.code = max(self.code, code)
 
 
-def told(error: KafkaLogError | OSError) -> tuple[str, int]:
-    """Give one line about an error of the data or of the system, and the exit code for it."""
+def described(error: KafkaLogError | OSError) -> tuple[str, int]:
+    """Return one line about an error of the data or the system, and its exit code."""
     text, code = str(error), FAILED if isinstance(error, InternalError) else DAMAGED
     if isinstance(error, OSError):
         names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
         if not names and error.errno is not None and error.strerror == os.strerror(error.errno):
-            # A stream has no name, and the only one that is written to is this.
+            # Streams have no name, and this is the only one that commands write to.
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
     return " ".join(text.split()), code

@@ -1,4 +1,4 @@
-"""How ``cat`` shows a record: kcat's format string, compiled once, and its JSON envelope."""
+"""How ``cat`` prints a record: kcat's format string, compiled once, and its JSON envelope."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Format:
     text : str
         Tokens as in ``%s`` and escapes as in ``\n``.
     null : bytes
-        What stands for a null key, value or header value.
+        Printed for a null key, value or header value.
 
     Raises
     ------
     ValueError
-        For a token that there is not.
+        For an unknown token.
     """
 
     def __init__(self, text: str, null: bytes = b"") -> None:
@@ -59,11 +59,11 @@ class Format:
                 self._cells.append(_cell(letter, at, null))
             else:
                 known = " ".join(f"%{each}" for each in (*_TOKENS, "%"))
-                raise ValueError(f"unknown token %{letter} in the format; there are {known}")
+                raise ValueError(f"unknown token %{letter} in the format; valid are {known}")
         self.columns = tuple(columns)
 
     def line(self, row: tuple[Any, ...]) -> bytes:
-        """Show one record, given as the cells of ``columns``."""
+        """Format one record, given as the cells of ``columns``."""
         return b"".join([cell(row) for cell in self._cells])
 
 
@@ -99,9 +99,9 @@ def _unescaped(text: str) -> bytes:
 
 
 def envelope(row: tuple[Any, ...]) -> bytes:
-    """Show one record as kcat's JSON, given as the cells of ``ENVELOPE_COLUMNS``.
+    """Format one record as kcat's JSON, given as the cells of ``ENVELOPE_COLUMNS``.
 
-    There is no broker, so ``broker`` is -1. Bytes that are no UTF-8 are shown as ``kafkalog._text`` says.
+    Without a broker, ``broker`` is -1. Bytes that are not UTF-8 are written as in ``kafkalog._text``.
     """
     topic, partition, offset, timestamp_type, timestamp, headers, key, value = row
     kind = _TIMESTAMP_TYPES.get(timestamp_type, "unknown")
@@ -109,7 +109,7 @@ def envelope(row: tuple[Any, ...]) -> bytes:
     if headers:
         named = ",".join(f"{quoted(header['key'])},{_json(header['value'])}" for header in headers)
         named = f'"headers":[{named}],'
-    # Written out: a JSON encoder takes four times as long for an object of this size.
+    # Formatted by hand: a JSON encoder takes four times as long for an object of this size.
     return (
         f'{{"topic":{quoted(topic)},"partition":{partition},"offset":{offset},"tstype":"{kind}","ts":{timestamp},'
         f'"broker":-1,{named}"key":{_json(key)},"payload":{_json(value)}}}\n'

@@ -1,4 +1,4 @@
-"""The files of ``import``: Parquet, Arrow and JSON lines as batches of rows, with how far each is."""
+"""The input files of ``import``: Parquet, Arrow and JSON lines as batches of rows, with the progress in each."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ WRITTEN = ("key", "value", "headers", "timestamp")
 _ROWS = 16_384
 _LINES = 4096
 _TOO_LARGE = 1 << 64
-# What an export says of records besides what is written.
-_TOLD = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
+# Columns of an export that describe records and are not written.
+_DESCRIPTIVE = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
 
 
 def wanted(names: list[str], *, keep_offsets: bool) -> list[str]:
-    """Give the columns to pass on: all but those that only tell about a record."""
-    left_out = _TOLD if keep_offsets else _TOLD | {"offset"}
+    """Return the columns to import: all but those that only describe a record."""
+    left_out = _DESCRIPTIVE if keep_offsets else _DESCRIPTIVE | {"offset"}
     return [name for name in names if name not in left_out]
 
 
 def batches(path: Path, form: str, *, text: bool, keep_offsets: bool) -> Iterator[tuple[Any, int]]:
-    """Give the rows of a file, some thousand at a time, and the bytes of it that are read by then."""
+    """Yield the rows of a file, some thousand at a time, and the number of bytes read so far."""
     if form == "jsonl":
         yield from _json_lines(path, text=text, keep_offsets=keep_offsets)
         return
@@ -56,7 +56,7 @@ def batches(path: Path, form: str, *, text: bool, keep_offsets: bool) -> Iterato
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise OSError(error.errno, error.strerror, str(path)) from error
-            # What pyarrow finds wrong in a file names none.
+            # pyarrow's errors do not name the file.
             raise InvalidRecordError(f"{path}: {error}", str(path)) from error
         if batch is None:
             return
@@ -66,7 +66,7 @@ def batches(path: Path, form: str, *, text: bool, keep_offsets: bool) -> Iterato
 def _parquet(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, int]]:
     import pyarrow.parquet as pq
 
-    # Opened here and below by Python: pyarrow takes no path that is no UTF-8.
+    # Python opens the files here and below: pyarrow does not accept paths that are not UTF-8.
     with path.open("rb") as source:
         file = pq.ParquetFile(source)
         size, total, done = path.stat().st_size, max(file.metadata.num_rows, 1), 0
@@ -109,23 +109,23 @@ def _arrow(path: Path, *, keep_offsets: bool) -> Iterator[tuple[pa.RecordBatch, 
 
 
 def _no_rows(schema: pa.Schema, columns: list[str]) -> pa.RecordBatch:
-    """Give what has the columns to be looked at, where there may be no rows."""
+    """Return an empty batch, so that the columns are checked even if the file has no rows."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_pylist([], schema=schema).select(columns)
 
 
 def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple[list[Record], int]]:
-    """Give the objects of the lines as records."""
-    known = {*WRITTEN, "offset", *_TOLD}
-    # Asked of ``json.loads``, each line would make a decoder of its own.
+    """Yield the objects of the lines as records."""
+    known = {*WRITTEN, "offset", *_DESCRIPTIVE}
+    # ``json.loads`` would create a decoder for each line.
     decoder = json.JSONDecoder(parse_float=_whole)
     found: list[Record] = []
     done = 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             done += len(line)
-            # Windows likes to put a mark in front of UTF-8.
+            # Windows often puts a byte order mark before UTF-8.
             plain = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not plain.strip():
                 continue
@@ -149,7 +149,7 @@ def _decoded(line: bytes) -> str:
 
 
 def _whole(number: str) -> Any:
-    """Give a number as it is written: a float of a large one would be another one."""
+    """Return a number exactly as it is written: a float would round large ones."""
     from decimal import Decimal
 
     exact = Decimal(number)
@@ -160,9 +160,9 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
     if not isinstance(fields, dict):
         raise TypeError(f"expected an object, found {fields!r}")
     if unknown := fields.keys() - known:
-        raise ValueError(f"unknown field {min(unknown)!r}; there are {', '.join(WRITTEN)}")
+        raise ValueError(f"unknown field {min(unknown)!r}; valid are {', '.join(WRITTEN)}")
     if "key" not in fields and "value" not in fields:
-        raise ValueError("neither key nor value")
+        raise ValueError("the object has neither key nor value")
     shape = bytes_of if text else from_base64
     offset = fields.get("offset") if keep_offsets else None
 
@@ -170,12 +170,12 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
         if given is None:
             return None
         if not isinstance(given, str):
-            raise TypeError(f"{name} is text or null, found {given!r}")
+            raise TypeError(f"expected {name} as text or null, found {given!r}")
         try:
             return shape(given)
         except ValueError as error:
-            hint = "" if text else "; --text takes it as it is"
-            raise ValueError(f"{name} is no base64: {error}{hint}") from None
+            hint = "" if text else "; --text imports it as text"
+            raise ValueError(f"{name} is not base64: {error}{hint}") from None
 
     headers = fields.get("headers") or []
     if not isinstance(headers, (dict, list)):
@@ -193,7 +193,7 @@ def _record(fields: Any, known: set[str], *, text: bool, keep_offsets: bool) -> 
 def _pair(header: Any) -> tuple[str, Any]:
     if isinstance(header, dict) and isinstance(header.get("key"), str) and header.keys() <= {"key", "value"}:
         return header["key"], header.get("value")
-    raise ValueError(f'a header is {{"key": ..., "value": ...}}, not {header!r}')
+    raise ValueError(f'expected a header as {{"key": ..., "value": ...}}, found {header!r}')
 
 
 def _timestamp(given: Any) -> int | None:

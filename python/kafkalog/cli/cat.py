@@ -1,4 +1,4 @@
-"""``kafkalog cat``: records to standard output, in kcat's words."""
+"""``kafkalog cat``: prints records to standard output, with kcat's options."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FORMAT_HELP = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("path", metavar="PATH", help="a log dir, a partition's folder, or a .log file")
-    parser.add_argument("-t", "--topic", help="the topic; needed where PATH is a log dir")
+    parser.add_argument("path", metavar="PATH", help="a log dir, the folder of a partition, or a .log file")
+    parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
     parser.add_argument("-p", "--partition", type=int, help="only this partition")
     parser.add_argument(
         "-o",
@@ -35,19 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "e@WHEN until a time: milliseconds, or ISO 8601 with a time zone",
     )
     _common.add_isolation_level(parser)
-    parser.add_argument("-c", "--count", type=_count, help="end after this many records")
-    parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="between records; default \\n")
-    parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="show keys too, with this behind them")
-    parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="show null as NULL")
+    parser.add_argument("-c", "--count", type=_count, help="stop after this many records")
+    parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="after each record; default \\n")
+    parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, followed by this")
+    parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="print null as NULL")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("-f", "--format", metavar="FMT", help=_FORMAT_HELP)
-    shape.add_argument("-J", "--json", action="store_true", help="one JSON object for each record")
+    shape.add_argument("-J", "--json", action="store_true", help="one JSON object per record")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
     if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
-        raise ValueError("which topic? name it with -t")
+        raise ValueError("a log dir holds several topics: name one with -t")
     if arguments.json:
         columns: tuple[str, ...] = ENVELOPE_COLUMNS
         line: Callable[[tuple[Any, ...]], bytes] = envelope
@@ -66,14 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """Give the wanted columns of each record, times as milliseconds."""
+    """Yield the requested columns of each record, times as milliseconds."""
     left = arguments.count
     if left == 0:
         return
     selection = _selection(arguments)
     if selection is None:
         return
-    # Few records are wanted soon rather than many at once.
+    # If few records are requested, a small batch is ready sooner.
     rows = 65_536 if left is None else min(left, 65_536)
     with scan(arguments.path, columns=columns or ("offset",), batch_rows=rows, **selection) as reader:
         import pyarrow as pa
@@ -92,7 +92,7 @@ def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[t
 
 
 def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Give ``scan``'s arguments, or None when nothing can match."""
+    """Return the arguments of ``scan``, or None if nothing can match."""
     found: dict[str, Any] = {"isolation_level": arguments.isolation_level}
     if arguments.topic is not None:
         found["topics"] = arguments.topic
@@ -126,14 +126,14 @@ def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[in
         end = log.last_stable_offset if committed else log.log_end_offset
         start = max(log.log_start_offset, end - number)
         if folder.path == arguments.path:
-            # Named by itself, it may have any name, of which no partition's number comes.
+            # The folder was named itself; the offset applies to it, whatever its name.
             return start
         starts.setdefault(folder.topic, {})[folder.partition] = start
     return starts
 
 
 def _last_of_file(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
-    """Give the same of one segment, whose end its batches know."""
+    """Return the same for one segment, whose end is known from its batches."""
     most = None
     if arguments.isolation_level == "read_committed":
         most = PartitionLog(Path(arguments.path).parent).last_stable_offset

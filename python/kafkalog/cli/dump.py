@@ -1,4 +1,4 @@
-"""``kafkalog dump``: what ``kafka-dump-log`` prints, by the same flags, without a Java machine."""
+"""``kafkalog dump``: prints what ``kafka-dump-log`` prints, with the same flags, without Java."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from typing import Literal
 _Decoder = Literal["string", "integer", "long", "bytes"]
 
 _PACKAGE = "org.apache.kafka.tools.api."
-# Kafka's own decoders by class, and our short names for them.
+# Kafka's decoders by class name, and our short names for them.
 _DECODERS: dict[str, _Decoder] = {
     _PACKAGE + "StringDecoder": "string",
     _PACKAGE + "IntegerDecoder": "integer",
@@ -19,7 +19,7 @@ _DECODERS: dict[str, _Decoder] = {
     "bytes": "bytes",
 }
 
-# The flags that read an internal topic, and the topic.
+# The flags that decode an internal topic, and the topic.
 _TOPIC_DECODERS = {
     "--offsets-decoder": "__consumer_offsets",
     "--transaction-log-decoder": "__transaction_state",
@@ -28,20 +28,20 @@ _TOPIC_DECODERS = {
     "--remote-log-metadata-decoder": "__remote_log_metadata",
 }
 
-# Java's Integer.MAX_VALUE: the tool's sizes end there, and it means "no limit" for --max-bytes.
+# Java's Integer.MAX_VALUE: the largest size of the tool, and "no limit" for --max-bytes.
 _MAX_SIZE = 2**31 - 1
 
 _DESCRIPTION = """\
 Print the contents of .log, .checkpoint, .index, .timeindex, .txnindex and .snapshot files exactly as
 kafka-dump-log of Kafka 4.3 does: same flags, same fields, same findings at the end (on stderr). Files of
-other kinds are named and left out. Nothing is ever created or changed beside the files; a running
-broker's may be dumped. A .index needs its .log beside it, a .timeindex its .log and its .index.
+other kinds are named and skipped. Nothing is ever created or changed next to the files, so those of a
+running broker may be dumped. A .index needs its .log next to it, a .timeindex its .log and its .index.
 """
 
 _EPILOG = """\
-What a batch's line says:
-  baseOffset, lastOffset    first and last offset as written (compaction may have taken the records)
-  count                     records that are there
+The line of a batch:
+  baseOffset, lastOffset    first and last offset as written (compaction may have removed the records)
+  count                     records in the batch
   baseSequence, lastSequence, producerId, producerEpoch
                             the idempotent producer, -1 for none
   partitionLeaderEpoch      -1 unknown
@@ -50,13 +50,13 @@ What a batch's line says:
   CreateTime, LogAppendTime, NoTimestampType
                             who set the timestamps, and the largest
   magic, compresscodec      format (0, 1, 2) and codec
-  crc, isvalid              the checksum as stored, and whether it is right
+  crc, isvalid              the stored checksum, and whether it is correct
 Messages of magic 0 and 1 have 'offset' (of a wrapper: its last) and the fields from 'position' on.
 
-Exit status: 0 nothing wrong; 1 damage (an invalid batch, bytes behind the last one, an index that
-contradicts its log, offsets that step back, bytes that end the dump); 2 wrong usage; 3 input or output
-failed. Offsets that are not consecutive are told on stderr as kafka-dump-log tells them: behind
-compaction, and at the start of a log that does not begin at 0, they are normal and not counted as damage.
+Exit status: 0 nothing wrong; 1 damage (an invalid batch, bytes after the last one, an index that
+contradicts its log, decreasing offsets, bytes that end the dump); 2 wrong usage; 3 input or output
+failed. Offsets that are not consecutive are reported on stderr, as kafka-dump-log does: after
+compaction, and at the start of a log that does not start at 0, they are normal and not counted as damage.
 
 Where kafka-dump-log would end with a Java stack trace, this ends with one line: the file, the byte,
 what was expected and what was found. The decoder 'bytes' (DefaultDecoder) writes keys and payloads
@@ -74,7 +74,7 @@ def _files(text: str) -> list[str]:
     # As Java's String.split: empty names at the end do not count.
     names = text.rstrip(",").split(",")
     if "" in names:
-        raise argparse.ArgumentTypeError(f"expected names with commas between them, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected names separated by commas, found {text!r}")
     return names
 
 
@@ -83,11 +83,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--files", required=True, type=_files, metavar="FILE,...", help="the files to be dumped, in this order")
-    add("--deep-iteration", action="store_true", help="print each record; otherwise batches only")
+    add("--files", required=True, type=_files, metavar="FILE,...", help="the files to dump, in this order")
+    add("--deep-iteration", action="store_true", help="print each record, not only batches")
     add("--print-data-log", action="store_true", help="print keys and payloads; includes --deep-iteration")
-    add("--skip-record-metadata", action="store_true", help="print keys and payloads alone, no control records")
-    add("--max-bytes", type=_size, default=_MAX_SIZE, metavar="SIZE", help="look at no more of each log than this")
+    add("--skip-record-metadata", action="store_true", help="print only keys and payloads, and no control records")
+    add("--max-bytes", type=_size, default=_MAX_SIZE, metavar="SIZE", help="read at most this many bytes of each log")
     add("--verify-index-only", action="store_true", help="check indexes without printing their entries")
     add("--index-sanity-check", action="store_true", help="check indexes only as a broker does when it starts")
     add(
@@ -95,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_size,
         default=5 * 1024 * 1024,
         metavar="SIZE",
-        help="how far behind an indexed position its batch may end (default: %(default)s)",
+        help="how far after an indexed position its batch may end (default: %(default)s)",
     )
     for of in ("key", "value"):
         add(
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
     for flag, topic in _TOPIC_DECODERS.items():
         if getattr(args, flag.removeprefix("--").replace("-", "_")):
-            return _refuse(f"{flag}: records of {topic} cannot be decoded; leave it out to see their bytes")
+            return _refuse(f"{flag}: records of {topic} cannot be decoded; leave the flag out to see their bytes")
     decoders: list[_Decoder] = []
     for flag, name in (("key", args.key_decoder_class), ("value", args.value_decoder_class)):
         decoder = _DECODERS.get(name or "string")
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             return _refuse(f"--{flag}-decoder-class: expected one of {', '.join(_DECODERS)}, found {name}")
         decoders.append(decoder)
     printing = args.print_data_log or args.key_decoder_class is not None or args.value_decoder_class is not None
-    # What was printed before goes before.
+    # Flush what was printed before; the core writes to the descriptors.
     sys.stdout.flush()
     sys.stderr.flush()
     wrong = _core.dump(

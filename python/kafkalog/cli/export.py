@@ -1,4 +1,4 @@
-"""``kafkalog export``: whole directories as files."""
+"""``kafkalog export``: writes directories as files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._export import SUFFIXES, Files, interruptible, left_behind
+from kafkalog._export import SUFFIXES, Files, interruptible, unfinished
 from kafkalog.cli import _common
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges
@@ -21,35 +21,37 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _EPILOG = """\
-OUT is one file when it ends in .parquet, .arrow, .jsonl or .csv, and otherwise a folder with a file for each
-partition. A file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with
---text they are text, and only what is no UTF-8 is base64 behind "base64:"."""
+OUT is one file if it ends in .parquet, .arrow, .jsonl or .csv, and otherwise a folder with one file per partition. A
+file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with --text they are
+text, and only values that are not UTF-8 are base64 with the prefix "base64:"."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="log dirs, partitions' folders or .log files")
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or .log files")
     parser.add_argument("out", metavar="OUT", help="a folder, or one file")
-    parser.add_argument("--format", choices=list(SUFFIXES), help="default: as OUT ends, or parquet")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl and csv")
     parser.add_argument("-t", "--topic", action="append", help="a topic; may be repeated")
     parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
     parser.add_argument("-p", "--partition", type=int, action="append", help="a partition; may be repeated")
-    parser.add_argument("--columns", type=_names, help="names with commas between them; default: Spark's and headers")
+    parser.add_argument(
+        "--columns", type=_names, help="names, separated by commas; default: those of Spark's Kafka source, and headers"
+    )
     parser.add_argument(
         "--from", dest="start", type=_common.time, metavar="WHEN", help="milliseconds, or ISO 8601 with a time zone"
     )
     parser.add_argument("--until", dest="end", type=_common.time, metavar="WHEN", help="exclusive; as --from")
     _common.add_isolation_level(parser)
-    parser.add_argument("--include-control", action="store_true", help="control records too")
-    parser.add_argument("--threads", type=_threads, default=1, help="segments decoded at a time; default 1")
-    parser.add_argument("--spark", metavar="MASTER", help="do it on Spark, for instance 'local[*]'")
+    parser.add_argument("--include-control", action="store_true", help="export control records too")
+    parser.add_argument("--threads", type=_threads, default=1, help="number of threads that decode; default 1")
+    parser.add_argument("--spark", metavar="MASTER", help="export on Spark, for instance 'local[*]'")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export, and say what was written on stderr."""
+    """Export, and report on stderr what was written."""
     out = Path(arguments.out)
     suffix = {suffix: name for name, suffix in SUFFIXES.items()}.get(out.suffix)
     form = arguments.format or suffix or "parquet"
@@ -70,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     ranges = plan_ranges(arguments.paths, options)
     files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
     progress = Progress(sum(each.bytes for each in ranges))
-    for path in left_behind(out.parent if suffix is not None else out):
-        print(f"kafkalog: {path}: unfinished, of an export that was killed or still runs", file=sys.stderr)
+    for path in unfinished(out.parent if suffix is not None else out):
+        print(f"kafkalog: {path}: unfinished file of an export that was killed or still runs", file=sys.stderr)
     with interruptible():
         written = _write(
             files,
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _write(
     files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core.PartitionRange]]], options: ReadOptions
 ) -> int:
-    """Write each file; the number of records in all."""
+    """Write each file; return the number of records."""
     written = 0
     for target, some in targets:
         reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)))
@@ -100,7 +102,7 @@ def _write(
 def _targets(
     out: Path, ranges: list[_core.PartitionRange], suffix: str, *, single: bool
 ) -> Iterator[tuple[Path, list[_core.PartitionRange]]]:
-    """Give each file and what goes into it."""
+    """Yield each file with its ranges."""
     if single:
         yield out, ranges
         return
@@ -116,7 +118,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
     from kafkalog.spark import export
 
     if arguments.overwrite:
-        raise ValueError("--overwrite is for local exports; Spark writes to a folder that does not exist yet")
+        raise ValueError("--overwrite is for local exports; on Spark, name a folder that does not exist yet")
     if arguments.text:
         raise ValueError("--text is for local exports; on Spark keys and values are base64 in jsonl and csv")
     partitions = arguments.partition
@@ -128,7 +130,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         "endingTimestamp": arguments.end,
         "includeControl": arguments.include_control or None,
         "kafka.isolation.level": arguments.isolation_level,
-        # The whole name, as in a local export; Spark's own takes a part of it.
+        # Match the whole name, as in a local export; Spark's pattern matches any part of it.
         "subscribePattern": f"^(?:{arguments.topic_pattern})$" if arguments.topic_pattern else None,
     }
     if arguments.topic and partitions:
@@ -143,7 +145,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
 
 
 class Progress:
-    """A bar on stderr while it is a terminal, and nothing otherwise.
+    """A progress bar on stderr if that is a terminal, and nothing otherwise.
 
     Parameters
     ----------
@@ -162,21 +164,21 @@ class Progress:
         self._begun = self._last = time.monotonic()
 
     def watched(self, reader: RecordReader) -> Iterator[Any]:
-        """Give the reader's batches, showing how far it is."""
+        """Yield the reader's batches, and show the progress."""
         for batch in reader:
             yield batch
             self.show_read(reader.metrics.get("bytes", 0))
 
     def finished(self, reader: RecordReader) -> None:
-        """Count what a reader has read."""
+        """Add the bytes of a finished reader."""
         self._before += reader.metrics.get("bytes", 0)
 
     def begin(self, before: int) -> None:
-        """Say how many bytes were read before the source that comes."""
+        """Set the bytes that were read before the next source."""
         self._before = before
 
     def show_read(self, read: int) -> None:
-        """Show that so many bytes of this source are read."""
+        """Show the number of bytes read from this source."""
         self.show(self._before + read)
 
     def end(self) -> None:
@@ -186,7 +188,7 @@ class Progress:
             self._stream.flush()
 
     def show(self, done: int) -> None:
-        """Show that so many bytes are done."""
+        """Show the number of bytes done."""
         now = time.monotonic()
         if not self._shown or now - self._last < 0.1:  # noqa: PLR2004 - ten times a second is enough for an eye
             return

@@ -1,4 +1,4 @@
-"""``kafkalog import``: files and other logs into a log dir that a broker mounts."""
+"""``kafkalog import``: writes files and other logs into a log dir that a broker can mount."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EPILOG = """\
-SOURCE is a file (.parquet, .arrow, .jsonl), a folder of such files, a partition's folder or a log dir. Files are
-appended in the order in which they are named; what names no topic with -t is named by its file, as export names files:
-orders-0.parquet. Columns are key, value, headers and timestamp; what else an export holds is left out. In JSON lines
-keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch, offsets kept.
-What was appended before an error or an interruption stays; the same command with --resume goes on behind it.
+SOURCE is a file (.parquet, .arrow, .jsonl), a folder of such files, the folder of a partition, or a log dir. Files are
+appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
+orders-0.parquet. Columns are key, value, headers and timestamp; the other columns of an export are left out. In JSON
+lines keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch with their
+offsets. Records that were appended before an error or an interruption stay; the same command with --resume continues
+after them.
 
 examples:
   kafkalog import orders.parquet /data/kafka-logs -t orders --config compression.type=zstd
@@ -42,38 +43,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders of files, or logs")
-    parser.add_argument("out", metavar="LOG_DIR", help="the log dir to write; created when it is not there")
-    parser.add_argument("-t", "--topic", help="the topic to write; of a log dir, the one to read")
-    parser.add_argument("-p", "--partition", type=int, help="its partition; default 0, or as the source says")
-    parser.add_argument("--format", choices=("parquet", "arrow", "jsonl"), help="default: as the file's name ends")
+    parser.add_argument("out", metavar="LOG_DIR", help="the log dir to write; created if it does not exist")
+    parser.add_argument("-t", "--topic", help="the topic to write; if SOURCE is a log dir, the topic to read")
+    parser.add_argument("-p", "--partition", type=int, help="its partition; default: that of the source, or 0")
+    parser.add_argument(
+        "--format", choices=("parquet", "arrow", "jsonl"), help="default: from the ending of the file's name"
+    )
     parser.add_argument("--text", action="store_true", help="keys and values of JSON lines are text")
     parser.add_argument(
         "--keep-offsets",
         action="store_true",
-        help="the column offset says each record's offset; as a follower does, without a look at clock, size and keys",
+        help="take the offset of each record from the column offset; as a follower does, this skips the checks of "
+        "timestamp, size and key",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with an import that ended early: what the partition holds is taken for the first records, which are"
-        " left out (with --keep-offsets, and of logs: those of lower offsets)",
+        help="continue an import that ended early: as many records as the partition has are skipped (with "
+        "--keep-offsets, and for logs: those with lower offsets)",
     )
-    parser.add_argument("--ignore-extra", action="store_true", help="columns that are no record's are left out")
+    parser.add_argument("--ignore-extra", action="store_true", help="leave out columns that do not belong to a record")
     _common.add_config(parser)
-    parser.add_argument("--topic-id", metavar="ID", help="the topic's id, as the cluster knows it")
+    parser.add_argument("--topic-id", metavar="ID", help="the topic's id in the cluster")
     parser.add_argument("--cluster-id", metavar="ID", help="for meta.properties of a new log dir")
     parser.add_argument("--node-id", metavar="N", type=int, help="the same")
     parser.add_argument(
         "--sync",
         choices=("config", "never", "append"),
         default="config",
-        help="when data goes to the disk; default config: as flush.messages and flush.ms say, and at the end",
+        help="when data is flushed to disk; default config: as flush.messages and flush.ms say, and at the end",
     )
 
 
 @dataclass(frozen=True)
 class _Source:
-    """One file or log, and the partition it goes to."""
+    """One file or log, and the partition that it is written to."""
 
     path: Path
     form: str
@@ -83,12 +87,12 @@ class _Source:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import, and say what was written on stderr."""
+    """Import, and report on stderr what was written."""
     found = [each for source in arguments.sources for each in _sources(Path(source), arguments)]
     out = Path(arguments.out).resolve()
     for source in found:
         if source.path.resolve().parent == out:
-            raise ValueError(f"{source.path} lies in {arguments.out}, which is to be written")
+            raise ValueError(f"{source.path} is inside {arguments.out}, which is written; choose another log dir")
     config = _common.config(arguments)
     progress = Progress(sum(source.size for source in found))
     done, before = AppendInfo(), 0
@@ -108,21 +112,22 @@ def run(arguments: argparse.Namespace) -> int:
             sync=arguments.sync,
             extra="ignore" if arguments.ignore_extra else "raise",
         ) as writer:
-            there = writer.log_end_offset
-            behind = _Behind(there if arguments.resume else 0, keep_offsets=arguments.keep_offsets)
+            before_import = writer.log_end_offset
+            present = _Present(before_import if arguments.resume else 0, keep_offsets=arguments.keep_offsets)
             try:
                 for source in some:
                     progress.begin(before)
                     rows = first if source is some[0] else _rows(source, arguments)
-                    done = done.followed_by(_appended(writer, source, rows, behind, progress))
+                    done = done.followed_by(_appended(writer, source, rows, present, progress))
                     before += source.size
             except (KafkaLogError, OSError, KeyboardInterrupt) as error:
-                # A file that stands alone can be taken again; what was appended of it must not.
-                if writer.log_end_offset > (0 if some[0].form == "log" or arguments.keep_offsets else there):
-                    _tell(error, f"{writer.path} ends at offset {writer.log_end_offset}; --resume goes on there")
+                # A file can be imported again, but what was appended of it must not be appended twice.
+                if writer.log_end_offset > (0 if some[0].form == "log" or arguments.keep_offsets else before_import):
+                    _add_hint(error, f"{writer.path} ends at offset {writer.log_end_offset}; --resume continues there")
                 raise
-            if behind.left:
-                raise ValueError(f"{writer.path} holds {behind.left} records more than what is imported: no --resume")
+            if present.left:
+                more = f"{writer.path} has {present.left} records more than the sources"
+                raise ValueError(f"{more}; --resume needs the sources of the import that ended")
     progress.end()
     print(
         f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}",
@@ -132,16 +137,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any, int]]:
-    """Give the rows of a file, and how much of it is read by then; none of a log."""
+    """Yield the rows of a file with the number of bytes read so far; nothing for a log."""
     if source.form == "log":
         return iter(())
     return batches(source.path, source.form, text=arguments.text, keep_offsets=arguments.keep_offsets)
 
 
 def _begun(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any, int]]:
-    """Give its rows, the first looked at: what is no source is found before anything is created for it.
+    """Yield its rows after checking the first, so that nothing is created for a file that cannot be imported.
 
-    It is read once: it may be a pipe.
+    The file is read once: it may be a pipe.
     """
     rows, keep = _rows(source, arguments), arguments.keep_offsets
     first = list(islice(rows, 1))
@@ -154,15 +159,15 @@ def _begun(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any
 
 @contextmanager
 def _naming(source: _Source) -> Iterator[None]:
-    """Say whose columns are wrong: the file's."""
+    """Name the file in errors about its columns."""
     try:
         yield
     except ValueError as error:
         raise ValueError(f"{source.path}: {error}".replace('extra="ignore"', "--ignore-extra")) from error
 
 
-class _Behind:
-    """What of the rows is in the log already, for --resume: so many of the first, or those of lower offsets."""
+class _Present:
+    """The rows that the log already has, for --resume: the first so many, or those with lower offsets."""
 
     def __init__(self, end: int, *, keep_offsets: bool) -> None:
         self.end = end
@@ -170,7 +175,7 @@ class _Behind:
         self.keep_offsets = keep_offsets
 
     def rows(self, rows: Any) -> Any:
-        """Leave out what is there, of Arrow rows or of a list of records."""
+        """Leave them out, of Arrow rows or of a list of records."""
         if not self.keep_offsets:
             first = min(self.left, len(rows))
             self.left -= first
@@ -186,38 +191,38 @@ def _appended(
     writer: LogWriter,
     source: _Source,
     given: Iterator[tuple[Any, int]],
-    behind: _Behind,
+    present: _Present,
     progress: Progress,
 ) -> AppendInfo:
     if source.form == "log":
-        behind.left = 0
+        present.left = 0
         log = PartitionLog(source.path)
-        if behind.end >= log.log_end_offset > 0:
+        if present.end >= log.log_end_offset > 0:
             return AppendInfo()
-        return writer.append_batches(log.batches(starting_offsets=behind.end) if behind.end else source.path)
+        return writer.append_batches(log.batches(starting_offsets=present.end) if present.end else source.path)
 
     def rows() -> Iterator[Any]:
         for some, read in given:
-            wanted = behind.rows(some)
+            wanted = present.rows(some)
             if isinstance(wanted, list):
                 yield from wanted
             elif len(wanted) or not len(some):
                 yield wanted
             progress.show_read(read)
 
-    left_out = behind.left
+    left_out = present.left
     try:
         with _naming(source):
-            return writer.append(rows(), keep_offsets=behind.keep_offsets)
+            return writer.append(rows(), keep_offsets=present.keep_offsets)
     except InvalidRecordError as error:
         if error.path == str(source.path):
             raise
-        counted = f", counted behind the {left_out} left out" if left_out else ""
+        counted = f", counted after the {left_out} skipped rows" if left_out else ""
         raise InvalidRecordError(f"{source.path}: {error}{counted}", error.path) from error
 
 
-def _tell(error: BaseException, more: str) -> None:
-    """Say also how to go on: records that are appended twice are there twice."""
+def _add_hint(error: BaseException, more: str) -> None:
+    """Add how to continue: records that are appended twice would be duplicated."""
     if isinstance(error, OSError) and error.strerror:
         error.strerror = f"{error.strerror}; {more}"
     elif isinstance(error, KafkaLogError):
@@ -251,7 +256,7 @@ def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
             found.append(_Source(Path(folder.path), "log", folder.topic, folder.partition, _log_size(log)))
     if not found:
         named = f" of topic {arguments.topic!r}" if arguments.topic else ""
-        raise ValueError(f"{path}: neither files to import nor partitions{named}")
+        raise ValueError(f"{path}: contains neither files to import nor partitions{named}")
     return found
 
 
@@ -259,12 +264,12 @@ def _file(path: Path, arguments: argparse.Namespace) -> _Source:
     size = path.stat().st_size
     form = arguments.format or FORMATS.get(path.suffix)
     if form is None:
-        raise ValueError(f"{path}: no format by this name; say which with --format")
+        raise ValueError(f"{path}: the name does not tell the format; give it with --format")
     if arguments.topic:
         return _Source(path, form, arguments.topic, arguments.partition or 0, size)
     match = _NAME.fullmatch(path.stem)
     if match is None:
-        raise ValueError(f"{path}: names no topic and partition; say which with -t")
+        raise ValueError(f"{path}: the name does not tell topic and partition; give them with -t and -p")
     partition = int(match["partition"]) if arguments.partition is None else arguments.partition
     return _Source(path, form, match["topic"], partition, size)
 

@@ -1,4 +1,4 @@
-"""``kafkalog ls``: topics, partitions and segments."""
+"""``kafkalog ls``: lists topics, partitions and segments."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
     parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List; a folder that cannot be read is named, and the others are listed."""
+    """List the folders; one that cannot be read is reported, and the others are listed."""
     found = [f for f in _common.folders(arguments.path) if not arguments.topic or f.topic in arguments.topic]
     if arguments.topic:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
     segments = log.segments
-    # A folder in which a broker has not made a segment yet has none.
+    # A folder may have no segment yet.
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset][: len(segments)]
     return {
         "topic": folder.topic,
@@ -74,7 +74,7 @@ def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
 
 
 def _latest(folder: PartitionFolder, segment: SegmentInfo) -> int | None:
-    """Give the last time that the segment's time index knows: a hint that costs nothing."""
+    """Return the last timestamp of the segment's time index: a cheap hint."""
     try:
         with TimeIndex(Path(folder.path, segment.name).with_suffix(".timeindex")) as index:
             return index.last_entry.timestamp if len(index) else None

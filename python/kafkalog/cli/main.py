@@ -1,6 +1,6 @@
-"""``kafkalog``: finds the command, runs it, and turns what went wrong into one line and an exit code.
+"""``kafkalog``: finds the command, runs it, and turns an error into one line and an exit code.
 
-Exit codes: 0 fine, 1 the data is damaged or the answer is no, 2 wrong usage, 3 input or output failed.
+Exit codes: 0 success, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ __all__ = ["main", "run"]
 USAGE, FAILED = 2, 3
 
 COMMANDS = {
-    "ls": "topics, partitions and segments: offsets, times, sizes",
-    "dump": "what kafka-dump-log prints, with its flags",
-    "cat": "records to standard output, in kcat's words",
-    "offsets": "topic:partition:offset, as kafka-get-offsets prints them",
-    "stats": "counts, sizes, ranges, codecs and producers, from batch headers alone",
-    "export": "whole directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
-    "recover": "a log dir or a partition mended after a crash, as a broker's start-up does",
-    "rebuild": "the indexes of a partition made anew",
-    "truncate": "a partition without its end, in a new log dir",
-    "import": "Parquet, Arrow, JSON lines and other logs into a log dir that a broker mounts",
+    "ls": "list topics, partitions and segments: offsets, times, sizes",
+    "dump": "print what kafka-dump-log prints, with its flags",
+    "cat": "print records to standard output, with kcat's options",
+    "offsets": "print topic:partition:offset, as kafka-get-offsets does",
+    "stats": "count records, sizes, codecs and producers, from batch headers alone",
+    "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
+    "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
+    "rebuild": "rebuild the indexes of a partition",
+    "truncate": "copy a partition up to an offset into a new log dir",
+    "import": "write Parquet, Arrow, JSON lines and other logs into a log dir that a broker can mount",
     "help": "guides to reading, writing, recovering and Spark",
 }
 
 
 def run() -> NoReturn:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     sys.exit(main())
 
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parsed = _parse(words)
             code: int = _module(parsed.command).run(parsed)
         except SystemExit as leaving:
-            # Of the parser: --help, --version, wrong words.
+            # From the parser: --help, --version, wrong usage.
             code = leaving.code if isinstance(leaving.code, int) else USAGE
         sys.stdout.flush()
     except BrokenPipeError:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except Exception as error:  # noqa: BLE001 - whatever it is, it has an exit code
+    except Exception as error:  # noqa: BLE001 - every error becomes an exit code
         if parsed is not None and parsed.debug:
             import traceback
 
@@ -85,22 +85,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Make both streams ready; one that the caller has closed takes nothing, and no file gets its number."""
+    """Replace streams that the caller closed, so that no file gets their numbers."""
     for number, name in ((1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY), number)
             setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - it stays open
-        # Names of files that are no UTF-8 are shown, not refused.
+        # Escape file names that are not UTF-8 rather than fail.
         getattr(getattr(sys, name), "reconfigure", lambda **_: None)(errors="backslashreplace")
 
 
 def _module(command: str) -> Any:
-    # A module cannot be named as a keyword is.
+    # A keyword cannot be the name of a module.
     return importlib.import_module(f"kafkalog.cli.{command}{'_' * keyword.iskeyword(command)}")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says on one line what is wrong with the words."""
+    """Reports wrong usage on one line."""
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.partition(" ")[2]
@@ -108,20 +108,20 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kafkalog: {text} ({self.prog} --help shows the usage)\n")
 
     def print_help(self, file: Any = None) -> None:
-        # argparse's own way of printing says nothing of a failure.
+        # argparse itself ignores errors of printing.
         print(self.format_help(), end="", file=file)
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
     common = _Parser(add_help=False)
-    # Given before the command, it is not to be undone behind it.
+    # Given before the command, it must not be reset by the default after it.
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
     parser = _Parser(
         prog="kafkalog",
-        description="Apache Kafka's on-disk logs, without a broker. Nothing is written where logs are read.",
-        epilog="Exit codes: 0 fine, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
+        description="Apache Kafka's on-disk logs, without a broker. Commands that read logs write nothing to them.",
+        epilog="Exit codes: 0 success, 1 damaged data or a negative answer, 2 wrong usage, 3 input or output failed.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -150,11 +150,11 @@ def _sentence(summary: str) -> str:
 
 
 def _report(error: Exception) -> int:
-    """Say on one line what happened, and give the exit code for it."""
+    """Report an error on one line, and return its exit code."""
     if isinstance(error, (KafkaLogError, OSError)):
         from kafkalog.cli import _common
 
-        text, code = _common.told(error)
+        text, code = _common.described(error)
     elif isinstance(error, KeyError):
         text, code = str(error.args[0]) if error.args else str(error), USAGE
     elif isinstance(error, (ValueError, TypeError, LookupError)):
@@ -169,5 +169,5 @@ def _report(error: Exception) -> int:
 
 
 def _forget(stream: TextIO) -> None:
-    """Let the flush at exit go nowhere: there is nobody to read it, or no room for it."""
+    """Discard the flush at exit: nobody reads it, or there is no room for it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

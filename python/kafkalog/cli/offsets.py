@@ -1,4 +1,4 @@
-"""``kafkalog offsets``: what kafka-get-offsets asks a broker."""
+"""``kafkalog offsets``: prints what kafka-get-offsets asks of a broker."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
-    parser.add_argument("--topic", help="names or regular expressions, with commas between them")
-    parser.add_argument("--partitions", type=_numbers, help="numbers, with commas between them")
+    parser.add_argument("--topic", help="names or regular expressions, separated by commas")
+    parser.add_argument("--partitions", type=_numbers, help="numbers, separated by commas")
     parser.add_argument(
         "--time",
         type=_time,
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line for each partition that has an answer; one that cannot be read is named."""
+    """Print a line for each partition with an answer; one that cannot be read is reported."""
     found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _offset(log: PartitionLog, time: int, *, committed: bool) -> int | None:
-    """Give what a broker answers to ListOffsets: under read_committed nothing at or behind the last stable offset."""
+    """Return a broker's answer to ListOffsets: under read_committed nothing at or after the last stable offset."""
     if time == _WORDS["latest"]:
         return log.last_stable_offset if committed else log.log_end_offset
     if time == _WORDS["earliest"]:
@@ -86,11 +86,11 @@ def _numbers(text: str) -> set[int]:
     except ValueError:
         import argparse
 
-        raise argparse.ArgumentTypeError(f"expected numbers with commas between them, found {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected numbers separated by commas, found {text!r}") from None
 
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text.strip())
     except re.error as error:
-        raise ValueError(f"--topic {text!r} is no regular expression: {error}") from None
+        raise ValueError(f"--topic {text!r} is not a regular expression: {error}") from None

@@ -1,4 +1,4 @@
-"""``kafkalog rebuild``: the indexes of a partition made anew."""
+"""``kafkalog rebuild``: rebuilds the indexes of a partition."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from kafkalog.cli import _common
 from kafkalog.cli.recover import fields_of, lines_of
 
 _EPILOG = """\
-The .log files are not changed: a log that recovery would cut is refused, with exit code 1.
+The .log files are not changed: a log that recovery would truncate is refused, with exit code 1.
 
 examples:
   kafkalog rebuild /data/kafka-logs/orders-0 --dry-run
-  kafkalog rebuild /backup/kafka-logs/orders-0 --level 2.8 --out /mended/orders-0"""
+  kafkalog rebuild /backup/kafka-logs/orders-0 --level 2.8 --out /rebuilt/orders-0"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", help="a partition's folder")
+    parser.add_argument("path", metavar="PATH", help="the folder of a partition")
     parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
     parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Rebuild, and say what was done."""
+    """Rebuild the indexes, and print what was done."""
     report = tools.rebuild_indexes(
         arguments.path,
         level=arguments.level,

@@ -1,4 +1,4 @@
-"""``kafkalog recover``: a log dir or a partition mended after a crash."""
+"""``kafkalog recover``: recovers a log dir or a partition after a crash."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EPILOG = """\
-What a broker's own start-up does: interrupted swaps are completed, indexes made anew, a torn tail is cut at the last
-whole batch. Where Kafka would refuse the log, or throw healthy batches away, nothing is changed and the exit code is 1;
---salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to begin; afterwards the
-checkpoints are in line with the logs, and a marker that was there stays unless something had to be cut. Of a topic's
-settings, segment.index.bytes and index.interval.bytes say what the indexes become; name them where they are not
-Kafka's defaults.
+Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
+last whole batch. If Kafka would refuse the log, or discard healthy batches, nothing is changed and the exit code is 1;
+--salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to start; afterwards the
+checkpoints match the logs, and an existing marker stays unless something had to be truncated. The topic settings
+segment.index.bytes and index.interval.bytes determine the indexes; give them if they are not Kafka's defaults.
 
 examples:
   kafkalog recover /data/kafka-logs --dry-run
   kafkalog recover /data/kafka-logs/orders-0
-  kafkalog recover /data/kafka-logs/orders-0 --salvage --out /mended/orders-0"""
+  kafkalog recover /data/kafka-logs/orders-0 --salvage --out /recovered/orders-0"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,19 +29,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _common.add_path(parser)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
     parser.add_argument("--salvage", action="store_true", help="keep every batch that is whole and in order")
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
     state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
-    parser.add_argument("--recovery-point", metavar="OFFSET", type=int, help="what lies below is not checked")
+    parser.add_argument("--recovery-point", metavar="OFFSET", type=int, help="offsets below it are not checked")
     _common.add_config(parser)
-    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Recover, and say what was done."""
+    """Recover the logs, and print what was done."""
     report = tools.recover(
         arguments.path,
         clean=arguments.clean,
@@ -61,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
     for change in report.checkpoints:
         print(change)
     for path in report.skipped:
-        print(f"{path}: left as it is: a broker does not recover it with the others")
+        print(f"{path}: not changed: a broker does not recover it with the others")
     return 0
 
 
 def print_json(report: tools.RecoveryReport) -> None:
-    """Print an object for each partition; also for those that are gone and leave the checkpoints."""
+    """Print an object per partition, also for those that no longer exist and were removed from checkpoints."""
     changes: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for change in report.checkpoints:
         line = {"name": change.file, "before": change.before, "after": change.after}
@@ -79,7 +78,7 @@ def print_json(report: tools.RecoveryReport) -> None:
 
 
 def lines_of(partition: tools.PartitionRecovery) -> Iterator[str]:
-    """Give what became of a partition in lines."""
+    """Yield lines about the recovery of a partition."""
     changed = sum(not file.is_same for file in partition.files)
     yield (
         f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
@@ -90,7 +89,7 @@ def lines_of(partition: tools.PartitionRecovery) -> Iterator[str]:
 
 
 def fields_of(partition: tools.PartitionRecovery) -> dict[str, Any]:
-    """Give the same for JSON."""
+    """Return the same for JSON."""
     return {
         "path": partition.path,
         "topic": partition.topic,

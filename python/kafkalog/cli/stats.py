@@ -1,4 +1,4 @@
-"""``kafkalog stats``: what the headers of the batches add up to."""
+"""``kafkalog stats``: prints sums over the batch headers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
     parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
-    parser.add_argument("-J", "--json", action="store_true", help="one JSON object for each partition, with segments")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition, with its segments")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a row for each live partition; a damaged one is named, and the others are counted."""
+    """Print a row per live partition; a damaged one is reported, and the others are counted."""
     found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})

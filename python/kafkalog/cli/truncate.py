@@ -1,4 +1,4 @@
-"""``kafkalog truncate``: a partition without its end, in a new log dir."""
+"""``kafkalog truncate``: copies a partition up to an offset into a new log dir."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from kafkalog import tools
 from kafkalog.cli import _common
 
 _EPILOG = """\
-OUT is a new log dir that a broker can mount; the source is not touched. A batch that holds the offset goes whole: what
-loads OUT, a broker too, goes on behind the last batch that is left. A log that is damaged below the offset is refused,
-with exit code 1: recover cuts or salvages it.
+OUT is a new log dir that a broker can mount; the source is not changed. A batch that contains the offset is removed
+whole, and a broker that loads OUT continues after the last batch that is left. A log that is damaged below the offset
+is refused, with exit code 1: use recover first.
 
 examples:
-  kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711 --dry-run
-  kafkalog truncate /data/kafka-logs/orders-0 /mended --offset 4711"""
+  kafkalog truncate /data/kafka-logs/orders-0 /truncated --offset 4711 --dry-run
+  kafkalog truncate /data/kafka-logs/orders-0 /truncated --offset 4711"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", help="a partition's folder")
+    parser.add_argument("path", metavar="PATH", help="the folder of a partition")
     parser.add_argument("out", metavar="OUT", help="a new log dir")
-    parser.add_argument("--offset", type=int, required=True, help="the first offset to go")
+    parser.add_argument("--offset", type=int, required=True, help="the first offset to remove")
     _common.add_config(parser)
-    parser.add_argument("-n", "--dry-run", action="store_true", help="only say what would be cut")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be removed")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Truncate, and say what was cut."""
+    """Truncate the copy, and print what was removed."""
     report = tools.truncate(
         arguments.path,
         arguments.out,

@@ -30,55 +30,55 @@ def recover(
     producer_id_expiration_ms: int = 86_400_000,
     clock: Callable[[], int] | None = None,
 ) -> RecoveryReport:
-    """Mend a log dir, or one partition, after a crash: with the outcome of a broker's own start-up.
+    """Recover a log dir, or one partition, after a crash, with the same result as a broker's start-up.
 
-    Interrupted swaps of compaction are completed or undone, missing and unsound indexes made anew, a torn tail is cut
-    at the last batch that is whole, producer snapshots and leader epochs are brought in line, and so are the log dir's
-    checkpoints (of one partition, its own lines). The clean-shutdown marker of a log dir stays where nothing was cut.
-    Where Kafka would refuse to load the log, or would throw healthy batches away, this says so and changes nothing.
-    Checksums of large segments are made by as many threads as there are processors, four at most.
+    Interrupted swaps of compaction are completed or undone, missing and corrupt indexes are rebuilt, a torn tail is
+    truncated after the last whole batch, and producer snapshots, leader epochs and the log dir's checkpoints (for one
+    partition, its own lines) are updated. The clean-shutdown marker of a log dir stays if nothing was truncated. If
+    Kafka would refuse to load the log, or would discard healthy batches, this raises an error and changes nothing.
+    Checksums of large segments are computed by as many threads as there are processors, four at most.
 
     Parameters
     ----------
     path : path
         A log dir, or a partition's folder.
     clean : bool, optional
-        Whether the broker had stopped cleanly; then nothing is checked. Default: as the log dir's marker says.
+        Whether the broker stopped cleanly; then nothing is checked. Default: according to the log dir's marker.
     recovery_point : int, optional
-        Everything below this offset is known to be on the disk and is not checked. Default: as the log dir's checkpoint
-        says, or 0.
+        Everything below this offset was flushed to disk and is not checked. Default: from the log dir's checkpoint,
+        or 0.
     log_start_offset : int, optional
-        The first offset that is served. Default: as the log dir's checkpoint says, or 0.
+        The first offset that is served. Default: from the log dir's checkpoint, or 0.
     out : path, optional
-        A new directory for the result; the source stays as it is. Default: in place.
+        A new directory for the result; the source is not changed. Default: in place.
     salvage : bool
-        Keep every batch that is whole and in order, also where Kafka would refuse or throw it away; the result loads
-        in Kafka.
+        Keep every batch that is whole and in order, even if Kafka would refuse or discard it; Kafka can load the
+        result.
     dry_run : bool
         Only report.
     config : LogConfig, optional
-        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+        The topic's settings; those of the indexes are used. Default: Kafka's defaults.
     producer_id_expiration_ms : int
-        The broker's ``producer.id.expiration.ms``: producers that were silent for longer are forgotten.
+        The broker's ``producer.id.expiration.ms``: the state of producers that were idle for longer is dropped.
     clock : callable, optional
-        Gives milliseconds since the epoch, for producers that have expired. Default: the system's clock.
+        Returns milliseconds since the epoch, to find expired producers. Default: the system's clock.
 
     Returns
     -------
     RecoveryReport
-        What was cut, made anew and deleted, partition by partition.
+        What was truncated, rebuilt and deleted, partition by partition.
 
     Raises
     ------
     CorruptRecordError
-        Where Kafka would not load the log, or would throw healthy batches away; also its kin. Nothing is changed. Of a
-        log dir, all partitions that are refused are named.
+        If Kafka would not load the log, or would discard healthy batches; or another ``KafkaLogError``. Nothing is
+        changed. For a log dir, the error names all partitions that are refused.
     LogLockedError
-        When a broker or a writer has the log dir open.
+        If a broker or a writer has the log dir open.
     FileExistsError
-        When there is something at ``out``.
+        If ``out`` exists.
     ValueError
-        When ``out`` lies inside the source.
+        If ``out`` is inside the source.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def recover(
     >>> [note.text for partition in report.partitions for note in partition.notes]  # doctest: +SKIP
     """
     if clock is not None and not callable(clock):
-        raise TypeError(f"clock is a callable that gives milliseconds since the epoch, not {clock!r}")
+        raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
     return _core.recover(
         _arguments.path(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
@@ -111,42 +111,42 @@ def rebuild_indexes(
     dry_run: bool = False,
     config: LogConfig | None = None,
 ) -> PartitionRecovery:
-    """Make the indexes of a partition anew, as a broker of some version would.
+    """Rebuild the indexes of a partition, as a broker of some version would.
 
-    The ``.log`` files are not changed: a log that recovery would cut is refused, and is for :func:`recover`.
+    The ``.log`` files are not changed: a log that recovery would truncate is refused; use :func:`recover` for it.
 
     Parameters
     ----------
     partition_dir : path
         A partition's folder.
     level : str
-        The Kafka version whose indexes are wanted, for instance ``4.3`` or ``2.8``: they differ in which offsets they
-        name.
+        The Kafka version whose indexes to write, for instance ``4.3`` or ``2.8``: they differ in the offsets of their
+        entries.
     out : path, optional
-        A new folder for the whole partition; the source stays as it is. Default: in place.
+        A new folder for the whole partition; the source is not changed. Default: in place.
     dry_run : bool
         Only report.
     config : LogConfig, optional
-        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+        The topic's settings; those of the indexes are used. Default: Kafka's defaults.
 
     Returns
     -------
     PartitionRecovery
-        What became of the files.
+        How the files changed.
 
     Raises
     ------
     CorruptRecordError
-        When the log is damaged. Nothing is changed.
+        If the log is damaged. Nothing is changed.
     LogLockedError
-        When a broker or a writer has the log dir open.
+        If a broker or a writer has the log dir open.
     FileExistsError
-        When there is something at ``out``.
+        If ``out`` exists.
     ValueError
-        For a level that is no Kafka version, or an ``out`` inside the source.
+        If ``level`` is not a Kafka version, or ``out`` is inside the source.
     """
     if not isinstance(level, str):
-        raise TypeError(f"level is a Kafka version as text, for instance '4.3', not {level!r}")
+        raise TypeError(f"level must be a Kafka version as text, for instance '4.3', not {level!r}")
     return _core.rebuild_indexes(
         _arguments.path(partition_dir),
         level=level,

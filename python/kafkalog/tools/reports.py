@@ -16,15 +16,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RecoveryNote:
-    """One thing that was found and done.
+    """One finding of a recovery, and what was done about it.
 
     Attributes
     ----------
     kind : str
-        ``recovered`` (a segment was checked batch by batch, and its indexes made anew), ``deleted``, ``dropped``,
+        ``recovered`` (a segment was checked batch by batch, and its indexes rebuilt), ``deleted``, ``dropped``,
         ``split``, ``swapped``, ``hidden``, ``unread``, ``salvaged`` or ``set aside``.
     text : str
-        What, in one line.
+        The finding, in one line.
     """
 
     kind: str
@@ -36,16 +36,16 @@ class RecoveryNote:
 
 @dataclass(frozen=True)
 class FileChange:
-    """What became of one file.
+    """How one file changed.
 
     Attributes
     ----------
     name : str
         Its name in the partition's folder.
     before, after : int or None
-        Its length in bytes; None where it was not there, or is gone.
+        Its length in bytes; None if it did not exist, or no longer exists.
     is_same : bool
-        Whether its bytes are the same.
+        Whether its bytes are unchanged.
     """
 
     name: str
@@ -56,7 +56,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class CheckpointChange:
-    """What became of a partition's line in a checkpoint of the log dir.
+    """How the line of a partition in a checkpoint of the log dir changed.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class CheckpointChange:
     partition : int
         The partition's number.
     before, after : int or None
-        The offset in the line; None where there was none, or is none any more.
+        The offset in the line; None if there was no line, or no longer is.
     """
 
     file: str
@@ -83,7 +83,7 @@ class CheckpointChange:
 
 @dataclass(frozen=True)
 class PartitionRecovery:
-    """What became of one partition.
+    """How one partition was recovered.
 
     Attributes
     ----------
@@ -94,19 +94,19 @@ class PartitionRecovery:
     partition : int
         The partition's number.
     recovered_from : int
-        The offset from which on batches were checked; what lies below was believed.
+        The offset from which on batches were checked; everything below was trusted.
     log_start_offset, log_end_offset : int
         The first offset that is served, and the next to be written.
     segments : int
-        Segments there are now.
+        The number of segments afterwards.
     size : int
-        Bytes of their ``.log`` files.
+        The size of their ``.log`` files in bytes.
     bytes_cut : int
-        Bytes of ``.log`` files that were cut or deleted.
+        Bytes of ``.log`` files that were truncated or deleted.
     notes : tuple of RecoveryNote
-        What was done, in order.
+        The findings, in order.
     files : tuple of FileChange
-        What became of the files, by name.
+        The files, by name.
     """
 
     path: str
@@ -123,7 +123,7 @@ class PartitionRecovery:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every file stays as it was."""
+        """Whether all files are unchanged."""
         return all(file.is_same for file in self.files)
 
 
@@ -136,17 +136,17 @@ class RecoveryReport:
     path : str
         The log dir or the partition's folder.
     out : str or None
-        Where the result was written; None in place.
+        Where the result was written; None if in place.
     dry_run : bool
-        Nothing was written.
+        Whether nothing was written.
     clean : bool
-        The log dir had been closed cleanly, so that nothing was checked.
+        Whether the log dir had been closed cleanly, so that nothing was checked.
     partitions : tuple of PartitionRecovery
         By topic and number.
     checkpoints : tuple of CheckpointChange
         Lines of the log dir's checkpoints that changed, by file and partition.
     skipped : tuple of str
-        Folders that a broker does not load so: those on their way out, and the metadata log.
+        Folders that a broker does not recover with the others: those being deleted, and the metadata log.
     """
 
     path: str
@@ -159,18 +159,18 @@ class RecoveryReport:
 
     @property
     def bytes_cut(self) -> int:
-        """Bytes of ``.log`` files that were cut or deleted."""
+        """Bytes of ``.log`` files that were truncated or deleted."""
         return sum(partition.bytes_cut for partition in self.partitions)
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every file stays as it was."""
+        """Whether all files are unchanged."""
         return not self.checkpoints and all(partition.is_unchanged for partition in self.partitions)
 
 
 @dataclass(frozen=True)
 class TruncateReport:
-    """What a truncation cut, or would cut.
+    """What a truncation removed, or would remove.
 
     Attributes
     ----------
@@ -179,16 +179,16 @@ class TruncateReport:
     out : str or None
         The partition's folder that was written; None for a dry run.
     dry_run : bool
-        Nothing was written.
+        Whether nothing was written.
     log_start_offset, log_end_offset : int
-        The first offset that is served, and the next to be written, right after the cut. Loaded anew, the log ends
-        behind its last batch, which may be below.
+        The first offset that is served, and the next to be written, directly after the truncation. When the log is
+        loaded again, it ends after its last batch, which may be lower.
     log_end_before : int
-        The next offset that would have been written in the source.
+        The log end offset of the source.
     segments, size : int
-        Segments there are afterwards, and the bytes of their ``.log`` files.
+        The number of segments afterwards, and the size of their ``.log`` files in bytes.
     bytes_cut : int
-        Bytes of ``.log`` files that are left out.
+        Bytes of ``.log`` files that were left out.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Writing a partition without its end."""
+"""Copying a partition up to an offset."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ def truncate(
     dry_run: bool = False,
     config: LogConfig | None = None,
 ) -> TruncateReport:
-    """Write a partition without its end into a new log dir that a broker can mount, as Kafka's truncation does.
+    """Copy a partition up to an offset into a new log dir that a broker can mount, as Kafka's truncation does.
 
-    A batch that holds the offset goes whole. The log's end is the offset all the same in Kafka's memory, and in the
-    report; no file says so, and whoever loads the result, a broker too, goes on behind the last batch that is left.
-    The source is not touched.
+    A batch that contains the offset is removed whole. As in Kafka's memory, the reported log end offset is the offset
+    itself; no file records it, so a broker, or any other reader, continues after the last batch that is left. The
+    source is not changed.
 
     Parameters
     ----------
     source : path
         A partition's folder.
     out : path
-        A new log dir; the partition's folder is made in it.
+        A new log dir; the partition's folder is created in it.
     offset : int
-        The first offset to go.
+        The first offset to remove.
     dry_run : bool
         Only report.
     config : LogConfig, optional
-        The topic's settings, of which those of the indexes count. Default: Kafka's defaults.
+        The topic's settings; those of the indexes are used. Default: Kafka's defaults.
 
     Returns
     -------
     TruncateReport
-        Where the log ends, and what was cut.
+        Where the log ends, and what was removed.
 
     Raises
     ------
     OffsetOutOfRangeError
-        When the offset lies below the log start.
+        If the offset is below the log start offset.
     FileExistsError
-        When there is something at ``out``.
+        If ``out`` exists and is not empty.
     CorruptRecordError
-        When the source is damaged below the offset, or in a way in which Kafka would not load it.
+        If the source is damaged below the offset, or Kafka would not load it.
     """
     offset = _arguments.integer("offset", offset, 0)
     dry_run = _arguments.flag("dry_run", dry_run)
@@ -80,14 +80,14 @@ def truncate(
     planned = _planned_cut(log, offset)
     if dry_run:
         return planned
-    with _whole_or_empty(target):
+    with _emptied_on_error(target):
         return _cut(log, target, offset, config, planned.log_end_before)
 
 
 @contextmanager
-def _whole_or_empty(target: Path) -> Iterator[None]:
-    """Take away what an error or an interruption leaves in a directory that was new or empty: it looks like a log."""
-    was_there = target.exists()
+def _emptied_on_error(target: Path) -> Iterator[None]:
+    """After an error or an interruption, empty the target again: what is left in it would look like a log."""
+    existed = target.exists()
     try:
         yield
     except BaseException:
@@ -96,7 +96,7 @@ def _whole_or_empty(target: Path) -> Iterator[None]:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
-        if not was_there and target.exists():
+        if not existed and target.exists():
             target.rmdir()
         raise
 
@@ -104,14 +104,14 @@ def _whole_or_empty(target: Path) -> Iterator[None]:
 def _cut(log: PartitionLog, target: Path, offset: int, config: LogConfig | None, end_before: int) -> TruncateReport:
     folder = target / Path(log.path).name
     recover(log.path, out=folder, config=config)
-    # What recovery writes is complete.
+    # Recovery flushed everything that it wrote.
     (target / _CLEAN_SHUTDOWN).touch()
     with LogWriter(target, log.topic, log.partition, config=config) as writer:
         if log.log_start_offset > writer.log_start_offset:
             writer.delete_records(log.log_start_offset)
         writer.truncate(offset)
         start, now = writer.log_start_offset, writer.log_end_offset
-    # A broker would delete these after file.delete.delay.ms; in a copy they are only what was to go.
+    # A broker would delete these after file.delete.delay.ms; a copy does not need them.
     for left in folder.glob("*.deleted"):
         left.unlink()
     written = PartitionLog(folder).segments
@@ -129,27 +129,27 @@ def _cut(log: PartitionLog, target: Path, offset: int, config: LogConfig | None,
     )
 
 
-def _require_sound(log: PartitionLog, mended: PartitionRecovery, offset: int) -> None:
-    """Refuse a log that Kafka's start-up would end too early: what was asked to stay would be gone."""
-    if mended.log_end_offset < min(offset, log.log_end_offset):
-        found = "; ".join(note.text for note in mended.notes if "cut" in note.text)
+def _require_sound(log: PartitionLog, recovered: PartitionRecovery, offset: int) -> None:
+    """Refuse a log that recovery would truncate below the offset: records to be kept would be lost."""
+    if recovered.log_end_offset < min(offset, log.log_end_offset):
+        found = "; ".join(note.text for note in recovered.notes if "cut" in note.text)
         raise CorruptRecordError(
-            f"{log.path}: offset {mended.log_end_offset}: the log is damaged below offset {offset}, recover it first: "
-            f"{found}",
+            f"{log.path}: offset {recovered.log_end_offset}: the log is damaged below offset {offset}; "
+            f"recover it first: {found}",
             log.path,
-            offset=mended.log_end_offset,
+            offset=recovered.log_end_offset,
         )
 
 
 def _planned_cut(log: PartitionLog, offset: int) -> TruncateReport:
-    """Tell what Kafka leaves of a log."""
+    """Work out what truncation leaves of a log."""
     end = log.log_end_offset
     sizes = {segment.base_offset: segment.size for segment in log.segments}
     at = log.lookup(offset) if offset < end else None
     last, position = (at.segment_base_offset, at.position) if at else (max(sizes), sizes[max(sizes)])
     kept = {base: size for base, size in sizes.items() if base < last}
     size = sum(kept.values()) + position
-    # The segment that is cut stays, be it empty, if it begins at or below the offset.
+    # The segment that is truncated stays, even if empty, if it starts at or below the offset.
     segments = len(kept) + (last <= offset or not kept)
     return TruncateReport(
         path=log.path,
