@@ -22,14 +22,14 @@ const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 
-/// A schema; the capsule's destructor releases what the consumer did not take.
+/// Exports a schema; the capsule's destructor releases what the consumer did not take.
 pub(super) fn of_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported =
         FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
-/// A stream; the same.
+/// Exports a stream, likewise.
 pub(super) fn of_stream(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -54,8 +54,8 @@ pub(super) fn is_requested(requested: &Bound<'_, PyAny>, schema: &Schema) -> PyR
     Ok(schema_in(requested)?.fields() == schema.fields())
 }
 
-/// Takes columns (fewer of them, in any order), layout and timestamp unit from a requested schema that names none but
-/// these; any other is left aside, as the interface allows.
+/// Adopts columns (a subset, in any order), layout and timestamp unit of a requested schema whose columns are among
+/// these; any other schema is ignored, as the interface allows.
 pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) -> PyResult<()> {
     let requested = schema_in(requested)?;
     let names: Vec<_> = requested.fields().iter().map(|f| f.name()).collect();
@@ -85,7 +85,7 @@ pub(super) fn honour(requested: &Bound<'_, PyAny>, columns: &mut ColumnOptions) 
     Ok(())
 }
 
-/// The batches of whatever gives a stream, or one array of structs.
+/// The batches of an object that exports a stream, or one array of structs.
 pub(super) fn batches_of(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
@@ -107,12 +107,12 @@ fn refused(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// What a stream's consumer sees of an error of its producer: the errno and a text, in one line.
+/// An error of a stream's producer as its consumer sees it: errno and text, in one line.
 #[expect(clippy::needless_pass_by_value, reason = "the shape `map_err` wants")]
 pub(super) fn raised(error: ArrowError) -> PyErr {
     let text = error.to_string();
     let text = text.lines().next().unwrap_or_default();
-    // pyarrow puts a Python traceback behind this.
+    // pyarrow appends a Python traceback.
     let text = text.split(" Detail: Python exception:").next();
     PyOSError::new_err(format!(
         "the Arrow stream failed: {}",
@@ -120,8 +120,8 @@ pub(super) fn raised(error: ArrowError) -> PyErr {
     ))
 }
 
-/// A stream with columns of the type null, as pyarrow gives it: Polars (2.1) counts a buffer for them where Arrow has
-/// none, which pyarrow passes over and arrow-rs refuses.
+/// Passes a stream with columns of type null through pyarrow: Polars (2.1) exports a buffer for them where Arrow has
+/// none, which pyarrow ignores and arrow-rs refuses.
 fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let pointer = capsule
         .cast::<PyCapsule>()?
@@ -130,7 +130,7 @@ fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
     // and that lives as long as the capsule.
     let stream = unsafe { pointer.as_ref() };
-    // A stream that was consumed has no function to release it, and its others lead nowhere.
+    // A consumed stream has no release function, and its other functions must not be called.
     let get_schema = stream.release().and(stream.get_schema());
     let mut schema = FFI_ArrowSchema::empty();
     // SAFETY: Arrow's C stream interface: the function of a stream not yet released takes it, and room for a schema.
@@ -142,7 +142,7 @@ fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
             .iter()
             .any(|field| field.data_type() == &DataType::Null)
     };
-    // What is wrong with it is told by whoever reads it.
+    // Errors are reported when the stream is read.
     if failed || !Schema::try_from(&schema).is_ok_and(has_nulls) {
         return Ok(capsule);
     }
@@ -160,10 +160,10 @@ fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader
         .pointer_checked(Some(STREAM))?
         .cast::<FFI_ArrowArrayStream>();
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
-    // and that lives as long as the capsule; it is moved out, and a released one stays behind for the destructor.
+    // and that lives as long as the capsule; it is moved out, and a released one is left for the destructor.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|error| {
-        PyValueError::new_err(format!("a stream of rows (structs) is wanted: {error}"))
+        PyValueError::new_err(format!("expected a stream of rows (structs): {error}"))
     })
 }
 
@@ -175,12 +175,15 @@ fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyRe
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a schema that lives as long as
     // its capsule, which the caller holds.
     let schema = unsafe { schema.as_ref() };
-    // SAFETY: as for a stream: the array is ours to move out, and a released one stays behind.
+    // SAFETY: as for a stream: the array is moved out, and a released one is left.
     let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
     // SAFETY: both come from one call of `__arrow_c_array__`, whose contract is that they describe one array.
     let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
-        let text = format!("an array of structs is wanted, not of {}", data.data_type());
+        let text = format!(
+            "expected an array of structs, found one of {}",
+            data.data_type()
+        );
         return Err(PyValueError::new_err(text));
     }
     let rows = StructArray::from(data);

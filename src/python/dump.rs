@@ -9,16 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::errors::{into_py, of_panic};
-use super::interrupt::heeding;
+use super::interrupt::with_signals;
 use crate::tools::dump::{Decoder, Options};
 
-/// The most that is handed over at once.
+/// The most bytes written at once.
 const CHUNK: usize = 1 << 20;
 
 /// Writes by Python's `os.write`, which knows about interruptions and signals and needs no unsafe code here.
 struct Descriptor {
     fd: i32,
-    /// What it raised that is not an `OSError`, such as `KeyboardInterrupt`.
+    /// An exception other than `OSError`, such as `KeyboardInterrupt`.
     raised: Option<PyErr>,
 }
 
@@ -68,7 +68,7 @@ fn decoder(name: &str) -> PyResult<Decoder> {
     }
 }
 
-/// Dumps files to `fd`, findings to `error_fd`; `True` when something was wrong.
+/// Dumps files to `fd` and findings to `error_fd`; returns whether damage was found.
 #[pyfunction]
 #[pyo3(signature = (
     files, fd, error_fd, *, print_data_log = false, deep_iteration = false, skip_record_metadata = false,
@@ -109,7 +109,7 @@ pub(super) fn dump(
     };
     let (mut out, mut err) = (Descriptor::new(fd), Descriptor::new(error_fd));
     let (dumped, heard) = py.detach(|| {
-        heeding(|| {
+        with_signals(|| {
             catch_unwind(AssertUnwindSafe(|| {
                 crate::tools::dump::dump(&files, &options, &mut out, &mut err)
             }))

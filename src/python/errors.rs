@@ -90,7 +90,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     })
 }
 
-/// The system's number; of what we saw ourselves, a file that is gone or one in the way, the system gave none.
+/// The system's errno; for a missing or existing file that the core itself detected, the matching one.
 fn errno(py: Python<'_>, error: &io::Error) -> PyResult<Option<i32>> {
     let name = match (error.raw_os_error(), error.kind()) {
         (None, io::ErrorKind::NotFound) => "ENOENT",

@@ -1,4 +1,4 @@
-//! Indexes, read or written, entry by entry or as columns.
+//! Reading and writing indexes, entry by entry or as columns.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -37,7 +37,7 @@ fn of_time(entry: TimestampOffset) -> Pair {
     (entry.timestamp, entry.offset)
 }
 
-/// Entries as columns, for any consumer of Arrow.
+/// Entries as Arrow columns.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct Entries {
     batch: RecordBatch,
@@ -99,7 +99,7 @@ impl Entries {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Integers can be given in one way only; the interface lets the consumer cast.
+        // Integers have one layout; the interface lets the consumer cast.
         drop(requested_schema);
         let batches = std::iter::once(Ok(self.batch.clone()));
         let reader = RecordBatchIterator::new(batches, self.batch.schema());
@@ -107,7 +107,7 @@ impl Entries {
     }
 }
 
-/// The base offset as given, or from the file's name.
+/// The given base offset, or the one in the file's name.
 fn base_of(path: &Path, given: Option<i64>) -> PyResult<i64> {
     let named = || base_offset(path.file_name()?.to_str()?);
     given.or_else(named).ok_or_else(|| {
@@ -118,7 +118,7 @@ fn base_of(path: &Path, given: Option<i64>) -> PyResult<i64> {
     })
 }
 
-/// Refusals are about arguments here, not about records.
+/// Here a refusal is about an argument, not about a record.
 fn refused(error: Error) -> PyErr {
     match error {
         Error::Refused { .. } => PyValueError::new_err(error.to_string()),
@@ -130,7 +130,7 @@ fn no_entry(n: usize, entries: usize) -> PyErr {
     PyIndexError::new_err(format!("entry {n} of an index with {entries} entries"))
 }
 
-/// Something until it is closed. A lock is never held while Python is waited for.
+/// A value that can be closed. The lock is never held while waiting for Python.
 struct Closing<T>(Mutex<Option<T>>);
 
 impl<T> Closing<T> {
@@ -153,8 +153,8 @@ impl<T> Closing<T> {
     }
 }
 
-/// An index opened at its base offset. Whether it is there comes before what it is called; but nothing is created
-/// without a name.
+/// Opens an index at its base offset. A missing file is reported before a wrong name; but nothing is created under a
+/// wrong name.
 fn opened<T: Send>(
     py: Python<'_>,
     path: &Path,
@@ -172,7 +172,7 @@ fn opened<T: Send>(
     Ok(Closing::new(index))
 }
 
-/// Either index, read or written.
+/// An offset or a time index, for reading or writing.
 enum AnyIndex {
     Offset(OffsetIndex),
     Time(TimeIndex),
@@ -180,7 +180,7 @@ enum AnyIndex {
     WrittenTime(WritableTimeIndex),
 }
 
-/// The same call on whichever it is.
+/// The same call on any of them.
 macro_rules! on {
     ($index:expr, $it:ident => $call:expr) => {
         match $index {
@@ -192,7 +192,7 @@ macro_rules! on {
     };
 }
 
-/// The same call on whichever it is, if it may be changed.
+/// The same call on one that is open for writing.
 macro_rules! on_written {
     ($index:expr, $it:ident => $call:expr) => {
         match $index {
@@ -215,7 +215,7 @@ impl AnyIndex {
         }
     }
 
-    /// Whether Kafka would roll: a time index keeps one entry free for the end of its segment.
+    /// Whether Kafka would roll: a time index reserves one entry for the end of its segment.
     fn is_full(&self) -> bool {
         match self {
             Self::Offset(it) => it.entries() >= it.max_entries(),
@@ -437,7 +437,7 @@ fn of_txn(txn: AbortedTxn) -> Aborted {
     )
 }
 
-/// A transaction index, read or written.
+/// A transaction index, for reading or writing.
 enum AnyTxnIndex {
     Read(ReadTxnIndex),
     Written(TransactionIndexFile),
@@ -486,7 +486,7 @@ impl TransactionIndex {
             Ok(if writable {
                 AnyTxnIndex::Written(TransactionIndexFile::open(&Disk::default(), &path, from)?)
             } else {
-                // Small, and appended to while its segment is active: read by copy.
+                // Read by copy: it is small, and a broker appends to it while its segment is active.
                 AnyTxnIndex::Read(ReadTxnIndex::open(&path, from, Access::Active)?)
             })
         })?;
@@ -549,7 +549,7 @@ impl TransactionIndex {
         self.index.ask(|index| index.written()?.append(&txn))
     }
 
-    /// The transactions, and whether later segments hold none.
+    /// The transactions, and whether no later segment has more.
     fn collect_aborted(
         &self,
         fetch_offset: i64,

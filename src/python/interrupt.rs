@@ -1,6 +1,6 @@
-//! Ctrl-C, and whatever other signal has a handler in Python, while the core is at work.
+//! Ctrl-C, and other signals with a handler in Python, while the core works.
 //!
-//! Python runs handlers in its main thread, between its own instructions: in a long call it would hear of one at the end.
+//! Python runs handlers in its main thread, between its own instructions: during a long call it would run none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::errors::into_py;
 use crate::error::Result;
 use crate::io::interrupt;
 
-/// How often Python is asked. To ask it takes the interpreter, for which others may make us wait.
+/// How often Python is asked. That takes the interpreter, which other threads may hold.
 const PACE: Duration = Duration::from_millis(50);
 
 /// What a handler raised.
@@ -22,7 +22,7 @@ type Raised = Rc<RefCell<Option<PyErr>>>;
 struct Signals {
     raised: Raised,
     last: Instant,
-    /// Not the main thread, or no interpreter any more: nothing will be heard.
+    /// In another than the main thread, or after the interpreter's end, no handler runs.
     is_deaf: bool,
 }
 
@@ -48,8 +48,8 @@ impl Signals {
     }
 }
 
-/// Runs the handlers of the signals that came; false in another than the main thread, where none runs. That it asks which
-/// thread it is takes Python code, in which handlers run too: what it raises is theirs.
+/// Runs the handlers of signals that arrived; returns false in another than the main thread, where none runs. Asking for
+/// the thread runs Python code, and so handlers: exceptions from here are theirs.
 fn listen(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
@@ -60,19 +60,19 @@ fn listen(py: Python<'_>) -> PyResult<bool> {
     Ok(is_main)
 }
 
-/// Does the work without the interpreter, ending it when a signal's handler raises something: that is the error then.
+/// Does the work without the interpreter, and ends it early when a signal handler raises: that is the error then.
 pub(super) fn detach<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    py.detach(|| match heeding(work) {
+    py.detach(|| match with_signals(work) {
         (_, Some(raised)) => Err(raised),
         (answer, None) => answer.map_err(into_py),
     })
 }
 
-/// Does the work, ending it when a signal's handler raises something, which is given besides.
-pub(super) fn heeding<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
+/// Does the work, and ends it early when a signal handler raises; returns what it raised as well.
+pub(super) fn with_signals<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
     let raised = Raised::default();
     let mut signals = Signals {
         raised: Rc::clone(&raised),

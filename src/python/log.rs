@@ -44,7 +44,7 @@ fn by_partition(nested: Nested) -> ByPartition {
         .collect()
 }
 
-/// The argument as one of three shapes, or what it should have been.
+/// An argument of one of several types, or an error that names them.
 macro_rules! shape {
     ($name:ident { $($variant:ident($type:ty)),+ } $expected:literal) => {
         pub(super) enum $name { $($variant($type)),+ }
@@ -132,7 +132,7 @@ fn isolation_of(given: &str) -> PyResult<IsolationLevel> {
     }
 }
 
-/// Plans what to read, as plain values.
+/// Plans a read.
 #[pyfunction]
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, starting_offsets=None, ending_offsets=None,
@@ -187,7 +187,7 @@ pub(super) fn plan(
 
 type BoundsTuple = (OsString, String, i32, i64, i64);
 
-/// Folder, topic, partition, first and last offset of what is there.
+/// Folder, topic, partition, log start offset and end offset of each partition.
 #[pyfunction]
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, ending_offsets=None,
@@ -233,7 +233,8 @@ pub(super) fn check_output(py: Python<'_>, out: PathBuf, sources: Vec<PathBuf>) 
         .map_err(into_py)
 }
 
-/// Planned ranges in pieces of about as many bytes, cut at batches that an index entry names and the log confirms.
+/// Divides planned ranges into pieces of about this many bytes, at batches that an index entry names and the log
+/// confirms.
 #[pyfunction]
 pub(super) fn pieces(
     py: Python<'_>,
@@ -249,7 +250,7 @@ pub(super) fn pieces(
         .collect()
 }
 
-/// A planned range in parts that meet at these offsets.
+/// Divides a planned range at these offsets.
 #[pyfunction]
 pub(super) fn divide(
     py: Python<'_>,
@@ -260,7 +261,7 @@ pub(super) fn divide(
     Ok(parts.into_iter().map(PartitionRange).collect())
 }
 
-/// One log dir as it was when it was opened.
+/// A log dir as it was when it was opened.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct LogDir {
     dir: dir::LogDir,
@@ -329,7 +330,7 @@ fn answer(found: partition::OffsetAndTimestamp) -> Answer {
     (found.offset, found.timestamp, found.leader_epoch)
 }
 
-/// One partition folder as it was when it was opened.
+/// A partition folder as it was when it was opened.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct PartitionLog {
     log: partition::PartitionLog,

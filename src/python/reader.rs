@@ -24,7 +24,7 @@ use crate::scan::range;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 
-/// What is to be read, until the stream is taken.
+/// What to read, until the stream is taken.
 #[derive(Debug)]
 enum Request {
     Records {
@@ -50,7 +50,7 @@ impl Request {
     }
 }
 
-/// Whatever gives record batches.
+/// A source of record batches.
 enum Batches {
     One(Box<RecordReader>),
     Many(Box<ParallelReader>),
@@ -98,20 +98,20 @@ impl Batches {
     }
 }
 
-/// What the stream and the object it was taken from both see.
+/// Shared by the stream and the object that it was taken from.
 #[derive(Default)]
 struct Shared {
     metrics: (Metrics, u64),
     failure: Option<Arc<Failure>>,
-    /// Whoever reads will ask for the failure, and raise it.
+    /// Whether the reader will ask for the failure and raise it.
     is_asked_for_it: bool,
 }
 
 enum Failure {
     Error(Error),
-    /// By a signal's handler.
+    /// The exception of a signal handler.
     Raised(PyErr),
-    /// Asked for more behind that: never a quiet end, as rows would be missing.
+    /// Reading on after that: an error, since rows would be missing.
     Interrupted,
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The stream as arrow-rs exports it. No panic leaves it: in an `extern "C"` callback that would end the process.
+/// The stream as arrow-rs exports it. It catches panics: in an `extern "C"` callback one would abort the process.
 struct Stream {
     schema: SchemaRef,
     request: Option<Request>,
@@ -135,7 +135,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Opened on the first call, so that no thread or file is there before something is read.
+    /// Opened on the first call: no thread is started and no file opened before that.
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(request) = self.request.take() {
             self.batches = Some(Batches::open(request)?);
@@ -164,7 +164,7 @@ impl Iterator for Stream {
             Failure::Interrupted
         } else {
             let advance = || catch_unwind(AssertUnwindSafe(|| self.advance()));
-            match interrupt::heeding(advance) {
+            match interrupt::with_signals(advance) {
                 (_, Some(raised)) => {
                     self.batches = None;
                     self.is_interrupted = true;
@@ -183,13 +183,14 @@ impl Iterator for Stream {
 }
 
 impl Stream {
-    /// Keeps a failure for whoever asks for it; the C stream carries no more than its text.
+    /// Keeps a failure for [`RecordStream::error`]; the C stream carries only its text.
     fn tell(&self, failure: Failure) -> ArrowError {
         let text = failure.to_string();
         let is_memory = matches!(&failure, Failure::Error(error) if error.is_out_of_memory());
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let is_asked_for_it = shared().is_asked_for_it;
-        // Whoever has the interpreter may wait for what is shared; nobody may have that and wait for the interpreter.
+        // Lock order: a thread with the interpreter may wait for this lock, so this lock must not be held while waiting
+        // for the interpreter.
         if let (Failure::Raised(raised), false) = (&failure, is_asked_for_it) {
             Python::attach(|py| interrupt::again(py, raised));
         }
@@ -231,7 +232,7 @@ impl RecordStream {
         capsule::of_schema(py, &self.schema)
     }
 
-    /// Whether the stream will be just what is requested.
+    /// Whether the stream will have exactly the requested schema.
     fn honours(&self, requested_schema: &Bound<'_, PyAny>) -> PyResult<bool> {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Request::Records { columns, .. }) = &*request else {
@@ -289,7 +290,7 @@ impl RecordStream {
 
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        // An exception's making runs Python code, which other threads may come in between.
+        // Creating an exception runs Python code, so other threads may run in between.
         let failure = shared().failure.clone()?;
         let error = match &*failure {
             Failure::Error(error) => to_py(error),
@@ -299,7 +300,7 @@ impl RecordStream {
         Some(error.into_value(py).into_any())
     }
 
-    /// Says whether whoever reads the stream will ask for its [`RecordStream::error`].
+    /// Sets whether the reader of the stream will ask for its [`RecordStream::error`].
     #[pyo3(signature = (*, will))]
     fn will_ask(&self, will: bool) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -332,7 +333,7 @@ impl RecordStream {
     }
 }
 
-/// Columns of the records in `ranges`, as a stream.
+/// Reads columns of the records in `ranges` as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
                     timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1))]
@@ -396,7 +397,7 @@ pub(super) fn scan_ranges(
     }))
 }
 
-/// One row per Kafka batch of `ranges`, as a stream.
+/// Reads one row per Kafka batch of `ranges` as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, check_crcs=true))]
 #[expect(

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::errors::{into_py, of_panic};
-use super::interrupt::heeding;
+use super::interrupt::with_signals;
 use super::report;
 use super::writer::{Clock, Settings, config_of};
 use crate::error::Result;
@@ -19,13 +19,15 @@ use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 
-/// Runs without the interpreter, heeding signals; a panic becomes an error.
+/// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
 fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(|| match heeding(|| catch_unwind(AssertUnwindSafe(step))) {
-        (_, Some(raised)) => Err(raised),
-        (Ok(done), None) => done.map_err(into_py),
-        (Err(panic), None) => Err(of_panic(panic.as_ref())),
-    })
+    py.detach(
+        || match with_signals(|| catch_unwind(AssertUnwindSafe(step))) {
+            (_, Some(raised)) => Err(raised),
+            (Ok(done), None) => done.map_err(into_py),
+            (Err(panic), None) => Err(of_panic(panic.as_ref())),
+        },
+    )
 }
 
 /// Recovers a log dir or a partition folder as a broker's start does.

@@ -1,4 +1,4 @@
-//! Settings checked, and one partition written.
+//! Checks of settings and columns, and the writer of a partition.
 
 #![expect(
     clippy::needless_pass_by_value,
@@ -38,19 +38,19 @@ pub(super) fn config_of(settings: &[(String, String)]) -> Result<LogConfig> {
     LogConfig::from_pairs(settings.iter().map(|(n, v)| (n.as_str(), v.as_str())))
 }
 
-/// Whether these settings are within Kafka's bounds.
+/// Checks that these settings are within Kafka's bounds.
 #[pyfunction]
 pub(super) fn check_config(settings: Settings) -> PyResult<()> {
     config_of(&settings).map(drop).map_err(into_py)
 }
 
-/// Whether Kafka takes this name for a topic.
+/// Checks that this is a valid topic name in Kafka.
 #[pyfunction]
 pub(super) fn check_topic(name: &str) -> PyResult<()> {
     check_names(&TopicPartition::new(name, 0), None).map_err(into_py)
 }
 
-/// Whether a writer takes columns like these.
+/// Checks that a writer accepts these columns.
 #[pyfunction]
 #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false))]
 pub(super) fn check_columns(
@@ -62,7 +62,7 @@ pub(super) fn check_columns(
     check_schema(schema, keep_offsets, ignore_extra).map_err(into_py)
 }
 
-/// The first of these rows that a batch of `most` bytes has no room for, and the bytes that it would need.
+/// Finds the first row that is too large for a batch of `most` bytes, and the bytes that it needs.
 #[pyfunction]
 pub(super) fn check_sizes(
     data: &Bound<'_, PyAny>,
@@ -95,7 +95,7 @@ impl Clock {
     }
 }
 
-/// What went wrong outside the interpreter: of ours, or raised by what we called.
+/// A failure outside the interpreter: an error of the core, or an exception of Python code that it called.
 enum Failed {
     Ours(Error),
     Raised(PyErr),
@@ -113,10 +113,10 @@ impl From<PyErr> for Failed {
     }
 }
 
-/// What a writer needs besides the log.
+/// The options of a writer.
 struct Settled {
     clock: Clock,
-    /// Bring everything to the disk before an append returns.
+    /// Flush everything to disk before an append returns.
     sync_appends: bool,
     batch_size: usize,
     leader_epoch: Option<i32>,
@@ -130,13 +130,13 @@ pub(super) struct LogWriter {
     partition: i32,
     topic_id: Option<String>,
     settled: Settled,
-    /// Boxed: Python's allocator knows nothing of the alignment that something in it asks for.
+    /// Boxed: Python's allocator does not provide the alignment that a part of it needs.
     state: Mutex<Option<Box<PartitionWriter>>>,
     /// The thread that holds the state.
     holder: Mutex<Option<ThreadId>>,
 }
 
-/// The state, while a call has it.
+/// The state, locked by a call.
 struct Held<'a> {
     state: MutexGuard<'a, Option<Box<PartitionWriter>>>,
     holder: &'a Mutex<Option<ThreadId>>,
@@ -167,13 +167,13 @@ fn closed() -> PyErr {
 }
 
 impl LogWriter {
-    /// Waits for other threads; this one must not have it, or it would wait for itself.
+    /// Locks the state. A call inside a call of the same thread is refused: it would wait for itself.
     fn held(&self) -> PyResult<Held<'_>> {
         let holder = || self.holder.lock().unwrap_or_else(PoisonError::into_inner);
         let this = Some(thread::current().id());
         if *holder() == this {
             return Err(PyValueError::new_err(
-                "the writer is in a call already: what it calls, the data's stream or the clock, cannot use it",
+                "the writer is in use by this thread: the clock and the stream of the data cannot call it",
             ));
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +184,7 @@ impl LogWriter {
         })
     }
 
-    /// Runs a step without the interpreter; a panic becomes an error, and the writer takes nothing more.
+    /// Runs a step without the interpreter; after a panic, which becomes an error, the writer is closed.
     fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -222,7 +222,7 @@ impl LogWriter {
         py.detach(|| self.held()?.as_deref().map(look).ok_or_else(closed))
     }
 
-    /// What the sync policy asks for at the end of a call.
+    /// Flushes at the end of a call, if the sync policy says so.
     fn settle(&self, writer: &mut PartitionWriter) -> std::result::Result<(), Failed> {
         if self.settled.sync_appends {
             let now_ms = self.settled.clock.now_ms()?;
@@ -232,7 +232,7 @@ impl LogWriter {
     }
 }
 
-/// The epoch to append under: what was asked for, or the latest there is. They never fall in a log.
+/// The leader epoch of appended batches: the given one, or the latest. Epochs never decrease in a log.
 fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> crate::error::Result<i32> {
     let latest = writer.log().epochs().latest().map(|entry| entry.epoch);
     match (given, latest) {
@@ -384,7 +384,7 @@ impl LogWriter {
             let batch_size = self.settled.batch_size;
             let options = encode_options(writer.log(), batch_size, keep_offsets, ignore_extra)?;
             let mut encoder = Encoder::new(options).numbered_from(first_row);
-            // A schema that does not serve is an error also where there are no rows.
+            // A wrong schema is an error even if there are no rows.
             check_schema(batches.schema(), keep_offsets, ignore_extra)?;
             let epoch = epoch_of(self.settled.leader_epoch, writer)?;
             let mut done = Appended::default();

@@ -189,7 +189,7 @@ def test_what_a_call_calls_cannot_use_the_writer(tmp_path: Path) -> None:
     with writer(tmp_path) as log:
         assert log.append(pa.RecordBatchReader.from_batches(kind, watching())).records == 2
         assert len(seen) == 1
-        assert "in a call already" in seen[0]
+        assert "in use by this thread" in seen[0]
         with pytest.raises(OSError, match="Arrow stream failed") as caught:
             log.append(pa.RecordBatchReader.from_batches(kind, failing()))
         assert "\n" not in str(caught.value)
