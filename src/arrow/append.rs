@@ -1,4 +1,4 @@
-//! Appending what comes in many pieces: Arrow rows as a leader, another log's batches as a follower.
+//! Appending in many pieces: Arrow rows as a leader, another log's batches as a follower.
 
 use arrow_array::RecordBatch;
 
@@ -11,12 +11,12 @@ use crate::scan::verbatim::WholeBatches;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 use crate::write::{AppendInfo, WritableLog};
 
-/// What a follower appends at once, more or less: a system call costs more than the copying of 16 KB.
-const RUN: usize = 256 << 10;
-/// Which part of a segment a follower appends at once at the most, so that segments are filled.
-const RUNS_IN_A_SEGMENT: usize = 16;
+/// About what a follower appends at once: a system call costs more than copying 16 KB.
+const GROUP: usize = 256 << 10;
+/// A follower appends at most this part of a segment at once, so that segments are filled.
+const GROUPS_IN_A_SEGMENT: usize = 16;
 
-/// What several appends came to.
+/// The sum of several appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Offset of the first record; -1 for none.
@@ -92,7 +92,7 @@ pub fn encode_options(
     })
 }
 
-/// Appends rows, each batch as if by itself. `done` counts what is in the log, also where an error ends it.
+/// Appends rows, each batch as if alone. `done` counts what is in the log, even if an error ends this.
 ///
 /// # Errors
 /// As [`Encoder::rows`], its batches and [`WritableLog::append_encoded`].
@@ -118,20 +118,20 @@ pub fn append_rows(
     Ok(())
 }
 
-/// What is appended at once: a batch where an index can be full before its segment, as only before an append is it asked
-/// whether one is (`LogSegment.shouldRoll`).
-fn run_size(config: &LogConfig) -> usize {
+/// Bytes to append at once: a single batch if an index can be full before its segment, as that is checked only before an
+/// append (`LogSegment.shouldRoll`).
+fn group_size(config: &LogConfig) -> usize {
     let number = |setting: i32| usize::try_from(setting).unwrap_or_default();
     let segment = number(config.segment_bytes);
     let entries = index_room(config.segment_index_bytes);
     if entries.saturating_mul(number(config.index_interval_bytes)) < segment {
         0
     } else {
-        RUN.min(segment / RUNS_IN_A_SEGMENT)
+        GROUP.min(segment / GROUPS_IN_A_SEGMENT)
     }
 }
 
-/// Appends whole batches. A log with nothing in it begins where the source does.
+/// Appends whole batches. An empty log begins where the source does.
 ///
 /// # Errors
 /// Those of the source, and of [`WritableLog::append_as_follower`]. `InvalidArgument` for batches of a leader epoch below
@@ -142,28 +142,29 @@ pub fn append_whole(
     mut now_ms: impl FnMut() -> Result<TimestampMs>,
     done: &mut Appended,
 ) -> Result<()> {
-    let most = run_size(log.config());
+    let most = group_size(log.config());
     let start_offset = source.start_offset();
     let is_empty = log.segments().iter().all(|segment| segment.size == 0);
     if is_empty && start_offset > log.log_end_offset() {
         log.truncate_fully_and_start_at(start_offset, None, now_ms()?)?;
     }
     let mut is_first = is_empty;
-    while let Some(run) = source.next_run(most)? {
+    while let Some(group) = source.next_group(most)? {
         let now_ms = now_ms()?;
         let end = log.log_end_offset();
         if is_first
-            && run.base_offset < end
-            && BatchHeader::as_it_stands(run.bytes).is_some_and(|h| h.last_offset() >= end)
+            && group.base_offset < end
+            && BatchHeader::as_it_stands(group.bytes).is_some_and(|h| h.last_offset() >= end)
         {
             // The batch that holds the first offset begins below it (`Partition.appendRecordsToFollowerOrFutureReplica`).
-            log.truncate_fully_and_start_at(run.base_offset, Some(start_offset), now_ms)?;
+            log.truncate_fully_and_start_at(group.base_offset, Some(start_offset), now_ms)?;
         }
         is_first = false;
         // Within a source they do not fall.
-        if let (Some(first), Some(latest)) =
-            (BatchHeader::as_it_stands(run.bytes), log.epochs().latest())
-            && first.base_offset >= log.log_end_offset()
+        if let (Some(first), Some(latest)) = (
+            BatchHeader::as_it_stands(group.bytes),
+            log.epochs().latest(),
+        ) && first.base_offset >= log.log_end_offset()
             && (0..latest.epoch).contains(&first.partition_leader_epoch)
         {
             return Err(Error::InvalidArgument(format!(
@@ -172,7 +173,7 @@ pub fn append_whole(
             )));
         }
         let info = log
-            .append_as_follower(run.bytes, i32::MAX, now_ms)
+            .append_as_follower(group.bytes, i32::MAX, now_ms)
             .map_err(|error| source.locate(error))?;
         log.update_high_watermark(log.log_end_offset())?;
         done.add(&info);

@@ -1,33 +1,28 @@
 //! The columns of one record batch in the making, filled chunk by chunk, one column after the other.
 //!
-//! A column that was not asked for costs nothing. Columns that hold for a whole Kafka batch are filled run by run.
+//! A column that was not asked for costs nothing. Columns that hold for a whole Kafka batch are filled batch by batch.
 
 use std::sync::Arc;
 
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    UInt32Type,
-};
-use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
-};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, ScalarBuffer};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::SchemaRef;
-use bytemuck::Pod;
 
+use super::fixed::{Fixed, FixedColumn};
 use super::headers::{self, Headers};
-use super::payload::{Gathered, Kind, Part, Sources};
-use super::pool::Block;
-use super::schema::{Column, Layout, TimestampUnit, record_schema};
+use super::payload::{Gathered, Part};
+use super::rows::{RowBytes, Rows};
+use super::schema::{Column, Filling, Layout, TimestampUnit, record_schema};
+use super::sources::{DataBuffers, Sources};
 use super::text::Text;
 use super::views::Views;
 use crate::error::{Error, Result};
-use crate::format::control::ControlType;
+use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
-use crate::records::chunk::Run;
+use crate::records::chunk::Chunk;
 use crate::scan::reader::Context;
 
-/// The most a batch may be asked to hold: 32-bit offsets end at twice this.
+/// The largest `batch_bytes`: 32-bit offsets end at twice this.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// What [`Columns::share`] of a full batch is.
@@ -41,10 +36,10 @@ const fn part(some: usize, all: usize) -> u64 {
     }
 }
 
-/// Which columns, how laid out, and where a batch is cut.
+/// Which columns, their layout, and where a batch is cut.
 #[derive(Clone, Debug)]
 pub struct ColumnOptions {
-    /// In the order they are to appear.
+    /// In the order of the schema.
     pub columns: Vec<Column>,
     /// Of keys, values and strings.
     pub layout: Layout,
@@ -68,36 +63,23 @@ impl Default for ColumnOptions {
     }
 }
 
-/// Values of one width.
-#[derive(Debug)]
-struct Fixed {
-    block: Block,
-    nulls: Option<NullBufferBuilder>,
-}
-
+/// A column in the making.
 #[derive(Debug)]
 enum Builder {
     Gathered(Gathered, Part),
     Views(Views, Part),
-    Text(Text),
     Headers(Box<Headers>),
-    Fixed(Fixed),
-    Bool(BooleanBufferBuilder),
+    Text(Text, TextOf),
+    Flag(BooleanBufferBuilder, fn(&BatchHeader) -> bool),
+    Fixed(Fixed, FixedColumn),
 }
 
-/// Records of one chunk that go into the batch together.
+/// Where the text of a row comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
-    /// The records.
-    pub slots: &'a [RecordSlot],
-    /// Their batches, which may go on behind them.
-    pub runs: &'a [Run],
-    /// The bytes that the slots point into.
-    pub source: &'a [u8],
-    /// Where those are or will be among the [`Sources`]; views only.
-    pub buffer: u32,
-    /// Where they are from.
-    pub context: &'a Context,
+enum TextOf {
+    Segment(fn(&Context) -> &str),
+    Batch(fn(&BatchHeader) -> Option<&'static str>),
+    Control(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
 }
 
 /// The columns of one batch in the making.
@@ -105,16 +87,16 @@ pub struct Rows<'a> {
 pub struct Columns {
     options: ColumnOptions,
     schema: SchemaRef,
-    builders: Vec<(Column, Builder)>,
+    builders: Vec<Builder>,
     rows: usize,
     bytes: usize,
     fixed_row_bytes: usize,
     wants: Wants,
-    /// The data buffers of view columns.
-    pub sources: Sources,
+    /// What view columns point into; `None` if no column can.
+    sources: Option<Sources>,
 }
 
-/// Which payloads count towards a batch's bytes, and whether timestamps are to be held against their unit.
+/// Which payloads count towards a batch's bytes, and whether timestamps must fit their unit.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -142,25 +124,20 @@ impl Columns {
         options.batch_rows = options
             .batch_rows
             .min(i32::MAX.unsigned_abs() as usize / 16);
-        let layout = options.layout;
-        let builders: Vec<_> = options
-            .columns
-            .iter()
-            .map(|&column| (column, builder(column, layout)))
-            .collect();
+        let columns = options.columns.iter();
+        let builder = |column: &Column| Builder::new(&column.filling(), &options);
+        let builders: Vec<_> = columns.clone().map(builder).collect();
+        let fixed_row_bytes = columns.map(|column| column.filling().width()).sum();
         let has = |column| options.columns.contains(&column);
-        let fixed_row_bytes = options
-            .columns
-            .iter()
-            .map(|column| fixed_width(*column))
-            .sum();
         let wants = Wants {
             key: has(Column::Key),
             value: has(Column::Value),
             headers: has(Column::Headers),
             microseconds: has(Column::Timestamp) && options.unit == TimestampUnit::Microsecond,
         };
-        let schema = record_schema(&options.columns, layout, options.unit);
+        let schema = record_schema(&options.columns, options.layout, options.unit);
+        let points = wants.key || wants.value || wants.headers;
+        let points = points && options.layout == Layout::View;
         Ok(Self {
             schema,
             builders,
@@ -169,7 +146,7 @@ impl Columns {
             fixed_row_bytes,
             wants,
             options,
-            sources: Sources::default(),
+            sources: points.then(Sources::default),
         })
     }
 
@@ -185,6 +162,18 @@ impl Columns {
         self.rows
     }
 
+    /// Whether columns may point into what records were read from, instead of copying.
+    #[must_use]
+    pub const fn keep_sources(&self) -> bool {
+        self.sources.is_some()
+    }
+
+    /// Bytes of our own, not of a map, that this batch keeps because views point into them.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.sources.as_ref().map_or(0, Sources::kept)
+    }
+
     /// How much of a full batch there is, in parts of [`FULL`].
     #[must_use]
     pub const fn share(&self) -> u64 {
@@ -195,7 +184,7 @@ impl Columns {
 
     /// How many of these records fit, at least one into an empty batch, and the bytes they add.
     ///
-    /// `encoded` is at least what their keys and values come to, as a first guess that spares looking at each.
+    /// `encoded` is at least the size of their keys and values: a first estimate that avoids a look at each.
     #[must_use]
     pub fn fits(&self, slots: &[RecordSlot], source: &[u8], encoded: usize) -> (usize, usize) {
         let free_rows = self.options.batch_rows.saturating_sub(self.rows);
@@ -262,326 +251,151 @@ impl Columns {
         total
     }
 
-    /// Appends records of one chunk, and `bytes` to what the batch comes to ([`Columns::fits`]). Timestamps wrap where the
-    /// unit cannot hold them ([`Columns::beyond_unit`]).
+    /// Appends the first `count` records of a chunk, which add `bytes` to the batch ([`Columns::fits`]). Timestamps wrap
+    /// where the unit cannot hold them ([`Columns::beyond_unit`]).
     ///
     /// # Errors
-    /// `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
-    pub fn append(&mut self, rows: &Rows<'_>, bytes: usize) -> Result<()> {
+    /// `OutOfMemory`; `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
+    pub fn append(
+        &mut self,
+        chunk: &Chunk,
+        count: usize,
+        bytes: usize,
+        context: &Context,
+    ) -> Result<()> {
+        let (Some(slots), Some(source)) = (chunk.slots().get(..count), chunk.bytes()) else {
+            return Err(Error::internal("records without the bytes they lie in"));
+        };
         self.bytes = self.bytes.saturating_add(bytes);
-        let at = self.rows;
-        for (column, builder) in &mut self.builders {
-            match builder {
-                Builder::Gathered(builder, part) => {
-                    builder.append(rows.slots, rows.source, *part)?;
-                }
-                Builder::Views(builder, part) => {
-                    builder.append(rows.slots, rows.source, rows.buffer, *part)?;
-                }
-                Builder::Headers(builder) => {
-                    builder.append(rows.slots, rows.source, rows.buffer, &mut self.sources)?;
-                }
-                Builder::Text(builder) => text(*column, builder, rows)?,
-                Builder::Fixed(builder) => fixed(*column, builder, at, rows, self.options.unit),
-                Builder::Bool(builder) => runs(rows, |run, n| {
-                    let value = match column {
-                        Column::IsControl => run.header.is_control(),
-                        _ => run.header.is_transactional(),
-                    };
-                    builder.append_n(n, value);
-                }),
+        // For columns that only copy, no headers among them.
+        let mut none = Sources::default();
+        let mut number = None;
+        let (sources, bytes) = match &mut self.sources {
+            Some(sources) => {
+                let kept = sources.of(source)?;
+                number = Some(kept.number());
+                (sources, RowBytes::Kept(kept))
             }
+            None => (&mut none, RowBytes::Copied(source.as_slice())),
+        };
+        let rows = Rows {
+            slots,
+            runs: chunk.runs(),
+            bytes,
+            context,
+        };
+        let mut points = false;
+        for builder in &mut self.builders {
+            points |= builder.append(&rows, sources)?;
         }
-        self.rows = self.rows.saturating_add(rows.slots.len());
+        if let Some(number) = number.filter(|_| points) {
+            sources.point(number);
+        }
+        self.rows = self.rows.saturating_add(count);
         Ok(())
     }
 
-    /// Whether views since this was last asked point into their sources, or hold all payloads themselves.
-    pub fn points_into_sources(&mut self) -> bool {
-        self.builders
-            .iter_mut()
-            .fold(false, |any, (_, builder)| match builder {
-                Builder::Views(views, _) => views.take_points() || any,
-                Builder::Headers(headers) => headers.take_points() || any,
-                _ => any,
-            })
+    /// Empties the arena of a chunk: its bytes go to the batch if columns may point into them.
+    pub fn empty_arena(&mut self, chunk: &mut Chunk) {
+        match &mut self.sources {
+            Some(sources) => sources.freeze(&chunk.freeze()),
+            None => chunk.arena_mut().clear(),
+        }
     }
 
-    /// The batch so far; begins the next one.
+    /// The batch so far, with the bytes of the chunk's arena if it needs them, and whether any column points into a source;
+    /// begins the next one.
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
-    pub fn finish(&mut self) -> Result<RecordBatch> {
+    pub fn finish(&mut self, chunk: &mut Chunk) -> Result<(RecordBatch, bool)> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
-        let sources = self.sources.take();
-        let arrays = self
-            .builders
-            .iter_mut()
-            .map(|(column, builder)| match builder {
-                Builder::Gathered(builder, _) => builder.finish(Kind::Binary),
-                Builder::Views(builder, _) => builder.finish(Kind::Binary, &sources),
-                Builder::Headers(builder) => builder.finish(&sources),
-                Builder::Text(builder) => builder.finish(),
-                Builder::Bool(builder) => Arc::new(BooleanArray::new(builder.finish(), None)),
-                Builder::Fixed(builder) => finish_fixed(*column, builder, rows, self.options.unit),
-            });
-        let arrays: Vec<ArrayRef> = arrays.collect();
+        if self.sources.as_ref().is_some_and(Sources::has_arena) {
+            self.empty_arena(chunk);
+        }
+        let buffers = self.sources.as_mut().map(Sources::finish);
+        let buffers = buffers.unwrap_or_else(|| Sources::default().finish());
+        let arrays = self.builders.iter_mut();
+        let arrays: Vec<ArrayRef> = arrays
+            .map(|builder| builder.finish(&buffers))
+            .collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-            .map_err(|e| Error::internal(format_args!("Arrow refused a batch: {e}")))
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options);
+        Ok((
+            batch.map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?,
+            buffers.are_used(),
+        ))
     }
 }
 
-fn builder(column: Column, layout: Layout) -> Builder {
-    let payload = |part| match layout {
-        Layout::Binary => Builder::Gathered(Gathered::new(1024, 1024), part),
-        Layout::View => Builder::Views(Views::new(1024), part),
-    };
-    match column {
-        Column::Key => payload(Part::Key),
-        Column::Value => payload(Part::Value),
-        Column::Topic | Column::Segment | Column::Compression | Column::ControlType => {
-            Builder::Text(Text::new(layout))
-        }
-        Column::Headers => Builder::Headers(Box::new(Headers::new(layout, 1024))),
-        Column::IsTransactional | Column::IsControl => {
-            Builder::Bool(BooleanBufferBuilder::new(1024))
-        }
-        _ => {
-            let nulls = (column == Column::DeleteHorizonMs).then(|| NullBufferBuilder::new(0));
-            Builder::Fixed(Fixed {
-                block: Block::new(8192),
-                nulls,
-            })
+impl Builder {
+    fn new(filling: &Filling, options: &ColumnOptions) -> Self {
+        let layout = options.layout;
+        match *filling {
+            Filling::Payload(part) => match layout {
+                Layout::Binary => Self::Gathered(Gathered::new(1024, 1024), part),
+                Layout::View => Self::Views(Views::new(1024), part),
+            },
+            Filling::Headers => Self::Headers(Box::new(Headers::new(layout, 1024))),
+            Filling::SegmentText(of) => Self::Text(Text::new(layout), TextOf::Segment(of)),
+            Filling::BatchText(of) => Self::Text(Text::new(layout), TextOf::Batch(of)),
+            Filling::ControlText(of) => Self::Text(Text::new(layout), TextOf::Control(of)),
+            Filling::Flag(of) => Self::Flag(BooleanBufferBuilder::new(1024), of),
+            Filling::Timestamp => Self::Fixed(Fixed::default(), options.unit.column()),
+            Filling::Numbers(_, column) => Self::Fixed(Fixed::default(), column),
         }
     }
-}
 
-/// Bytes a row takes in this column besides what it points to.
-const fn fixed_width(column: Column) -> usize {
-    match column {
-        Column::Offset
-        | Column::Timestamp
-        | Column::BatchPosition
-        | Column::BaseOffset
-        | Column::ProducerId
-        | Column::DeleteHorizonMs => 8,
-        Column::Topic | Column::Segment | Column::Compression => 16,
-        Column::Magic | Column::IsControl | Column::IsTransactional => 1,
-        Column::ProducerEpoch => 2,
-        _ => 4,
-    }
-}
-
-/// Calls `each` for every run and how many of the rows are its.
-fn runs(rows: &Rows<'_>, mut each: impl FnMut(&Run, usize)) {
-    let mut left = rows.slots.len();
-    for run in rows.runs {
-        let n = run.rows.min(left);
-        left = left.saturating_sub(n);
-        if n > 0 {
-            each(run, n);
-        }
-    }
-}
-
-fn text(column: Column, builder: &mut Text, rows: &Rows<'_>) -> Result<()> {
-    match column {
-        Column::Topic => {
-            return builder.repeat(Some(&rows.context.topic), rows.slots.len());
-        }
-        Column::Segment => {
-            return builder.repeat(Some(&rows.context.segment), rows.slots.len());
-        }
-        _ => {}
-    }
-    let mut result = Ok(());
-    let mut slots = rows.slots.iter();
-    runs(rows, |run, n| {
-        if column == Column::Compression {
-            let name = run
-                .header
-                .attributes
-                .compression()
-                .map(crate::types::Compression::name);
-            result = std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(name, n));
-        } else if run.header.is_control() {
-            for slot in slots.by_ref().take(n) {
-                let name = Part::Key
-                    .bytes(*slot, rows.source)
-                    .and_then(|key| ControlType::parse(key).ok())
-                    .map(ControlType::name);
-                result =
-                    std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(name, 1));
+    /// Appends rows; returns whether any of them points into their bytes.
+    fn append(&mut self, rows: &Rows<'_>, sources: &mut Sources) -> Result<bool> {
+        match (self, rows.bytes) {
+            (Self::Gathered(builder, part), bytes) => {
+                builder.append(rows.slots, bytes.as_slice(), *part)?;
             }
-        } else {
-            slots.by_ref().take(n).for_each(drop);
-            result = std::mem::replace(&mut result, Ok(())).and_then(|()| builder.repeat(None, n));
-        }
-    });
-    result
-}
-
-/// Writes one value a row, `at` rows into the block.
-#[inline]
-fn each_slot<T: Pod>(
-    builder: &mut Fixed,
-    at: usize,
-    slots: &[RecordSlot],
-    value: impl Fn(&RecordSlot) -> T,
-) {
-    let places = builder_values::<T>(builder, at, slots.len());
-    for (place, slot) in places.iter_mut().zip(slots) {
-        *place = value(slot);
-    }
-}
-
-/// Writes one value a run, for all its rows.
-#[inline]
-fn each_run<T: Pod>(
-    builder: &mut Fixed,
-    mut at: usize,
-    rows: &Rows<'_>,
-    value: impl Fn(&Run) -> T,
-) {
-    builder.block.grow(
-        at.saturating_add(rows.slots.len())
-            .saturating_mul(size_of::<T>()),
-    );
-    let values = builder.block.values::<T>();
-    runs(rows, |run, n| {
-        let end = at.saturating_add(n);
-        values.get_mut(at..end).unwrap_or_default().fill(value(run));
-        at = end;
-    });
-}
-
-fn fixed(column: Column, builder: &mut Fixed, at: usize, rows: &Rows<'_>, unit: TimestampUnit) {
-    let slots = rows.slots;
-    match column {
-        Column::Offset => each_slot(builder, at, slots, |s| s.offset),
-        Column::Timestamp => match unit {
-            TimestampUnit::Millisecond => each_slot(builder, at, slots, |s| s.timestamp),
-            TimestampUnit::Microsecond => {
-                each_slot(builder, at, slots, |s| s.timestamp.wrapping_mul(1000));
+            (Self::Views(builder, part), RowBytes::Kept(source)) => {
+                return builder.append(rows.slots, source, *part);
             }
-        },
-        Column::KeySize => each_slot(builder, at, slots, |s| s.key_len),
-        Column::ValueSize => each_slot(builder, at, slots, |s| s.value_len),
-        Column::Partition => {
-            let partition = rows.context.partition;
-            each_slot(builder, at, slots, |_| partition);
-        }
-        Column::TimestampType => each_run(builder, at, rows, |r| r.header.timestamp_type().id()),
-        Column::BatchPosition => each_run(builder, at, rows, |r| {
-            i64::try_from(r.position).unwrap_or(i64::MAX)
-        }),
-        Column::BaseOffset => each_run(builder, at, rows, |r| r.header.base_offset),
-        Column::BatchSize => each_run(builder, at, rows, |r| {
-            i32::try_from(r.header.size).unwrap_or(i32::MAX)
-        }),
-        Column::Magic => each_run(builder, at, rows, |r| {
-            i8::try_from(r.header.magic).unwrap_or(i8::MAX)
-        }),
-        Column::Crc => each_run(builder, at, rows, |r| r.header.crc),
-        Column::PartitionLeaderEpoch => {
-            each_run(builder, at, rows, |r| r.header.partition_leader_epoch);
-        }
-        Column::ProducerId => each_run(builder, at, rows, |r| r.header.producer_id),
-        Column::ProducerEpoch => each_run(builder, at, rows, |r| r.header.producer_epoch),
-        Column::Sequence => {
-            let mut values = builder_values::<i32>(builder, at, slots.len()).iter_mut();
-            let mut slots = slots.iter();
-            runs(rows, |run, n| {
-                for (place, slot) in values.by_ref().zip(slots.by_ref()).take(n) {
-                    let delta = slot.offset.wrapping_sub(run.header.base_offset);
-                    *place = run
-                        .header
-                        .sequence_at(i32::try_from(delta).unwrap_or(i32::MAX));
-                }
-            });
-        }
-        Column::DeleteHorizonMs => {
-            each_run(builder, at, rows, |r| {
-                r.header.delete_horizon_ms().unwrap_or_default()
-            });
-            if let Some(nulls) = &mut builder.nulls {
-                runs(rows, |run, n| match run.header.delete_horizon_ms() {
-                    Some(_) => nulls.append_n_non_nulls(n),
-                    None => nulls.append_n_nulls(n),
-                });
+            (Self::Views(..), RowBytes::Copied(_)) => {
+                return Err(Error::internal("views of bytes that are not kept"));
             }
+            (Self::Headers(builder), bytes) => return builder.append(rows.slots, bytes, sources),
+            (Self::Text(builder, of), _) => append_text(builder, *of, rows)?,
+            (Self::Flag(builder, of), _) => rows.by_batch(|run, slots| {
+                builder.append_n(slots.len(), of(&run.header));
+                Ok(())
+            })?,
+            (Self::Fixed(builder, column), _) => (column.fill)(builder, rows)?,
         }
-        Column::Key
-        | Column::Value
-        | Column::Topic
-        | Column::Headers
-        | Column::Segment
-        | Column::Compression
-        | Column::IsTransactional
-        | Column::IsControl
-        | Column::ControlType => {}
+        Ok(false)
     }
-}
 
-fn builder_values<T: Pod>(builder: &mut Fixed, at: usize, rows: usize) -> &mut [T] {
-    let end = at.saturating_add(rows);
-    builder.block.grow(end.saturating_mul(size_of::<T>()));
-    builder
-        .block
-        .values::<T>()
-        .get_mut(at..end)
-        .unwrap_or_default()
-}
-
-fn finish_fixed(column: Column, builder: &mut Fixed, rows: usize, unit: TimestampUnit) -> ArrayRef {
-    let width = fixed_width(column);
-    let used = rows.saturating_mul(width);
-    builder.block.grow(1);
-    let next = builder.block.next(used);
-    let buffer = std::mem::replace(&mut builder.block, next).freeze(used);
-    let nulls = builder
-        .nulls
-        .replace(NullBufferBuilder::new(0))
-        .and_then(|mut nulls| nulls.finish());
-    if column != Column::DeleteHorizonMs {
-        builder.nulls = None;
-    }
-    match column {
-        Column::Magic => primitive::<Int8Type>(buffer, rows, nulls),
-        Column::ProducerEpoch => primitive::<Int16Type>(buffer, rows, nulls),
-        Column::Crc => primitive::<UInt32Type>(buffer, rows, nulls),
-        Column::Timestamp => {
-            let array: ArrayRef = match unit {
-                TimestampUnit::Millisecond => Arc::new(
-                    values::<TimestampMillisecondType>(buffer, rows, nulls).with_timezone("UTC"),
-                ),
-                TimestampUnit::Microsecond => Arc::new(
-                    values::<TimestampMicrosecondType>(buffer, rows, nulls).with_timezone("UTC"),
-                ),
-            };
-            array
+    fn finish(&mut self, buffers: &DataBuffers) -> Result<ArrayRef> {
+        match self {
+            Self::Gathered(builder, _) => builder.finish(),
+            Self::Views(builder, _) => builder.finish(buffers),
+            Self::Headers(builder) => builder.finish(buffers),
+            Self::Text(builder, _) => builder.finish(),
+            Self::Flag(builder, _) => Ok(Arc::new(BooleanArray::new(builder.finish(), None))),
+            Self::Fixed(builder, column) => (column.finish)(builder),
         }
-        _ if width == 8 => primitive::<Int64Type>(buffer, rows, nulls),
-        _ => primitive::<Int32Type>(buffer, rows, nulls),
     }
 }
 
-fn values<T: ArrowPrimitiveType>(
-    buffer: Buffer,
-    rows: usize,
-    nulls: Option<arrow_buffer::NullBuffer>,
-) -> PrimitiveArray<T> {
-    PrimitiveArray::new(ScalarBuffer::new(buffer, 0, rows), nulls)
-}
-
-fn primitive<T: ArrowPrimitiveType>(
-    buffer: Buffer,
-    rows: usize,
-    nulls: Option<arrow_buffer::NullBuffer>,
-) -> ArrayRef {
-    let array = values::<T>(buffer, rows, nulls);
-    debug_assert_eq!(array.len(), rows);
-    Arc::new(array)
+fn append_text(builder: &mut Text, of: TextOf, rows: &Rows<'_>) -> Result<()> {
+    match of {
+        TextOf::Segment(of) => builder.repeat(Some(of(rows.context)), rows.slots.len()),
+        TextOf::Batch(of) => {
+            rows.by_batch(|run, slots| builder.repeat(of(&run.header), slots.len()))
+        }
+        TextOf::Control(of) => rows.by_batch(|run, slots| {
+            if !run.header.is_control() {
+                return builder.repeat(None, slots.len());
+            }
+            for slot in slots {
+                builder.repeat(of(slot, rows.bytes.as_slice()), 1)?;
+            }
+            Ok(())
+        }),
+    }
 }

@@ -14,7 +14,7 @@ mod sizes;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use self::columns::Columns;
+use self::columns::InputColumns;
 use self::fill::{Filled, MOST, Wanted, too_large};
 pub use self::sizes::first_too_large;
 use crate::compress::{Codec, Compressor};
@@ -51,7 +51,7 @@ impl EncodeOptions {
         self.rules.codec.unwrap_or(Codec::NONE)
     }
 
-    /// What no record may come to before it is compressed.
+    /// The largest a record may be before it is compressed.
     fn most(&self) -> usize {
         if self.keeps_offsets || self.codec().compression() != Compression::None {
             return MOST;
@@ -68,14 +68,14 @@ pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
 /// # Errors
 /// As [`Encoder::rows`].
 pub fn check_schema(schema: SchemaRef, keeps_offsets: bool, ignore_extra: bool) -> Result<()> {
-    Columns::new(&RecordBatch::new_empty(schema), keeps_offsets, ignore_extra).map(drop)
+    InputColumns::new(&RecordBatch::new_empty(schema), keeps_offsets, ignore_extra).map(drop)
 }
 
 /// Makes batches of rows; keeps its memory between them.
 #[derive(Debug)]
 pub struct Encoder {
     options: EncodeOptions,
-    /// The batch in the making, behind those made before it where nothing is compressed; longer than they are, so that
+    /// The batch in the making, after those made before it where nothing is compressed; longer than they are, so that
     /// numbers can be written as whole words.
     batch: Vec<u8>,
     /// Batches with their records compressed.
@@ -120,17 +120,18 @@ impl Encoder {
         self
     }
 
-    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time. In what errors say they count behind those
+    /// The rows of this Arrow batch, to be taken a few Kafka batches at a time. In what errors say they count after those
     /// of the batches before.
     ///
     /// # Errors
     /// `InvalidArgument` for columns that are missing, not written, or of a type that does not serve.
-    pub fn rows(&mut self, rows: &RecordBatch) -> Result<Rows<'_>> {
-        let columns = Columns::new(rows, self.options.keeps_offsets, self.options.ignore_extra)?;
+    pub fn rows(&mut self, rows: &RecordBatch) -> Result<PendingRows<'_>> {
+        let columns =
+            InputColumns::new(rows, self.options.keeps_offsets, self.options.ignore_extra)?;
         self.begun = 0;
         let numbered_from = self.given;
         self.given = numbered_from.saturating_add(columns.rows);
-        Ok(Rows {
+        Ok(PendingRows {
             encoder: self,
             columns,
             numbered_from,
@@ -210,21 +211,21 @@ impl Encoder {
 
 /// Rows on their way into batches.
 #[derive(Debug)]
-pub struct Rows<'a> {
+pub struct PendingRows<'a> {
     encoder: &'a mut Encoder,
-    columns: Columns,
+    columns: InputColumns,
     numbered_from: usize,
     at: usize,
 }
 
-impl Rows<'_> {
+impl PendingRows<'_> {
     /// Rows taken so far: the number of the first one that is in no batch yet.
     #[must_use]
     pub const fn position(&self) -> usize {
         self.at
     }
 
-    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` behind the last
+    /// The next batches: so many that they come to `least` bytes, but one at least, or what there is; `None` after the last
     /// row. Rows without a timestamp get `now_ms`. Without offsets of their own the batches' base offsets are 0, for the log
     /// to say. If the log has begun to write the last of those given before, it comes again, in front, and what is written
     /// of it does not count.

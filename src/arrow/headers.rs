@@ -1,18 +1,19 @@
-//! Record headers as `list<struct<key, value>>`; the list is null where a record has none, as Spark's Kafka source has it.
+//! Record headers as `list<struct<key, value>>`. The list is null if a record has none, as in Spark's Kafka source.
 //!
-//! Keys may repeat and may be empty; values may be null. A key that is not UTF-8 shows with U+FFFD in place of what is
-//! not, as Java's decoder has it (`Utils.utf8`).
+//! Keys may repeat and may be empty; values may be null. A key that is not UTF-8 gets U+FFFD in place of what is not, as
+//! Java's decoder has it (`Utils.utf8`).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, StructArray};
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBufferBuilder, ScalarBuffer};
 
-use super::payload::{Gathered, Kind, Sources};
+use super::payload::{Gathered, ascending, did_not_grow};
 use super::pool::Block;
+use super::rows::RowBytes;
 use super::schema::{Layout, header_fields, header_item};
-use super::views::Views;
+use super::sources::{DataBuffers, SourceBytes, Sources};
+use super::views::{TextViews, Views};
 use crate::error::{Error, Result};
 use crate::format::record::key_text;
 use crate::format::varint::get_varint;
@@ -21,44 +22,71 @@ use crate::records::RecordSlot;
 /// Where a string lies and its length; `None` for null.
 type Place = Option<(usize, u32)>;
 
+/// Keys and values.
 #[derive(Debug)]
 enum Strings {
-    Gathered(Gathered),
-    Views(Views),
+    Gathered(Gathered, Gathered),
+    Views(TextViews, Views),
 }
 
 impl Strings {
     fn new(layout: Layout) -> Self {
         match layout {
-            Layout::Binary => Self::Gathered(Gathered::new(16, 256)),
-            Layout::View => Self::Views(Views::new(16)),
+            Layout::Binary => Self::Gathered(Gathered::new(16, 256), Gathered::new(16, 256)),
+            Layout::View => Self::Views(TextViews::new(16), Views::new(16)),
         }
     }
 
-    /// Appends the bytes at `at` of `source`, or null.
-    fn push(&mut self, source: &[u8], at: Option<(usize, u32)>, buffer: u32) -> Result<()> {
-        match self {
-            Self::Gathered(column) => column.repeat(
-                at.and_then(|(start, len)| source.get(start..start.checked_add(len as usize)?)),
-                1,
-            ),
-            Self::Views(column) => column.repeat(at, source, buffer, 1),
+    /// Appends a header; returns whether a view points into `source`.
+    fn push(
+        &mut self,
+        source: RowBytes<'_>,
+        (key, key_bytes): (Place, &[u8]),
+        (value, value_bytes): (Place, &[u8]),
+        sources: &mut Sources,
+    ) -> Result<bool> {
+        match (self, source) {
+            (Self::Gathered(keys, values), _) => {
+                let key = key.map(|_| key_text(key_bytes));
+                keys.repeat(key.as_deref().map(str::as_bytes), 1)?;
+                values.repeat(value.map(|_| value_bytes), 1)?;
+                Ok(false)
+            }
+            (Self::Views(keys, values), RowBytes::Kept(source)) => {
+                let points = push_key(keys, source, (key, key_bytes), sources)?;
+                if let Some(place) = value {
+                    return Ok(values.push(source, place, 1)? || points);
+                }
+                values.push_nulls(1)?;
+                Ok(points)
+            }
+            (Self::Views(..), RowBytes::Copied(_)) => {
+                Err(Error::internal("views of bytes that are not kept"))
+            }
         }
     }
 
-    fn take_points(&mut self) -> bool {
-        match self {
-            Self::Gathered(_) => false,
-            Self::Views(column) => column.take_points(),
-        }
+    fn finish(&mut self, sources: &DataBuffers) -> Result<Vec<ArrayRef>> {
+        Ok(match self {
+            Self::Gathered(keys, values) => vec![keys.finish_text()?, values.finish()?],
+            Self::Views(keys, values) => vec![keys.finish(sources)?, values.finish(sources)?],
+        })
     }
+}
 
-    fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
-        match self {
-            Self::Gathered(column) => column.finish(kind),
-            Self::Views(column) => column.finish(kind, sources),
-        }
+fn push_key(
+    keys: &mut TextViews,
+    source: SourceBytes<'_>,
+    (place, bytes): (Place, &[u8]),
+    sources: &mut Sources,
+) -> Result<bool> {
+    let Some((start, len)) = place else {
+        return keys.push_nulls(1).map(|()| false);
+    };
+    if let Some(text) = source.text(start, len) {
+        return keys.push(text, 1);
     }
+    keys.push(sources.text(&key_text(bytes))?, 1).map(|_| false)
 }
 
 /// The headers column in the making.
@@ -69,8 +97,7 @@ pub struct Headers {
     rows: usize,
     count: usize,
     nulls: NullBufferBuilder,
-    keys: Strings,
-    values: Strings,
+    strings: Strings,
 }
 
 impl Headers {
@@ -84,44 +111,40 @@ impl Headers {
             rows: 0,
             count: 0,
             nulls: NullBufferBuilder::new(rows),
-            keys: Strings::new(layout),
-            values: Strings::new(layout),
+            strings: Strings::new(layout),
         }
     }
 
-    /// Appends the headers of each record; `buffer` is where `source` is or will be among the sources.
+    /// Appends the headers of each record, whose slots count from `source`; returns whether a view points into it.
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for a slot that does not fit its source (a fault of ours, not of the data).
     pub fn append(
         &mut self,
         slots: &[RecordSlot],
-        source: &[u8],
-        buffer: u32,
+        source: RowBytes<'_>,
         sources: &mut Sources,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.reserve(slots.len());
+        let first = self.rows.saturating_add(1);
         if slots.iter().all(|slot| slot.headers_count == 0) {
-            let end = i32::try_from(self.count).unwrap_or(i32::MAX);
-            let ends = self
-                .ends
-                .values::<i32>()
-                .iter_mut()
-                .skip(self.rows.saturating_add(1));
-            ends.take(slots.len()).for_each(|place| *place = end);
+            let end = offset(self.count)?;
+            let ends = self.ends.values::<i32>();
+            let ends = ends.get_mut(first..first.saturating_add(slots.len()));
+            ends.ok_or_else(did_not_grow)?.fill(end);
             self.nulls.append_n_nulls(slots.len());
             self.rows = self.rows.saturating_add(slots.len());
-            return Ok(());
+            return Ok(false);
         }
+        let mut points = false;
         for slot in slots {
+            points |= self.append_one(slot, source, sources)?;
             self.nulls.append(slot.headers_count > 0);
-            self.append_one(slot, source, buffer, sources)?;
             self.rows = self.rows.saturating_add(1);
-            if let Some(place) = self.ends.values::<i32>().get_mut(self.rows) {
-                *place = i32::try_from(self.count).unwrap_or(i32::MAX);
-            }
+            let end = offset(self.count)?;
+            *(self.ends.values::<i32>().get_mut(self.rows)).ok_or_else(did_not_grow)? = end;
         }
-        Ok(())
+        Ok(points)
     }
 
     /// Makes room for `rows` more rows.
@@ -138,13 +161,14 @@ impl Headers {
     fn append_one(
         &mut self,
         slot: &RecordSlot,
-        source: &[u8],
-        buffer: u32,
+        source: RowBytes<'_>,
         sources: &mut Sources,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let bytes = source.as_slice();
         let mut at = slot.headers_start as usize;
+        let mut points = false;
         for _ in 0..slot.headers_count {
-            let gone = || {
+            let cut = || {
                 Error::invalid(
                     "headers",
                     u64::from(slot.headers_start),
@@ -152,32 +176,19 @@ impl Headers {
                     "bytes ran out",
                 )
             };
-            let (key, key_bytes) = next(source, &mut at).ok_or_else(gone)?;
-            let (value, _) = next(source, &mut at).ok_or_else(gone)?;
-            match key_text(key_bytes) {
-                Cow::Borrowed(_) => self.keys.push(source, key, buffer)?,
-                Cow::Owned(text) => {
-                    let own = sources.reserve();
-                    let len = u32::try_from(text.len()).unwrap_or_default();
-                    self.keys.push(text.as_bytes(), Some((0, len)), own)?;
-                    sources.set(own, Buffer::from(text.as_bytes()));
-                }
-            }
-            self.values.push(source, value, buffer)?;
+            let key = next(bytes, &mut at).ok_or_else(cut)?;
+            let value = next(bytes, &mut at).ok_or_else(cut)?;
+            points |= self.strings.push(source, key, value, sources)?;
             self.count = self.count.saturating_add(1);
         }
-        Ok(())
-    }
-
-    /// As [`Views::take_points`].
-    pub fn take_points(&mut self) -> bool {
-        let keys = self.keys.take_points();
-        self.values.take_points() || keys
+        Ok(points)
     }
 
     /// The column so far; begins the next one.
-    #[must_use]
-    pub fn finish(&mut self, sources: &Arc<[Buffer]>) -> ArrayRef {
+    ///
+    /// # Errors
+    /// `Internal` where Arrow refuses what was built.
+    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
         self.reserve(0);
         let len = self.rows.saturating_add(1);
         let next = Self {
@@ -185,26 +196,29 @@ impl Headers {
             ..Self::new(self.layout, 0)
         };
         let mut done = std::mem::replace(self, next);
-        let ends = OffsetBuffer::new(ScalarBuffer::<i32>::new(
-            done.ends.freeze(len.saturating_mul(4)),
-            0,
-            len,
-        ));
-        let children = vec![
-            done.keys.finish(Kind::Text, sources),
-            done.values.finish(Kind::Binary, sources),
-        ];
-        let items = StructArray::new(header_fields(done.layout), children, None);
-        Arc::new(ListArray::new(
+        let ends = done.ends.freeze(len.saturating_mul(4));
+        let ends = ascending(ScalarBuffer::new(ends, 0, len))?;
+        let children = done.strings.finish(sources)?;
+        let items = StructArray::try_new(header_fields(done.layout), children, None)
+            .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?;
+        let lists = ListArray::try_new(
             header_item(done.layout),
             ends,
             Arc::new(items),
             done.nulls.finish(),
-        ))
+        );
+        Ok(Arc::new(lists.map_err(|e| {
+            Error::internal(format_args!("Arrow refused a column: {e}"))
+        })?))
     }
 }
 
-/// Bytes that the headers of a record take in its source; what their part of an Arrow batch comes to.
+/// A count of headers as an offset.
+fn offset(count: usize) -> Result<i32> {
+    i32::try_from(count).map_err(|_| Error::internal(format_args!("{count} headers in a batch")))
+}
+
+/// Bytes that the headers of a record add to an Arrow batch: about what they take in its source.
 #[must_use]
 pub fn size(slot: &RecordSlot, source: &[u8]) -> usize {
     let start = slot.headers_start as usize;
@@ -231,6 +245,8 @@ fn next<'a>(source: &'a [u8], at: &mut usize) -> Option<(Place, &'a [u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::region::Region;
+    use crate::records::chunk::ChunkBytes;
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
 
@@ -265,12 +281,19 @@ mod tests {
         };
         for layout in [Layout::Binary, Layout::View] {
             let (mut column, mut sources) = (Headers::new(layout, 1), Sources::default());
-            let buffer = sources.reserve();
-            column
-                .append(&[slot(0), slot(4)], &source, buffer, &mut sources)
-                .unwrap();
-            sources.set(buffer, Buffer::from(&*source));
-            let column = column.finish(&sources.take());
+            let region = Region::heap(source.clone());
+            let kept = sources.of(ChunkBytes::Region(&region)).unwrap();
+            let bytes = match layout {
+                Layout::Binary => RowBytes::Copied(&source),
+                Layout::View => RowBytes::Kept(kept),
+            };
+            if column
+                .append(&[slot(0), slot(4)], bytes, &mut sources)
+                .unwrap()
+            {
+                sources.point(kept.number());
+            }
+            let column = column.finish(&sources.finish()).unwrap();
             column.to_data().validate_full().unwrap();
             assert!(column.is_null(0));
             let items = column.as_list::<i32>().value(1);

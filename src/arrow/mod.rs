@@ -3,9 +3,12 @@
 //! | module | what |
 //! |---|---|
 //! | [`schema`] | the columns there are, in one table |
-//! | [`pool`] | 64-byte aligned memory that comes back when a consumer drops a batch |
-//! | [`payload`] | keys and values gathered once |
-//! | [`views`] | keys and values as views into their source |
+//! | [`rows`] | records on their way into columns |
+//! | [`pool`] | 64-byte aligned memory, reused when a consumer drops a batch |
+//! | [`fixed`] | columns of values of one width |
+//! | [`payload`] | keys and values that are copied |
+//! | [`sources`] | the buffers that views point into |
+//! | [`views`] | keys and values as views |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
 //! | [`columns`] | the columns of one record batch in the making |
@@ -21,12 +24,14 @@ pub mod append;
 pub mod batches;
 pub mod columns;
 pub mod encode;
+pub mod fixed;
 pub mod headers;
 pub mod parallel;
 pub mod payload;
 pub mod pool;
 pub mod reader;
+pub mod rows;
 pub mod schema;
+pub mod sources;
 pub mod text;
-mod trusted;
 pub mod views;

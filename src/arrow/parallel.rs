@@ -28,13 +28,13 @@ const QUEUE: usize = 2;
 /// Pieces under way for each thread: one that it reads, and one that waits for the consumer. What is read ahead of the
 /// consumer is bounded by this, however many pieces there are.
 const UNDER_WAY: usize = 2;
-/// About how much of a log a thread reads at a time: what makes a batch, going by what earlier pieces made, within
-/// these bounds. More of it would only wait for its turn, in memory that is cold by then.
+/// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these bounds.
+/// More would only wait for its turn, in memory that is cold by then.
 const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
-/// How long the consumer waits before it asks whether it is still wanted.
+/// How long the consumer waits before it checks for cancellation.
 const PACE: Duration = Duration::from_millis(50);
 
-/// Reads ranges with several threads, giving batches in the same order as one would; they end where pieces do.
+/// Reads ranges with several threads. Batches come in the same order as from one thread; they end where pieces end.
 #[derive(Debug)]
 pub struct ParallelReader {
     schema: SchemaRef,
@@ -43,20 +43,20 @@ pub struct ParallelReader {
     under_way: VecDeque<Piece>,
     own: Own,
     threads: Vec<JoinHandle<()>>,
-    /// That has the threads. In a process forked from it they are gone, and a lock that one of them held stays shut.
+    /// The process that has the threads. In a fork of it they are gone, and a lock that one of them held stays locked.
     process: u32,
     done: Done,
 }
 
-/// What the threads see of it.
+/// What the threads share.
 #[derive(Debug)]
 struct Shared {
-    /// Not taken yet. Finding the next one takes a while, in which nobody needs to wait for the state.
+    /// Not taken yet; under a lock of its own, as finding the next piece takes a while.
     pieces: Mutex<Pieces>,
     state: Mutex<State>,
-    /// Told when fewer pieces are under way, or there are no more.
+    /// Notified when fewer pieces are under way, or there are no more.
     room: Condvar,
-    /// Nobody wants what the threads are reading.
+    /// The consumer wants no more.
     is_stopped: AtomicBool,
 }
 
@@ -84,11 +84,11 @@ enum Piece {
     Own,
 }
 
-/// What becomes of a piece, step by step.
+/// What reading a piece gives, step by step.
 #[derive(Debug)]
 enum Step {
     Batch(RecordBatch),
-    /// There is no more behind this batch, if there is one.
+    /// There is no more after this batch, if there is one.
     End(Option<RecordBatch>, Done),
     Failed(Error),
 }
@@ -180,7 +180,7 @@ impl ParallelReader {
     /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// What reading finds; nothing comes behind it. `InvalidArgument` in a process that was forked since it began.
+    /// What reading finds; nothing comes after it. `InvalidArgument` in a process that was forked since it began.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.is_forked() {
             return Err(Error::InvalidArgument(
@@ -309,7 +309,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that one more piece may be under way; false where none may. Where there is no room, it waits or does not.
+    /// Reserves room for one more piece; false if there is none. `waits` says whether to wait for it.
     fn reserve(&self, waits: bool) -> bool {
         let mut state = self.enter();
         while waits && !state.is_over && state.under_way >= state.most {
@@ -325,7 +325,7 @@ impl Shared {
         may
     }
 
-    /// Takes the next piece, for which there is room, and says so; `None` when there are no more.
+    /// Takes the next piece, for which there is room, and tells the consumer; `None` when there are no more.
     fn take(&self, piece: Piece) -> Option<Vec<PartitionRange>> {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         pieces.set_size(self.enter().size);
@@ -351,7 +351,7 @@ impl State {
     }
 }
 
-/// Never a quiet end: without it rows would be missing.
+/// The error for a thread that ended too early: rows would be missing without it.
 fn ended_early() -> Error {
     Error::Io {
         path: "kafkalog-reader".into(),
@@ -387,7 +387,7 @@ fn work(shared: &Shared, options: ReadOptions, columns: ColumnOptions) {
                 matches!(step, Step::Failed(_)),
             );
             if sender.send(step).is_err() || failed {
-                // The consumer is gone, or will not read on behind an error.
+                // The consumer is gone, or will not read on after an error.
                 return;
             }
             if ended {

@@ -1,17 +1,16 @@
-//! Columns of byte strings gathered once: 32-bit offsets and one run of bytes. And what they share with those of views.
+//! Columns of byte strings that are copied: 32-bit offsets and one run of bytes.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, StringArray};
-use arrow_buffer::{Buffer, NullBufferBuilder, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 
 use super::pool::Block;
-use super::trusted;
 use crate::error::{Error, Result};
 use crate::io::words::Words;
 use crate::records::RecordSlot;
 
-/// Payloads of up to so many bytes are copied in one go of a fixed size; there must be room for that behind the last one.
+/// Payloads of up to so many bytes are copied in one go of a fixed size; so much room must follow the last one.
 const SLACK: usize = 128;
 
 /// Which payload of a record.
@@ -41,46 +40,6 @@ impl Part {
     }
 }
 
-/// Whether the bytes are known to be text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `binary`, `binary_view`
-    Binary,
-    /// `string`, `string_view`; whoever appends sees to UTF-8.
-    Text,
-}
-
-/// The data buffers that views point into.
-#[derive(Debug, Default)]
-pub struct Sources(Vec<Option<Buffer>>);
-
-impl Sources {
-    /// A place for a buffer that will be there by the time the batch is done.
-    pub fn reserve(&mut self) -> u32 {
-        self.0.push(None);
-        u32::try_from(self.0.len())
-            .unwrap_or(u32::MAX)
-            .saturating_sub(1)
-    }
-
-    /// Puts a buffer in its place.
-    pub fn set(&mut self, at: u32, buffer: Buffer) {
-        if let Some(place) = self.0.get_mut(at as usize) {
-            *place = Some(buffer);
-        }
-    }
-
-    /// All of them.
-    #[must_use]
-    pub fn take(&mut self) -> Arc<[Buffer]> {
-        let empty = || Buffer::from(&[][..]);
-        std::mem::take(&mut self.0)
-            .into_iter()
-            .map(|b| b.unwrap_or_else(empty))
-            .collect()
-    }
-}
-
 /// Offsets and gathered bytes.
 #[derive(Debug)]
 pub struct Gathered {
@@ -92,7 +51,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// An empty column, in blocks of about these sizes to begin with.
+    /// An empty column; its first blocks have about these sizes.
     #[must_use]
     pub fn new(rows: usize, bytes: usize) -> Self {
         let offsets = rows.saturating_add(1).saturating_mul(4);
@@ -125,7 +84,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The first row begins at the first byte.
+    /// Lets the first row begin at the first byte.
     fn begin(&mut self) {
         self.offsets.grow(4);
         if self.rows == 0
@@ -160,14 +119,17 @@ impl Gathered {
             total = total.wrapping_add(u64::from(len.max(0).unsigned_abs()));
             any |= len;
         }
-        self.reserve(slots.len(), usize::try_from(total).unwrap_or(usize::MAX))?;
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        self.reserve(slots.len(), total)?;
+        self.offset_after(total)?;
         let words = Words::new(source);
         let data = self.data.values::<u8>();
         let ends = self
             .offsets
             .values::<i32>()
             .get_mut(self.rows.wrapping_add(1)..)
-            .unwrap_or_default();
+            .filter(|ends| ends.len() >= slots.len())
+            .ok_or_else(did_not_grow)?;
         let mut at = self.used;
         for (slot, end) in slots.iter().zip(ends) {
             let (start, len) = part(slot);
@@ -180,7 +142,7 @@ impl Gathered {
                 Error::invalid("payload", start as u64, "bytes within the batch", len)
             })?;
             at = at.wrapping_add(len);
-            // A batch is bound to i32 before its rows come here (`columns`).
+            // All of them fit: `offset_after`.
             *end = i32::try_from(at).unwrap_or(i32::MAX);
         }
         self.used = at;
@@ -197,15 +159,17 @@ impl Gathered {
         let value = bytes.unwrap_or_default();
         let total = value.len().saturating_mul(times);
         self.reserve(times, total)?;
+        self.offset_after(total)?;
         let end = self.used.saturating_add(total);
         let room = self.data.values().get_mut(self.used..end);
-        fill(room.unwrap_or_default(), value);
-        let step = i32::try_from(value.len()).unwrap_or(i32::MAX);
-        let mut at = i32::try_from(self.used).unwrap_or(i32::MAX);
-        let ends = self.offsets.values::<i32>().iter_mut();
-        for end in ends.skip(self.rows.wrapping_add(1)).take(times) {
-            at = at.saturating_add(step);
-            *end = at;
+        fill(room.ok_or_else(did_not_grow)?, value);
+        let first = self.rows.saturating_add(1);
+        let ends = (self.offsets.values::<i32>()).get_mut(first..first.saturating_add(times));
+        let mut at = self.used;
+        for end in ends.ok_or_else(did_not_grow)? {
+            at = at.wrapping_add(value.len());
+            // All of them fit: `offset_after`.
+            *end = i32::try_from(at).unwrap_or(i32::MAX);
         }
         self.used = end;
         self.rows = self.rows.saturating_add(times);
@@ -216,27 +180,68 @@ impl Gathered {
         Ok(())
     }
 
-    /// The column so far as an array; begins the next one in blocks of the size this one came to.
-    #[must_use]
-    pub fn finish(&mut self, kind: Kind) -> ArrayRef {
+    /// Checks that 32-bit offsets reach `more` bytes further: batches are cut long before.
+    fn offset_after(&self, more: usize) -> Result<()> {
+        let end = self.used.saturating_add(more);
+        i32::try_from(end).map(drop).map_err(|_| {
+            Error::internal(format_args!("a column of {end} bytes under 32-bit offsets"))
+        })
+    }
+
+    /// The column so far as `binary`; begins the next one in blocks of the size this one reached.
+    ///
+    /// # Errors
+    /// `Internal` where Arrow refuses what was built.
+    pub fn finish(&mut self) -> Result<ArrayRef> {
+        let (offsets, data, nulls) = self.take()?;
+        let array = BinaryArray::try_new(offsets, data, nulls)
+            .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?;
+        Ok(Arc::new(array))
+    }
+
+    /// As [`Gathered::finish`], as `string`.
+    ///
+    /// # Errors
+    /// As [`Gathered::finish`]; also of bytes that are not UTF-8.
+    pub fn finish_text(&mut self) -> Result<ArrayRef> {
+        let (offsets, data, nulls) = self.take()?;
+        let array = StringArray::try_new(offsets, data, nulls)
+            .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?;
+        Ok(Arc::new(array))
+    }
+
+    fn take(&mut self) -> Result<(OffsetBuffer<i32>, Buffer, Option<NullBuffer>)> {
         self.begin();
         let (rows, used) = (self.rows, self.used);
         let offsets_used = rows.saturating_add(1).saturating_mul(4);
         let next = Self::in_blocks(self.offsets.next(offsets_used), self.data.next(used));
         let done = std::mem::replace(self, next);
-        let offsets =
-            ScalarBuffer::<i32>::new(done.offsets.freeze(offsets_used), 0, rows.saturating_add(1));
-        let offsets = trusted::offsets(offsets);
-        let data = done.data.freeze(used);
-        let nulls = { done.nulls }.finish();
-        match kind {
-            Kind::Binary => Arc::new(BinaryArray::new(offsets, data, nulls)),
-            Kind::Text => Arc::new(StringArray::new(offsets, data, nulls)),
-        }
+        let offsets = done.offsets.freeze(offsets_used);
+        let offsets = ascending(ScalarBuffer::new(offsets, 0, rows.saturating_add(1)))?;
+        Ok((offsets, done.data.freeze(used), { done.nulls }.finish()))
     }
 }
 
-/// Appends which of the payloads are there; `any` is their lengths or'ed, negative where one is null.
+/// Offsets, if they are at least one, and ascend from 0 or more. Arrow's own check panics, and takes several times as long,
+/// as it ends at the first that does not.
+#[expect(unsafe_code, reason = "right after the check")]
+pub(super) fn ascending(offsets: ScalarBuffer<i32>) -> Result<OffsetBuffer<i32>> {
+    let pairs = offsets.iter().zip(offsets.get(1..).unwrap_or_default());
+    let falls = pairs.fold(0, |falls, (a, b)| falls | i32::from(a > b));
+    if falls != 0 || offsets.first().is_none_or(|first| *first < 0) {
+        return Err(Error::internal("offsets that do not ascend"));
+    }
+    // SAFETY: the first is 0 or more and none is below the one before it, as just seen.
+    Ok(unsafe { OffsetBuffer::new_unchecked(offsets) })
+}
+
+/// A block that has no room where it just made some.
+#[cold]
+pub(super) fn did_not_grow() -> Error {
+    Error::internal("a block did not grow")
+}
+
+/// Appends which of the payloads are not null; `any` is their lengths or'ed, negative if one is null.
 pub(super) fn append_validity(
     nulls: &mut NullBufferBuilder,
     slots: &[RecordSlot],
@@ -252,7 +257,7 @@ pub(super) fn append_validity(
     }
 }
 
-/// Repeats `value` to the end of `to`, twice as much each time: a call for a few bytes costs more than they do.
+/// Repeats `value` to the end of `to`, twice as much each time: a copy of a few bytes costs more in its call.
 fn fill(to: &mut [u8], value: &[u8]) {
     let mut done = value.len().min(to.len());
     to.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
@@ -263,8 +268,7 @@ fn fill(to: &mut [u8], value: &[u8]) {
     }
 }
 
-/// Writes `N` bytes, of which what is too much is overwritten by the next payload. `None`: no room, which [`SLACK`]
-/// rules out.
+/// Writes `N` bytes; the next payload overwrites those that are too many. `None`: no room, which [`SLACK`] rules out.
 #[inline]
 fn put<const N: usize>(to: &mut [u8], at: usize, bytes: &[u8; N]) -> Option<()> {
     const { assert!(N <= SLACK, "there is room for so much") };
@@ -272,8 +276,7 @@ fn put<const N: usize>(to: &mut [u8], at: usize, bytes: &[u8; N]) -> Option<()> 
     Some(())
 }
 
-/// Copies `len` bytes; of a fixed size where it can, as a call for a few lines costs more than they do. `None`: out of
-/// bounds.
+/// Copies `len` bytes, in a fixed size if possible: a copy of a few lines costs more in its call. `None`: out of bounds.
 #[inline]
 fn copy(to: &mut [u8], at: usize, from: Words<'_>, start: usize, len: usize) -> Option<()> {
     if len <= 32
@@ -298,10 +301,15 @@ fn copy(to: &mut [u8], at: usize, from: Words<'_>, start: usize, len: usize) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::Sources;
     use super::super::views::Views;
     use super::*;
+    use crate::error::internal_message;
+    use crate::io::region::Region;
+    use crate::records::chunk::ChunkBytes;
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
+    use std::panic::AssertUnwindSafe;
 
     fn slot(start: u32, len: i32) -> RecordSlot {
         RecordSlot {
@@ -332,14 +340,16 @@ mod tests {
         let mut gathered = Gathered::new(1, 1);
         let mut views = Views::new(1);
         let mut sources = Sources::default();
-        let buffer = sources.reserve();
+        let region = Region::heap(source.clone());
         for piece in slots.chunks(5) {
             gathered.append(piece, &source, Part::Value).unwrap();
-            views.append(piece, &source, buffer, Part::Value).unwrap();
+            let bytes = sources.of(ChunkBytes::Region(&region)).unwrap();
+            if views.append(piece, bytes, Part::Value).unwrap() {
+                sources.point(bytes.number());
+            }
         }
-        sources.set(buffer, Buffer::from(source.clone()));
-        let gathered = gathered.finish(Kind::Binary);
-        let views = views.finish(Kind::Binary, &sources.take());
+        let gathered = gathered.finish().unwrap();
+        let views = views.finish(&sources.finish()).unwrap();
         gathered.to_data().validate_full().unwrap();
         views.to_data().validate_full().unwrap();
         let a: Vec<_> = gathered
@@ -364,11 +374,6 @@ mod tests {
                     .append(&[bad], &[1, 2, 3], Part::Value)
                     .is_err()
             );
-            assert!(
-                Views::new(1)
-                    .append(&[bad], &[1, 2, 3], 0, Part::Value)
-                    .is_err()
-            );
         }
     }
 
@@ -378,12 +383,34 @@ mod tests {
         gathered.repeat(Some(b"topic"), 3).unwrap();
         gathered.repeat(None, 1).unwrap();
         gathered.repeat(Some(b""), 1).unwrap();
-        let array = gathered.finish(Kind::Text);
+        let array = gathered.finish_text().unwrap();
         let values: Vec<_> = array.as_string::<i32>().iter().collect();
         assert_eq!(
             values,
             [Some("topic"), Some("topic"), Some("topic"), None, Some("")]
         );
         assert_eq!(gathered.rows(), 0);
+        gathered.repeat(Some(b"\xff"), 1).unwrap();
+        let refused = internal_message(AssertUnwindSafe(|| gathered.finish_text()));
+        assert!(refused.contains("UTF-8"), "{refused}");
+    }
+
+    #[test]
+    fn offsets_that_do_not_ascend_are_refused() {
+        let check = |offsets: &[i32]| ascending(ScalarBuffer::from(offsets.to_vec()));
+        assert!(check(&[0]).is_ok() && check(&[3, 3, 4, i32::MAX]).is_ok());
+        for offsets in [&[][..], &[-1, 0], &[0, 2, 1], &[0, 1, 1, 0]] {
+            let refused = internal_message(|| check(offsets));
+            assert!(refused.contains("do not ascend"), "{offsets:?}: {refused}");
+        }
+    }
+
+    #[test]
+    fn what_offsets_cannot_reach_is_refused() {
+        let mut gathered = Gathered::new(1, 1);
+        gathered.used = i32::MAX.unsigned_abs() as usize - 3;
+        assert!(gathered.offset_after(3).is_ok());
+        let refused = internal_message(AssertUnwindSafe(|| gathered.offset_after(4)));
+        assert!(refused.contains("32-bit offsets"), "{refused}");
     }
 }

@@ -1,5 +1,5 @@
-//! 64-byte aligned memory that is used again once a consumer has dropped the arrays in it: a scan that hands out
-//! batches and sees them dropped runs in the same few blocks.
+//! 64-byte aligned memory that is reused once a consumer has dropped the arrays in it. A scan whose batches are dropped soon
+//! runs in the same few blocks.
 
 #![expect(
     unsafe_code,
@@ -23,7 +23,7 @@ use crate::io::region::Region;
 struct Line([u8; LINE]);
 
 const LINE: usize = 64;
-/// What a batch's columns were in.
+/// Memory of earlier batches' columns.
 static SPARE: Pool<Line> = Pool::new(24 << 20);
 
 /// Memory being written to; none before it is asked for.
@@ -50,8 +50,8 @@ impl Block {
         }
     }
 
-    /// For the next batch of a column whose last one, in this block, came to `used` bytes. Batches vary, and those at
-    /// the end of something are small: what was enough is given up slowly.
+    /// For the next batch of a column whose last one, in this block, took `used` bytes. Batches vary, and the last one of a
+    /// range is small, so the size falls slowly.
     #[must_use]
     pub fn next(&self, used: usize) -> Self {
         Self::new(
@@ -67,19 +67,19 @@ impl Block {
         bytemuck::cast_slice_mut(&mut self.lines)
     }
 
-    /// Bytes there are.
+    /// Its size in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.lines.len().saturating_mul(LINE)
     }
 
-    /// No room was asked for yet.
+    /// Whether it has no memory yet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Sees to it that there are at least `bytes` bytes, keeping the content: for what rows alone ask for.
+    /// Grows to at least `bytes` bytes and keeps the content: for sizes that the number of rows bounds.
     #[inline]
     pub fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
@@ -93,7 +93,7 @@ impl Block {
         }
     }
 
-    /// As [`Block::grow`], for what a payload asks for, which one record may make as large as a batch can be.
+    /// As [`Block::grow`], for payloads: a single record may be as large as a batch can be.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -107,7 +107,7 @@ impl Block {
 
     #[cold]
     fn try_move(&mut self, bytes: usize) -> Result<()> {
-        // Twice as much is for those that come; where there is no room for them, this one may still have it.
+        // Twice as much is for rows to come; without memory for that, this one may still fit.
         for wanted in [self.lines_for(bytes), bytes.div_ceil(LINE)] {
             let mut larger = SPARE.take(wanted).unwrap_or_default();
             let missing = wanted.saturating_sub(larger.len());

@@ -1,12 +1,25 @@
-//! The columns there are, in one table: name, type, nullability.
+//! The columns there are, in one table: name, and how each is filled, which gives its type. Schema, selection and builders
+//! derive from it. All columns are nullable, as Spark declares them.
 //!
 //! Names and types of the first eight are those of Spark's Kafka source; the rest use `kafka-dump-log`'s words.
 
 use std::sync::Arc;
 
+use arrow_array::ArrowPrimitiveType;
+use arrow_array::types::{
+    Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    UInt32Type,
+};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
+use super::fixed::{FixedColumn, finish, finish_utc};
+use super::payload::Part;
 use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::control::ControlType;
+use crate::records::RecordSlot;
+use crate::scan::reader::Context;
+use crate::types::Compression;
 
 /// How keys, values and strings are laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,8 +41,45 @@ pub enum TimestampUnit {
     Microsecond,
 }
 
+/// How a column is filled, which gives its type.
+#[derive(Clone, Debug)]
+pub enum Filling {
+    /// `binary`: a payload of each record.
+    Payload(Part),
+    /// `list<struct<key, value>>`
+    Headers,
+    /// `string`: the same for all records of a segment.
+    SegmentText(fn(&Context) -> &str),
+    /// `string`: the same for all records of a batch.
+    BatchText(fn(&BatchHeader) -> Option<&'static str>),
+    /// `string`: of each record of a control batch, given the bytes it lies in.
+    ControlText(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
+    /// `bool`: the same for all records of a batch.
+    Flag(fn(&BatchHeader) -> bool),
+    /// `timestamp[UTC]` in the unit asked for.
+    Timestamp,
+    /// Numbers of this type.
+    Numbers(DataType, FixedColumn),
+}
+
+/// Numbers of an Arrow type, by a method of [`Fixed`](super::fixed::Fixed) and what it asks for.
+macro_rules! numbers {
+    ($type:ident, $method:ident, $value:expr) => {
+        Filling::Numbers(
+            <$type as ArrowPrimitiveType>::DATA_TYPE,
+            FixedColumn {
+                width: size_of::<<$type as ArrowPrimitiveType>::Native>(),
+                fill: |column, rows| {
+                    column.$method::<<$type as ArrowPrimitiveType>::Native>(rows, $value)
+                },
+                finish: finish::<$type>,
+            },
+        )
+    };
+}
+
 macro_rules! columns {
-    ($($variant:ident $name:literal)*) => {
+    ($($variant:ident $name:literal = $filling:expr;)*) => {
         /// A column of records.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Column {
@@ -50,36 +100,88 @@ macro_rules! columns {
                     $(Self::$variant => $name),*
                 }
             }
+
+            /// How it is filled.
+            #[must_use]
+            pub const fn filling(self) -> Filling {
+                match self {
+                    $(Self::$variant => $filling),*
+                }
+            }
         }
     };
 }
 
 columns! {
-    Key "key"
-    Value "value"
-    Topic "topic"
-    Partition "partition"
-    Offset "offset"
-    Timestamp "timestamp"
-    TimestampType "timestampType"
-    Headers "headers"
-    Segment "segment"
-    BatchPosition "batchPosition"
-    BaseOffset "baseOffset"
-    BatchSize "batchSize"
-    Magic "magic"
-    Compression "compression"
-    Crc "crc"
+    Key "key" = Filling::Payload(Part::Key);
+    Value "value" = Filling::Payload(Part::Value);
+    Topic "topic" = Filling::SegmentText(|context| &context.topic);
+    Partition "partition" = numbers!(Int32Type, each_segment, |context| context.partition);
+    Offset "offset" = numbers!(Int64Type, each_record, |record| record.offset);
+    Timestamp "timestamp" = Filling::Timestamp;
+    TimestampType "timestampType" = numbers!(Int32Type, each_batch, |b| b.header.timestamp_type().id());
+    Headers "headers" = Filling::Headers;
+    Segment "segment" = Filling::SegmentText(|context| &context.segment);
+    BatchPosition "batchPosition" = numbers!(Int64Type, each_batch_or_null, |b| i64::try_from(b.position).ok());
+    BaseOffset "baseOffset" = numbers!(Int64Type, each_batch, |b| b.header.base_offset);
+    BatchSize "batchSize" = numbers!(Int32Type, each_batch_or_null, |b| i32::try_from(b.header.size).ok());
+    Magic "magic" = numbers!(Int8Type, each_batch_or_null, |b| i8::try_from(b.header.magic).ok());
+    Compression "compression" = Filling::BatchText(|h| h.attributes.compression().map(Compression::name));
+    Crc "crc" = numbers!(UInt32Type, each_batch, |b| b.header.crc);
     PartitionLeaderEpoch "partitionLeaderEpoch"
-    ProducerId "producerId"
-    ProducerEpoch "producerEpoch"
-    Sequence "sequence"
-    IsTransactional "isTransactional"
-    IsControl "isControl"
-    ControlType "controlType"
+        = numbers!(Int32Type, each_batch, |b| b.header.partition_leader_epoch);
+    ProducerId "producerId" = numbers!(Int64Type, each_batch, |b| b.header.producer_id);
+    ProducerEpoch "producerEpoch" = numbers!(Int16Type, each_batch, |b| b.header.producer_epoch);
+    Sequence "sequence" = numbers!(Int32Type, each_record_of_batch, |b, record| {
+        let delta = record.offset.wrapping_sub(b.header.base_offset);
+        b.header.sequence_at(i32::try_from(delta).unwrap_or(i32::MAX))
+    });
+    IsTransactional "isTransactional" = Filling::Flag(BatchHeader::is_transactional);
+    IsControl "isControl" = Filling::Flag(BatchHeader::is_control);
+    ControlType "controlType" = Filling::ControlText(control_type);
     DeleteHorizonMs "deleteHorizonMs"
-    KeySize "keySize"
-    ValueSize "valueSize"
+        = numbers!(Int64Type, each_batch_or_null, |b| b.header.delete_horizon_ms());
+    KeySize "keySize" = numbers!(Int32Type, each_record, |record| record.key_len);
+    ValueSize "valueSize" = numbers!(Int32Type, each_record, |record| record.value_len);
+}
+
+/// The name of a control record's type; `None` for one that cannot be read.
+fn control_type(record: &RecordSlot, source: &[u8]) -> Option<&'static str> {
+    let key = Part::Key.bytes(*record, source)?;
+    ControlType::parse(key).ok().map(ControlType::name)
+}
+
+impl TimestampUnit {
+    /// How timestamps in this unit are filled. They wrap where the unit cannot hold them: readers ask before.
+    pub(super) const fn column(self) -> FixedColumn {
+        match self {
+            Self::Millisecond => FixedColumn {
+                width: 8,
+                fill: |column, rows| column.each_record(rows, |record| record.timestamp),
+                finish: finish_utc::<TimestampMillisecondType>,
+            },
+            Self::Microsecond => FixedColumn {
+                width: 8,
+                fill: |column, rows| {
+                    column.each_record(rows, |record| record.timestamp.wrapping_mul(1000))
+                },
+                finish: finish_utc::<TimestampMicrosecondType>,
+            },
+        }
+    }
+}
+
+impl Filling {
+    /// Bytes of a row, without what it points to.
+    pub(super) const fn width(&self) -> usize {
+        match self {
+            Self::Payload(_) | Self::Headers => 4,
+            Self::SegmentText(_) | Self::BatchText(_) | Self::ControlText(_) => 16,
+            Self::Flag(_) => 1,
+            Self::Timestamp => 8,
+            Self::Numbers(_, column) => column.width,
+        }
+    }
 }
 
 impl Column {
@@ -115,36 +217,24 @@ impl Column {
         Ok(columns)
     }
 
-    /// Its Arrow field. All are nullable, as Spark declares them.
+    /// Its Arrow field.
     #[must_use]
     pub fn field(self, layout: Layout, unit: TimestampUnit) -> Field {
-        let data_type = match self {
-            Self::Key | Self::Value => binary(layout),
-            Self::Topic | Self::Segment | Self::Compression | Self::ControlType => text(layout),
-            Self::Partition
-            | Self::TimestampType
-            | Self::BatchSize
-            | Self::PartitionLeaderEpoch
-            | Self::Sequence
-            | Self::KeySize
-            | Self::ValueSize => DataType::Int32,
-            Self::Offset
-            | Self::BatchPosition
-            | Self::BaseOffset
-            | Self::ProducerId
-            | Self::DeleteHorizonMs => DataType::Int64,
-            Self::Timestamp => {
+        let data_type = match self.filling() {
+            Filling::Payload(_) => binary(layout),
+            Filling::Headers => DataType::List(header_item(layout)),
+            Filling::SegmentText(_) | Filling::BatchText(_) | Filling::ControlText(_) => {
+                text(layout)
+            }
+            Filling::Flag(_) => DataType::Boolean,
+            Filling::Timestamp => {
                 let unit = match unit {
                     TimestampUnit::Millisecond => TimeUnit::Millisecond,
                     TimestampUnit::Microsecond => TimeUnit::Microsecond,
                 };
                 DataType::Timestamp(unit, Some(Arc::from("UTC")))
             }
-            Self::Headers => DataType::List(header_item(layout)),
-            Self::Magic => DataType::Int8,
-            Self::Crc => DataType::UInt32,
-            Self::ProducerEpoch => DataType::Int16,
-            Self::IsTransactional | Self::IsControl => DataType::Boolean,
+            Filling::Numbers(data_type, _) => data_type,
         };
         Field::new(self.name(), data_type, true)
     }

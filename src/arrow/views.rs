@@ -4,39 +4,53 @@
 //! |---|---|---|---|
 //! | 0 | 4 | length | length |
 //! | 4 | 4 | the bytes, zero padded | their first four |
-//! | 8 | 4 | | which data buffer |
-//! | 12 | 4 | | where in it |
+//! | 8 | 4 | | number of the data buffer |
+//! | 12 | 4 | | position in it |
+//!
+//! Arrow's check of every view costs as much as making it, so arrays are made without it. Every view is written here, from
+//! [`sources`](super::sources) that keep what they promise; a column of text takes nothing but text.
+
+#![expect(
+    unsafe_code,
+    reason = "one of the crate's few homes for unsafe: arrays of views that are right by construction"
+)]
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, ScalarBuffer};
 
-use super::payload::{Kind, Part, append_validity};
+use super::payload::{Part, append_validity};
 use super::pool::Block;
-use super::trusted;
+use super::sources::{BatchId, DataBuffers, INLINE, SourceBytes, SourceText};
 use crate::error::{Error, Result};
 use crate::io::words::Words;
 use crate::records::RecordSlot;
 
-/// Longest string that a view holds itself.
-const INLINE: u32 = 12;
-/// So many short payloads in a row are looked at together: where all are of one length, they are kept in one way.
+/// So many short payloads in a row are compared at once: if all have one length, they are written in one way.
 const ALIKE: usize = 64;
 
-/// Views into [`Sources`](super::payload::Sources).
+/// A column of views in the making.
 #[derive(Debug)]
 pub struct Views {
     words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
-    /// Since this was last asked.
-    points: bool,
-    has_pointed: bool,
+    /// The batch of the sources; `None` before the first row with bytes.
+    batch: Option<BatchId>,
+    /// The numbers of the sources that views point into.
+    pointed: Vec<u32>,
+}
+
+/// What a column of views is made of.
+struct Parts {
+    views: ScalarBuffer<u128>,
+    buffers: Arc<[Buffer]>,
+    nulls: Option<NullBuffer>,
 }
 
 impl Views {
-    /// An empty column, in a block for about so many rows to begin with.
+    /// An empty column; its first block has room for about `rows` rows.
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self::in_block(Block::new(rows.saturating_mul(16)))
@@ -47,29 +61,26 @@ impl Views {
             words,
             rows: 0,
             nulls: NullBufferBuilder::new(0),
-            points: false,
-            has_pointed: false,
+            batch: None,
+            pointed: Vec::new(),
         }
     }
 
-    /// Appends a view of one payload of each record; `buffer` is where `source` is or will be among them.
+    /// Appends a view of one payload of each record, whose slots count from `source`. Returns whether any of them points
+    /// into it: then it must be kept ([`Sources::point`](super::sources::Sources::point)).
     ///
     /// # Errors
-    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
+    /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data); `Internal` for a source
+    /// of another batch.
     pub fn append(
         &mut self,
         slots: &[RecordSlot],
-        source: &[u8],
-        buffer: u32,
+        source: SourceBytes<'_>,
         part: Part,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match part {
-            Part::Key => {
-                self.append_by(slots, source, buffer, |slot| (slot.key_start, slot.key_len))
-            }
-            Part::Value => self.append_by(slots, source, buffer, |slot| {
-                (slot.value_start, slot.value_len)
-            }),
+            Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
+            Part::Value => self.append_by(slots, source, |slot| (slot.value_start, slot.value_len)),
         }
     }
 
@@ -77,17 +88,12 @@ impl Views {
     fn append_by(
         &mut self,
         slots: &[RecordSlot],
-        source: &[u8],
-        buffer: u32,
+        source: SourceBytes<'_>,
         part: impl Fn(&RecordSlot) -> (u32, i32),
-    ) -> Result<()> {
-        self.words
-            .grow(self.rows.saturating_add(slots.len()).saturating_mul(16));
-        let places = self
-            .words
-            .values::<[u64; 2]>()
-            .get_mut(self.rows..)
-            .unwrap_or_default();
+    ) -> Result<bool> {
+        let places = place(&mut self.words, self.rows, slots.len())?;
+        self.batch = of_batch(self.batch, source)?;
+        let (source, buffer) = (source.as_slice(), source.number());
         let words = Words::new(source);
         let mut any = 0i32;
         let mut longest = 0u32;
@@ -114,9 +120,10 @@ impl Views {
                 any |= len;
                 let len = len.max(0).unsigned_abs();
                 longest = longest.max(len);
+                let end = u64::from(start).wrapping_add(u64::from(len));
                 *place = match words.window::<16>(start as usize) {
                     Some(bytes) if len <= INLINE => inline_view(bytes, len, kept_inline(len)),
-                    Some(bytes) if (start as usize).wrapping_add(len as usize) <= source.len() => [
+                    Some(bytes) if end <= source.len() as u64 => [
                         u64::from(len) | halves(bytes).0 << 32,
                         u64::from(buffer) | u64::from(start) << 32,
                     ],
@@ -125,73 +132,169 @@ impl Views {
             }
         }
         self.rows = self.rows.wrapping_add(slots.len());
-        self.points |= longest > INLINE;
         append_validity(&mut self.nulls, slots, any, part);
-        Ok(())
+        let points = longest > INLINE;
+        if points {
+            self.point(buffer);
+        }
+        Ok(points)
     }
 
-    /// Whether a view since the last time this was asked may point into a source instead of holding its bytes.
-    pub fn take_points(&mut self) -> bool {
-        let points = std::mem::take(&mut self.points);
-        self.has_pointed |= points;
-        points
+    fn point(&mut self, number: u32) {
+        if self.pointed.last() != Some(&number) {
+            self.pointed.push(number);
+        }
     }
 
-    /// Appends the same view, or null, `times` times; the bytes are at `start` of `source`.
+    /// Appends a view of `len` bytes at `start` of a source, `times` times; returns what [`Views::append`] does.
     ///
     /// # Errors
-    /// As [`Views::append`].
-    pub fn repeat(
+    /// As [`Views::append`]; `OutOfMemory`.
+    pub fn push(
         &mut self,
-        at: Option<(usize, u32)>,
-        source: &[u8],
-        buffer: u32,
+        source: SourceBytes<'_>,
+        (start, len): (usize, u32),
         times: usize,
-    ) -> Result<()> {
-        let (start, len) = at.unwrap_or_default();
-        let value = view(source, start, len, buffer)?;
-        self.points |= len > INLINE;
-        self.words
-            .try_grow(self.rows.saturating_add(times).saturating_mul(16))?;
-        for place in self
-            .words
-            .values::<[u64; 2]>()
-            .iter_mut()
-            .skip(self.rows)
-            .take(times)
-        {
-            *place = value;
+    ) -> Result<bool> {
+        let batch = of_batch(self.batch, source)?;
+        let value = view(source.as_slice(), start, len, source.number())?;
+        self.repeat(value, times)?;
+        self.batch = batch;
+        self.nulls.append_n_non_nulls(times);
+        let points = len > INLINE && times > 0;
+        if points {
+            self.point(source.number());
         }
-        self.rows = self.rows.saturating_add(times);
-        match at {
-            Some(_) => self.nulls.append_n_non_nulls(times),
-            None => self.nulls.append_n_nulls(times),
-        }
+        Ok(points)
+    }
+
+    /// Appends nulls.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn push_nulls(&mut self, times: usize) -> Result<()> {
+        self.repeat([0; 2], times)?;
+        self.nulls.append_n_nulls(times);
         Ok(())
     }
 
-    /// The column so far as an array; begins the next one in a block of the size this one came to.
-    #[must_use]
-    pub fn finish(&mut self, kind: Kind, sources: &Arc<[Buffer]>) -> ArrayRef {
+    fn repeat(&mut self, value: [u64; 2], times: usize) -> Result<()> {
+        let end = self.rows.saturating_add(times);
+        self.words.try_grow(end.saturating_mul(16))?;
+        place(&mut self.words, self.rows, times)?.fill(value);
+        self.rows = end;
+        Ok(())
+    }
+
+    /// The column so far, over the buffers of its batch; begins the next one in a block of the size this one reached.
+    ///
+    /// # Errors
+    /// `Internal` for the buffers of another batch, or without one that a view points into.
+    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+        let Parts {
+            views,
+            buffers,
+            nulls,
+        } = self.take(sources)?;
+        // SAFETY: `append` and `push` wrote each view from a slice of its source, so that length, prefix and position are
+        // right; `take` saw that the buffer of every number is that source.
+        Ok(Arc::new(unsafe {
+            BinaryViewArray::new_unchecked(views, buffers, nulls)
+        }))
+    }
+
+    fn take(&mut self, sources: &DataBuffers) -> Result<Parts> {
         let rows = self.rows;
         let used = rows.saturating_mul(16);
         self.words.grow(1);
         let next = Self::in_block(self.words.next(used));
-        let mut done = std::mem::replace(self, next);
-        done.take_points();
-        // Whoever takes the column over looks at each of its buffers.
-        let sources = if done.has_pointed {
-            Arc::clone(sources)
-        } else {
+        let done = std::mem::replace(self, next);
+        let has = |number: &u32| sources.has(*number);
+        if !done.pointed.is_empty()
+            && (done.batch != Some(sources.batch()) || !done.pointed.iter().all(has))
+        {
+            return Err(Error::internal("views without the bytes they point into"));
+        }
+        // Consumers look at each buffer of a column, so one that points nowhere gets none.
+        let buffers = if done.pointed.is_empty() {
             Arc::default()
+        } else {
+            Arc::clone(sources.buffers())
         };
-        let views = ScalarBuffer::<u128>::new(done.words.freeze(used), 0, rows);
-        let nulls: Option<NullBuffer> = { done.nulls }.finish();
-        trusted::view_array(views, sources, nulls, kind == Kind::Text)
+        Ok(Parts {
+            views: ScalarBuffer::new(done.words.freeze(used), 0, rows),
+            buffers,
+            nulls: { done.nulls }.finish(),
+        })
     }
 }
 
-/// What a view of so many bytes keeps of the four that share a word with the length, there, and of the eight behind.
+/// A column of text as views.
+#[derive(Debug)]
+pub struct TextViews(Views);
+
+impl TextViews {
+    /// As [`Views::new`].
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self(Views::new(rows))
+    }
+
+    /// Appends some text `times` times; returns what [`Views::append`] does.
+    ///
+    /// # Errors
+    /// As [`Views::push`].
+    pub fn push(&mut self, text: SourceText<'_>, times: usize) -> Result<bool> {
+        let len = u32::try_from(text.len())
+            .map_err(|e| Error::internal(format_args!("a text of {} bytes: {e}", text.len())))?;
+        self.0.push(text.source(), (text.start(), len), times)
+    }
+
+    /// Appends nulls.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn push_nulls(&mut self, times: usize) -> Result<()> {
+        self.0.push_nulls(times)
+    }
+
+    /// As [`Views::finish`].
+    ///
+    /// # Errors
+    /// As [`Views::finish`].
+    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+        let Parts {
+            views,
+            buffers,
+            nulls,
+        } = self.0.take(sources)?;
+        // SAFETY: as in `Views::finish`; every view is of a `SourceText`, which is UTF-8.
+        Ok(Arc::new(unsafe {
+            StringViewArray::new_unchecked(views, buffers, nulls)
+        }))
+    }
+}
+
+/// The batch that views belong to once they have seen this source.
+fn of_batch(batch: Option<BatchId>, source: SourceBytes<'_>) -> Result<Option<BatchId>> {
+    match batch {
+        Some(batch) if batch != source.batch() => {
+            Err(Error::internal("a view of another batch's bytes"))
+        }
+        _ => Ok(Some(source.batch())),
+    }
+}
+
+/// Places for `more` views after the first `rows`.
+#[inline]
+fn place(words: &mut Block, rows: usize, more: usize) -> Result<&mut [[u64; 2]]> {
+    let end = rows.saturating_add(more);
+    words.grow(end.saturating_mul(16));
+    let places = words.values::<[u64; 2]>().get_mut(rows..end);
+    places.ok_or_else(|| Error::internal("a block did not grow"))
+}
+
+/// What a view of so many bytes keeps: of the four bytes that share a word with the length, and of the eight after them.
 const MASKS: [[u64; 2]; 16] = {
     let mut masks = [[0; 2]; 16];
     let mut rest: &mut [[u64; 2]] = &mut masks;
@@ -204,7 +307,7 @@ const MASKS: [[u64; 2]; 16] = {
     masks
 };
 
-/// The first four bytes and the eight behind them, the first ones lowest.
+/// The first four bytes and the eight after them, the first ones lowest.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "two loads")]
 #[expect(
@@ -227,7 +330,7 @@ fn kept_inline(len: u32) -> [u64; 2] {
     MASKS.get(len as usize & 15).copied().unwrap_or_default()
 }
 
-/// The view of the first `len` of these bytes, at most twelve, which are those that it keeps.
+/// The view of the first `len` of these bytes, at most twelve; the masks say which those are.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the view loop is this")]
 fn inline_view(bytes: &[u8; 16], len: u32, [keep_head, keep_tail]: [u64; 2]) -> [u64; 2] {
@@ -235,7 +338,7 @@ fn inline_view(bytes: &[u8; 16], len: u32, [keep_head, keep_tail]: [u64; 2]) -> 
     [u64::from(len) | head << 32 & keep_head, tail & keep_tail]
 }
 
-/// The view of `len` bytes at `start`, also where fewer than sixteen are left.
+/// The view of `len` bytes at `start`, even if fewer than sixteen bytes follow.
 #[cold]
 #[inline(never)]
 fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Result<[u64; 2]> {
@@ -261,38 +364,4 @@ fn view(source: &[u8], start: usize, len: u32, buffer: u32) -> Result<[u64; 2]> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::payload::Sources;
-    use super::*;
-    use arrow_array::Array;
-    use arrow_array::cast::AsArray;
-
-    /// All of one length but one, wherever that is, and up to the source's end, where no sixteen bytes are left.
-    #[test]
-    fn short_payloads_of_one_length() {
-        let source: Vec<u8> = (0..=255).collect();
-        for len in 0..14i32 {
-            for (odd_at, odd) in [(300, 0), (0, -1), (3, len + 1), (63, -1), (64, 0), (99, 13)] {
-                let slots: Vec<_> = (0..100i32)
-                    .map(|n| {
-                        let len = if n == odd_at { odd } else { len };
-                        RecordSlot {
-                            key_start: (n * 7).min(256 - len.max(0)).unsigned_abs(),
-                            key_len: len,
-                            ..RecordSlot::default()
-                        }
-                    })
-                    .collect();
-                let mut views = Views::new(1);
-                let mut sources = Sources::default();
-                let buffer = sources.reserve();
-                views.append(&slots, &source, buffer, Part::Key).unwrap();
-                sources.set(buffer, Buffer::from(source.clone()));
-                let views = views.finish(Kind::Binary, &sources.take());
-                views.to_data().validate_full().unwrap();
-                let expected = slots.iter().map(|slot| Part::Key.bytes(*slot, &source));
-                assert!(views.as_binary_view().iter().eq(expected), "{len}, {odd}");
-            }
-        }
-    }
-}
+mod tests;

@@ -73,8 +73,8 @@ impl<const W: usize> IndexFile<W> {
     /// Bytes of an entry.
     pub const ENTRY_SIZE: usize = W * WORD;
 
-    /// Opens the index at `path`; a new one gets `max_size` bytes, rounded down to whole entries. Of one that is there
-    /// every whole slot is an entry, whatever is in it: a broker's recovery sees to the rest.
+    /// Opens the index at `path`; a new one gets `max_size` bytes, rounded down to whole entries. Of an
+    /// existing one every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka
@@ -107,7 +107,7 @@ impl<const W: usize> IndexFile<W> {
         Self::over(disk, path, max_size, file, is_new, true)
     }
 
-    /// Opens an index that is there, for reading; [`IndexFile::resize`] makes it writable, as in Kafka.
+    /// Opens an existing index for reading; [`IndexFile::resize`] makes it writable, as in Kafka.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` where the file is longer than an index can be.
@@ -178,7 +178,7 @@ impl<const W: usize> IndexFile<W> {
         &self.path
     }
 
-    /// Says that the file was renamed, or its folder: it stays open.
+    /// Sets the path after the file or its folder was renamed; the file stays open.
     pub fn set_path(&mut self, path: PathBuf) {
         self.path = path;
     }
@@ -244,7 +244,7 @@ impl<const W: usize> IndexFile<W> {
         self.shared.hint.store(hint, Ordering::Relaxed);
     }
 
-    /// Writes an entry behind the others and shows it to the readers.
+    /// Writes an entry after the others and shows it to the readers.
     ///
     /// # Errors
     /// `InvalidArgument` where there is no room, after a close, or in a file that was opened for reading; `Io` where the
@@ -290,7 +290,7 @@ impl<const W: usize> IndexFile<W> {
         if end > self.length || !open.view.is_writable {
             return Err(self.no_room(open.view.is_writable));
         }
-        // What lies before the new entry is in use, so it has been written; only what lies behind is touched here.
+        // What lies before the new entry is in use, so it has been written; only what lies after is touched here.
         let from = self.backed.max(Self::size_of(self.entries));
         let to = end.next_multiple_of(STRIDE).min(self.length);
         let len = usize::try_from(to.saturating_sub(from)).unwrap_or_default();
@@ -301,7 +301,7 @@ impl<const W: usize> IndexFile<W> {
         Ok(())
     }
 
-    /// Takes back all but the first `entries` entries; their bytes stay in the file.
+    /// Removes all but the first `entries` entries; their bytes stay in the file.
     ///
     /// # Errors
     /// `InvalidArgument` after a close.
@@ -419,7 +419,7 @@ impl<const W: usize> IndexFile<W> {
         self.exchange(file, size)
     }
 
-    /// Cuts the file behind the last entry; nothing after a close.
+    /// Cuts the file after the last entry; nothing after a close.
     ///
     /// # Errors
     /// `Io`.
@@ -431,7 +431,7 @@ impl<const W: usize> IndexFile<W> {
         self.resize(size).map(|_| ())
     }
 
-    /// Has the entries on the device before it returns.
+    /// Syncs the entries to the device.
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.

@@ -1,7 +1,7 @@
-//! Whether whoever asked still wants the answer: what may take long looks here at every window of a file, every few MiB of
-//! a map and every compressed block, and ends with [`Error::Interrupted`].
+//! Cancellation: work that may take long checks here at every window of a file, every few MiB of a map and every compressed
+//! block, and ends with [`Error::Interrupted`].
 //!
-//! The core knows of no signals and no clock: the layer above that does says, for its thread, whom to ask.
+//! The core knows no signals and no clock. The layer above sets, for its thread, what to ask.
 
 use std::cell::RefCell;
 
@@ -13,7 +13,7 @@ thread_local! {
     static POLL: RefCell<Option<Poll>> = const { RefCell::new(None) };
 }
 
-/// Puts back whom to ask, also when the work unwinds.
+/// Restores the previous poll, also when the work unwinds.
 struct Before(Option<Poll>);
 
 impl Drop for Before {
@@ -29,12 +29,12 @@ pub fn with_cancellation<T>(poll: impl FnMut() -> bool + 'static, work: impl FnO
     work()
 }
 
-/// Asks.
+/// Checks for cancellation.
 ///
 /// # Errors
-/// `Interrupted` where the answer is not wanted any more.
+/// `Interrupted` if the work was cancelled.
 pub fn check() -> Result<()> {
-    // Taken out meanwhile: whoever is asked may do work that asks.
+    // Taken out meanwhile: the poll itself may do work that checks.
     let Some(mut poll) = POLL.take() else {
         return Ok(());
     };

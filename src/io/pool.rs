@@ -1,15 +1,15 @@
-//! Memory that is used again, by whichever reader of the process needs some next.
+//! Memory that is reused by any reader of the process.
 //!
-//! Fresh memory costs more than decoding small records into it does (page faults). So what a reader, or the consumer
-//! of its batches, is done with waits here, up to a bound, and the oldest goes first where that is reached.
+//! Fresh memory costs more than decoding small records into it (page faults). So blocks that a reader, or the consumer of its
+//! batches, is done with wait here, up to a bound; beyond it the oldest are freed.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// How often a pool that somebody else is in is tried. Never for ever: in a process forked meanwhile nobody leaves it.
+/// How often to try a pool that another thread has locked. Not for ever: in a forked process nobody unlocks it.
 const PATIENCE: usize = 1000;
 /// Smaller blocks the allocator itself keeps.
 const LEAST: usize = 16 << 10;
-/// Blocks kept at most, as each is looked at when one is wanted.
+/// Blocks kept at most, as a search looks at each.
 const MAX_BLOCKS: usize = 256;
 
 /// Blocks that may be used again.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::mapping::Mapping;
 use super::pool::Pool;
 
-/// Windows of files and decompressed blocks that nothing points into any more.
+/// Memory of file windows and decompressed blocks that nothing points into any more.
 static SPARE: Pool<u8> = Pool::new(12 << 20);
 
 /// What the bytes live in.
@@ -18,7 +18,7 @@ enum Owner {
     Spare(Arc<Spare>),
 }
 
-/// A block that is used again.
+/// A block that is reused.
 struct Spare(Vec<u8>);
 
 impl Drop for Spare {
@@ -27,7 +27,7 @@ impl Drop for Spare {
     }
 }
 
-/// Memory that had room for `len` bytes, with what it held, or none: for [`Region::spare`].
+/// Used memory with room for `len` bytes and arbitrary content, if there is some: for [`Region::spare`].
 #[must_use]
 pub fn spare(len: usize) -> Vec<u8> {
     SPARE.take(len).unwrap_or_default()
@@ -50,7 +50,7 @@ impl Region {
         Self(Owner::Heap(Arc::new(bytes)))
     }
 
-    /// Bytes on the heap, whose memory is used again when nothing points into them any more.
+    /// Bytes on the heap, whose memory is reused when nothing points into them any more.
     #[must_use]
     pub fn spare(bytes: Vec<u8>) -> Self {
         Self(Owner::Spare(Arc::new(Spare(bytes))))

@@ -5,7 +5,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "one of the crate's few homes for unsafe: reads behind a check of their own"
+    reason = "one of the crate's few homes for unsafe: reads after a check of their own"
 )]
 
 /// Bytes that are read in pieces of a fixed size.
@@ -38,7 +38,7 @@ impl<'a> Words<'a> {
     #[must_use]
     #[expect(
         clippy::little_endian_bytes,
-        reason = "the first byte is to be the lowest on every machine"
+        reason = "the first byte must be the lowest on every machine"
     )]
     pub const fn eight(self, at: usize) -> Option<u64> {
         match self.window(at) {

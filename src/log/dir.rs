@@ -1,4 +1,4 @@
-//! A log dir: the partition folders in it, and the files that speak of all of them.
+//! A log dir: the partition folders in it, and the files about all of them.
 //!
 //! Nothing here is required to read: a checkpoint that is missing or broken is no checkpoint, as for the broker, which
 //! then begins at the first segment (`LogManager.loadLogs`).
@@ -64,7 +64,7 @@ pub(crate) fn read_parsed<T>(
 /// What a log dir says of its partitions besides their folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirState {
-    /// The clean-shutdown marker is there.
+    /// Whether the clean-shutdown marker exists.
     pub clean_shutdown: bool,
     /// From [`RECOVERY_POINT`].
     pub recovery_points: Offsets,
@@ -98,7 +98,7 @@ pub struct PartitionFolder {
 }
 
 impl PartitionFolder {
-    /// Refuses a log dir: these are often called like partitions, and then the folder around several looks like one.
+    /// Refuses a log dir: log dirs are often named like partitions (`data-0`).
     ///
     /// # Errors
     /// `InvalidArgument` for a log dir in which no file is a segment's; `Io`.
@@ -123,12 +123,12 @@ impl PartitionFolder {
 pub struct LogDir {
     path: PathBuf,
     folders: Vec<PartitionFolder>,
-    /// There are only files and folders of others in it.
+    /// It holds files and folders, but none of Kafka's.
     is_foreign: bool,
 }
 
 impl LogDir {
-    /// Lists the partition folders; anything else in the directory is passed over.
+    /// Lists the partition folders; anything else in the directory is skipped.
     ///
     /// # Errors
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
@@ -164,15 +164,15 @@ impl LogDir {
         })
     }
 
-    /// Refuses a directory in which nothing is Kafka's, but something is: to read, a path that was mistyped or is one
-    /// folder too high, where one that is empty may yet become a log dir.
+    /// Refuses a directory that holds files, but none of Kafka's: a path that was mistyped or is one folder too high. An empty
+    /// directory may yet become a log dir.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn ensure_log_dir(self) -> Result<Self> {
         if self.is_foreign {
             let text = format!(
-                "{}: no log dir: it holds no partition's folder and no file of a broker",
+                "{}: no log dir: it holds no partition folder and none of a broker's files",
                 self.path.display()
             );
             return Err(Error::InvalidArgument(text));
@@ -200,7 +200,7 @@ impl LogDir {
         read_parsed(&self.path.join(META_PROPERTIES), parse_properties)
     }
 
-    /// One of [`CHECKPOINTS`], if it is there.
+    /// One of [`CHECKPOINTS`], if it exists.
     ///
     /// # Errors
     /// `Io`, or `CorruptIndex` where Kafka would refuse it.
@@ -261,7 +261,7 @@ impl PathKind {
     /// Looks at `path`. A name alone does not tell: log dirs are often called `data-0`.
     ///
     /// # Errors
-    /// `Io` where nothing is there.
+    /// `Io` if the path does not exist.
     pub fn of(path: &Path) -> Result<Self> {
         let meta = fs::metadata(path).map_err(Error::io(path))?;
         if !meta.is_dir() {
@@ -290,7 +290,7 @@ impl PathKind {
     /// Topic, partition and state of a partition folder.
     ///
     /// # Errors
-    /// `Io` where nothing is there; `InvalidArgument` for anything else.
+    /// `Io` if the path does not exist; `InvalidArgument` for anything but a partition folder.
     pub fn partition(path: &Path) -> Result<FolderName> {
         let Self::Partition(name) = Self::of(path)? else {
             let text = format!("{}: not a partition folder", path.display());

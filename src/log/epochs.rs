@@ -48,7 +48,7 @@ impl LeaderEpochs {
         Ok(epochs)
     }
 
-    /// Epochs that no file keeps. Entries that do not rise give way to those behind them.
+    /// Epochs without a file. An entry that does not rise is replaced by the next one.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative epoch or offset.
@@ -64,7 +64,7 @@ impl LeaderEpochs {
     }
 
     /// Notes that `epoch` begins at `start_offset`, and keeps it if that is news. Entries of that epoch or above, or at
-    /// that offset or behind, give way. Returns whether it was news.
+    /// that offset or after, give way. Returns whether it was news.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative epoch or offset, `Io`.
@@ -113,7 +113,7 @@ impl LeaderEpochs {
         self.entries.last().copied()
     }
 
-    /// Forgets the epochs that begin at `end_offset` or behind it; returns whether there were any. The caller flushes.
+    /// Removes the epochs that begin at `end_offset` or after it; returns whether there were any. The caller flushes.
     pub fn truncate_from_end(&mut self, end_offset: Offset) -> bool {
         let before = self.entries.len();
         if end_offset >= 0 {
@@ -125,7 +125,7 @@ impl LeaderEpochs {
         self.entries.len() < before
     }
 
-    /// Forgets the epochs that ended before `start_offset`; the one it lies in begins there now. Returns whether an entry
+    /// Removes the epochs that ended before `start_offset`; the one it lies in begins there now. Returns whether an entry
     /// was touched. The caller flushes.
     pub fn truncate_from_start(&mut self, start_offset: Offset) -> bool {
         let upto = self
@@ -141,12 +141,12 @@ impl LeaderEpochs {
         true
     }
 
-    /// Forgets all epochs. The caller flushes.
+    /// Removes all epochs. The caller flushes.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// Writes the checkpoint anew, if there is one.
+    /// Rewrites the checkpoint, if there is one.
     ///
     /// # Errors
     /// `Io`.

@@ -215,7 +215,7 @@ impl ListedLog {
         self.has_high_watermarks
     }
 
-    /// The offset behind the last whole batch.
+    /// The offset after the last whole batch.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a header of the active segment.
@@ -227,7 +227,7 @@ impl ListedLog {
             Some(active) => SegmentLookup::open(active)?.next_offset()?,
             None => self.log_start_offset,
         };
-        // A log that ends below its start is begun anew there.
+        // A log that ends below its start starts again there.
         let end = end.max(self.log_start_offset);
         Ok(*self.log_end_offset.get_or_init(|| end))
     }
@@ -296,7 +296,7 @@ impl ListedLog {
         })
     }
 
-    /// The first record at or behind `offset`, control records included; `None` where no record follows.
+    /// The first record at or after `offset`, control records included; `None` where no record follows.
     ///
     /// # Errors
     /// `OffsetOutOfRange` below the log start or beyond the log end; `Io`; what is wrong with the bytes on the way.
@@ -317,7 +317,7 @@ impl ListedLog {
         Ok(None)
     }
 
-    /// The base offset of the first batch that ends at or behind `offset`; `None` where no batch follows.
+    /// The base offset of the first batch that ends at or after `offset`; `None` where no batch follows.
     pub(crate) fn batch_at_or_after(&self, offset: Offset) -> Result<Option<Offset>> {
         for segment in self.segments.iter().skip(self.floor(offset)) {
             if let Some((_, _, header)) = SegmentLookup::open(segment)?.find(offset)? {

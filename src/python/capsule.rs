@@ -46,6 +46,12 @@ fn schema_in(requested: &Bound<'_, PyAny>) -> PyResult<Schema> {
     // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a schema that lives as long as
     // the capsule, which `requested` holds.
     let schema = unsafe { pointer.as_ref() };
+    // Whoever took it away left pointers that lead nowhere.
+    if schema.release().is_none() {
+        return Err(PyValueError::new_err(
+            "the requested schema was consumed before",
+        ));
+    }
     Schema::try_from(schema).map_err(refused)
 }
 
@@ -177,6 +183,9 @@ fn array_in(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyRe
     let schema = unsafe { schema.as_ref() };
     // SAFETY: as for a stream: the array is moved out, and a released one is left.
     let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+    if array.is_released() || schema.release().is_none() {
+        return Err(PyValueError::new_err("the array was consumed before"));
+    }
     // SAFETY: both come from one call of `__arrow_c_array__`, whose contract is that they describe one array.
     let data = unsafe { from_ffi(array, schema) }.map_err(refused)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {

@@ -67,7 +67,7 @@ pub fn open(
     })
 }
 
-/// Decompresses `src`, which begins `at` bytes into its batch, behind what the arena holds.
+/// Decompresses `src`, which begins `at` bytes into its batch, after what the arena holds.
 pub(super) fn inflate(
     src: &[u8],
     at: usize,

@@ -134,7 +134,7 @@ impl BatchBuilder {
         self.records.len().saturating_add(RECORD_BATCH_OVERHEAD)
     }
 
-    /// The offset behind the last record.
+    /// The offset after the last record.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
         match self.last_offset {
@@ -164,7 +164,7 @@ impl BatchBuilder {
         self.put(offset, timestamp, key, value, headers)
     }
 
-    /// Appends a control record behind the last one.
+    /// Appends a control record after the last one.
     ///
     /// # Errors
     /// As [`BatchBuilder::append`]; `InvalidArgument` outside a control batch or for an unknown kind.
@@ -270,7 +270,7 @@ impl BatchBuilder {
             _ => Err(Error::unplaced(
                 "last offset",
                 format_args!(
-                    "{least} or more, at most {} behind the base offset",
+                    "{least} or more, at most {} after the base offset",
                     i32::MAX
                 ),
                 last_offset,

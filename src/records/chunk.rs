@@ -1,19 +1,23 @@
-//! A run of decoded records, at most [`Chunk::CAPACITY`], that all lie in one source of bytes: what passes from the
-//! readers below to the columns above.
+//! Up to [`Chunk::CAPACITY`] decoded records that all lie in the same bytes: what readers of segments hand to columns.
 //!
-//! Small enough for the first-level cache, so that filling one column after another from it costs no memory traffic;
-//! large enough that batches of one record do not pay for each column's loop.
+//! A chunk fits the first-level cache, so that filling one column after another from it costs no memory traffic. It is large
+//! enough that batches of one record do not pay for each column's loop.
+//!
+//! # Who owns what
+//! Whoever consumes records owns the chunk and, in it, the arena of decompressed records. It lends both to a reader to be
+//! filled, takes records off, and takes the arena's memory ([`Chunk::freeze`]) when columns point into it.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::io::region::{Region, spare};
+use crate::io::region::Region;
 use crate::records::RecordSlot;
+use crate::records::arena::{Arena, ArenaId, Frozen};
 use crate::records::walk::Walk;
 use crate::types::{Offset, Position};
 
 /// Consecutive records of one batch.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct BatchRows {
     /// The batch they are from.
     pub header: BatchHeader,
     /// Where it begins in its file.
@@ -22,85 +26,51 @@ pub struct Run {
     pub rows: usize,
 }
 
-/// Where the bytes of a chunk's records are.
+/// Which bytes decoded records lie in.
 #[derive(Clone, Debug)]
-pub enum Source {
-    /// In a region: a mapped file, a window of a file, or a finished block.
+pub enum RecordBytes {
+    /// A mapped file, a window of a file, or an arena that was frozen.
     Region(Region),
-    /// In the block of decompressed records that is still growing ([`Arena`]).
-    Arena,
+    /// What the chunk's arena holds while it has this id.
+    Arena(ArenaId),
 }
 
-/// Decompressed records of one or more batches.
-#[derive(Debug)]
-pub struct Arena {
-    bytes: Vec<u8>,
-    full: usize,
-}
+impl RecordBytes {
+    /// Whether both are the same bytes in memory.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Region(a), Self::Region(b)) => a.same(b),
+            (Self::Arena(a), Self::Arena(b)) => a == b,
+            _ => false,
+        }
+    }
 
-impl Default for Arena {
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            full: Self::FULL,
+    /// Names the region instead of the arena that it was.
+    pub fn freeze(&mut self, frozen: &Frozen) {
+        if matches!(self, Self::Arena(id) if *id == frozen.id()) {
+            *self = Self::Region(frozen.region().clone());
         }
     }
 }
 
-impl Arena {
-    const FULL: usize = 128 << 10;
-    /// What stays in the first-level cache.
-    const NEAR: usize = 32 << 10;
-    /// Up to full, and a batch of a producer's defaults behind that.
-    const ROOM: usize = 256 << 10;
-
-    /// For records that are gathered: nothing will point into it, so it may be as small as is quickest.
-    #[must_use]
-    pub const fn near() -> Self {
-        Self {
-            bytes: Vec::new(),
-            full: Self::NEAR,
-        }
-    }
-
-    /// The bytes so far.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The block itself, to be appended to.
-    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        if self.bytes.capacity() == 0 {
-            self.bytes = spare(Self::ROOM);
-            self.bytes.clear();
-            self.bytes.reserve(Self::ROOM);
-        }
-        &mut self.bytes
-    }
-
-    /// Holds so much that it should be taken before more is put in: beyond this it leaves the cache.
-    #[must_use]
-    pub const fn is_full(&self) -> bool {
-        self.bytes.len() >= self.full
-    }
-
-    /// Begins anew in the same memory, unless an unusually large block made it large.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(Self::FULL.saturating_mul(8));
-    }
-
-    /// Makes a region of it and begins a new one.
-    #[must_use]
-    pub fn freeze(&mut self) -> Region {
-        Region::spare(std::mem::take(&mut self.bytes))
-    }
+/// The bytes of a chunk's records.
+#[derive(Clone, Copy, Debug)]
+pub enum ChunkBytes<'a> {
+    /// All of a region.
+    Region(&'a Region),
+    /// What an arena holds so far.
+    Arena(&'a Arena),
 }
 
-impl Drop for Arena {
-    fn drop(&mut self) {
-        drop(self.freeze());
+impl<'a> ChunkBytes<'a> {
+    /// The bytes that slots count from.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(self) -> &'a [u8] {
+        match self {
+            Self::Region(region) => region.as_slice(),
+            Self::Arena(arena) => arena.bytes(),
+        }
     }
 }
 
@@ -110,28 +80,38 @@ pub struct Chunk {
     slots: Box<[RecordSlot]>,
     start: usize,
     end: usize,
-    runs: Vec<Run>,
-    source: Option<Source>,
+    runs: Vec<BatchRows>,
+    source: Option<RecordBytes>,
     encoded: usize,
+    arena: Arena,
+    /// What the arena was, for a reader that is in the middle of a batch in it.
+    frozen: Option<Frozen>,
 }
 
 impl Default for Chunk {
     fn default() -> Self {
-        let slots = vec![RecordSlot::default(); Self::CAPACITY].into_boxed_slice();
-        Self {
-            slots,
-            start: 0,
-            end: 0,
-            runs: Vec::new(),
-            source: None,
-            encoded: 0,
-        }
+        Self::new(Arena::default())
     }
 }
 
 impl Chunk {
     /// Most records in a chunk: 40 KiB of slots.
     pub const CAPACITY: usize = 1024;
+
+    /// Without records; decompressed ones will lie in `arena`.
+    #[must_use]
+    pub fn new(arena: Arena) -> Self {
+        Self {
+            slots: vec![RecordSlot::default(); Self::CAPACITY].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            runs: Vec::new(),
+            source: None,
+            encoded: 0,
+            arena,
+            frozen: None,
+        }
+    }
 
     /// The records not yet taken.
     #[must_use]
@@ -141,17 +121,34 @@ impl Chunk {
 
     /// The batches of [`Chunk::slots`], in order; their rows add up to it.
     #[must_use]
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[BatchRows] {
         &self.runs
     }
 
-    /// Where the records' bytes are; `None` while there are none.
+    /// The records' bytes; `None` while there are none.
     #[must_use]
-    pub const fn source(&self) -> Option<&Source> {
-        self.source.as_ref()
+    pub fn bytes(&self) -> Option<ChunkBytes<'_>> {
+        match self.source.as_ref()? {
+            RecordBytes::Region(region) => Some(ChunkBytes::Region(region)),
+            RecordBytes::Arena(id) if *id == self.arena.id() => {
+                Some(ChunkBytes::Arena(&self.arena))
+            }
+            RecordBytes::Arena(_) => None,
+        }
     }
 
-    /// At least the bytes that all keys and values come to: what the records take in their encoding.
+    /// The decompressed records.
+    #[must_use]
+    pub const fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The decompressed records, to append more.
+    pub const fn arena_mut(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
+    /// At least the bytes of all keys and values: what the records take in their encoding.
     #[must_use]
     pub const fn encoded(&self) -> usize {
         self.encoded
@@ -169,7 +166,7 @@ impl Chunk {
         self.end >= self.slots.len()
     }
 
-    /// Forgets everything.
+    /// Drops the records.
     pub fn clear(&mut self) {
         self.start = 0;
         self.end = 0;
@@ -178,29 +175,51 @@ impl Chunk {
         self.encoded = 0;
     }
 
-    /// Whether records of `region` can be added to those that are here; if there are none, they can from now on.
+    /// Whether records in `region` can join those here; an empty chunk takes any.
     #[inline]
-    pub fn accepts(&mut self, region: &Region) -> bool {
+    pub fn accepts_region(&mut self, region: &Region) -> bool {
         match &self.source {
-            Some(Source::Region(own)) => own.same(region),
-            Some(Source::Arena) => false,
+            Some(RecordBytes::Region(own)) => own.same(region),
+            Some(RecordBytes::Arena(_)) => false,
             None => {
-                self.source = Some(Source::Region(region.clone()));
+                self.source = Some(RecordBytes::Region(region.clone()));
                 true
             }
         }
     }
 
-    /// Says where the records to come lie.
-    pub fn set_source(&mut self, source: Source) {
-        self.source = Some(source);
+    /// Whether records in `bytes` can join those here; an empty chunk takes any.
+    pub fn accepts(&mut self, bytes: &RecordBytes) -> bool {
+        if self.is_empty() {
+            // Batches without records may have named their bytes already.
+            self.clear();
+        }
+        self.source
+            .get_or_insert_with(|| bytes.clone())
+            .is_same(bytes)
     }
 
-    /// Records that were in the arena are in `region` from now on.
-    pub fn frozen(&mut self, region: &Region) {
-        if matches!(self.source, Some(Source::Arena)) {
-            self.source = Some(Source::Region(region.clone()));
+    /// Moves the decompressed records into a region. Records here, and a batch that a reader is in the middle of, lie in that
+    /// region from now on.
+    pub fn freeze(&mut self) -> Frozen {
+        let frozen = self.arena.freeze();
+        if let Some(source) = &mut self.source {
+            source.freeze(&frozen);
         }
+        self.frozen = Some(frozen.clone());
+        frozen
+    }
+
+    /// What [`Chunk::freeze`] made since this was last asked.
+    pub const fn take_frozen(&mut self) -> Option<Frozen> {
+        self.frozen.take()
+    }
+
+    /// Drops records and decompressed bytes, and keeps the memory.
+    pub fn reset(&mut self) {
+        self.clear();
+        self.arena.clear();
+        self.frozen = None;
     }
 
     /// Takes the first `rows` records off.
@@ -224,7 +243,7 @@ impl Chunk {
         }
     }
 
-    /// Keeps the records that `wanted` is for; returns how many are gone.
+    /// Keeps the records that `wanted` accepts; returns how many it dropped.
     pub fn retain(&mut self, mut wanted: impl FnMut(&RecordSlot) -> bool) -> usize {
         let (start, before) = (self.start, self.slots().len());
         let (mut at, mut kept) = (start, start);
@@ -262,25 +281,51 @@ impl Chunk {
         source: &[u8],
         header: &BatchHeader,
         position: Position,
-        (from, to): (Offset, Offset),
+        wanted: (Offset, Offset),
     ) -> Result<()> {
-        let Some(free) = self.slots.get_mut(self.end..) else {
-            return Ok(());
-        };
+        let free = self.slots.get_mut(self.end..).unwrap_or_default();
         let before = walk.position();
-        let mut rows = walk.step(source, free)?;
-        self.encoded = self
-            .encoded
-            .saturating_add(walk.position().saturating_sub(before));
-        if header.base_offset < from || header.last_offset() >= to {
-            rows = keep(free, rows, from, to);
-        }
-        self.add_run(header, position, rows);
+        let rows = decode(walk, source, free, header, wanted)?;
+        self.add_walked(
+            walk.position().saturating_sub(before),
+            header,
+            position,
+            rows,
+        );
         Ok(())
     }
 
-    /// Adds records decoded elsewhere, as many as there is room for, keeping offsets in `from..to`; returns how many
-    /// of `decoded` were looked at.
+    /// As [`Chunk::walk`], in the bytes that the chunk's records lie in.
+    ///
+    /// # Errors
+    /// As [`Chunk::walk`].
+    #[inline]
+    pub fn walk_own(
+        &mut self,
+        walk: &mut Walk,
+        header: &BatchHeader,
+        position: Position,
+        wanted: (Offset, Offset),
+    ) -> Result<()> {
+        let source = match &self.source {
+            Some(RecordBytes::Region(region)) => region.as_slice(),
+            Some(RecordBytes::Arena(id)) if *id == self.arena.id() => self.arena.bytes(),
+            _ => return Err(Error::internal("records lie in an arena that was cleared")),
+        };
+        let free = self.slots.get_mut(self.end..).unwrap_or_default();
+        let before = walk.position();
+        let rows = decode(walk, source, free, header, wanted)?;
+        self.add_walked(
+            walk.position().saturating_sub(before),
+            header,
+            position,
+            rows,
+        );
+        Ok(())
+    }
+
+    /// Adds as many records decoded elsewhere as there is room for, keeping offsets in `from..to`; returns how many of
+    /// `decoded` it looked at.
     pub fn extend(
         &mut self,
         decoded: &[RecordSlot],
@@ -303,12 +348,18 @@ impl Chunk {
     }
 
     #[inline]
+    fn add_walked(&mut self, bytes: usize, header: &BatchHeader, position: Position, rows: usize) {
+        self.encoded = self.encoded.saturating_add(bytes);
+        self.add_run(header, position, rows);
+    }
+
+    #[inline]
     fn add_run(&mut self, header: &BatchHeader, position: Position, rows: usize) {
         if rows > 0 {
             self.end = self.end.saturating_add(rows);
             match self.runs.last_mut() {
                 Some(run) if run.position == position => run.rows = run.rows.saturating_add(rows),
-                _ => self.runs.push(Run {
+                _ => self.runs.push(BatchRows {
                     header: header.clone(),
                     position,
                     rows,
@@ -318,7 +369,24 @@ impl Chunk {
     }
 }
 
-/// What the keys and values of these records come to.
+/// Decodes records into `free` and keeps those with offsets in `from..to`, in front; returns how many.
+#[inline]
+fn decode(
+    walk: &mut Walk,
+    source: &[u8],
+    free: &mut [RecordSlot],
+    header: &BatchHeader,
+    (from, to): (Offset, Offset),
+) -> Result<usize> {
+    let rows = walk.step(source, free)?;
+    Ok(if header.base_offset < from || header.last_offset() >= to {
+        keep(free, rows, from, to)
+    } else {
+        rows
+    })
+}
+
+/// Bytes of the keys and values of these records.
 fn payload(slots: &[RecordSlot]) -> usize {
     let len = |len: i32| len.max(0).unsigned_abs() as usize;
     slots.iter().fold(0, |total, slot| {
@@ -420,7 +488,7 @@ mod tests {
         let runs: Vec<_> = chunk.runs().iter().map(|r| (r.position, r.rows)).collect();
         assert_eq!(runs, [(0, 2), (20, 3)]);
         assert_eq!(chunk.retain(|_| false), 5);
-        assert!(chunk.is_empty() && chunk.runs().is_empty() && chunk.source().is_none());
+        assert!(chunk.is_empty() && chunk.runs().is_empty() && chunk.bytes().is_none());
     }
 
     /// Or batches would be cut early for what is in others, or left out.

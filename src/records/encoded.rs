@@ -4,7 +4,7 @@ use super::validate::LeaderRules;
 use crate::format::batch::{self, BatchHeader};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
-/// Whole batches of magic 2, one behind the other, checksummed, whose records are known to keep these rules because this
+/// Whole batches of magic 2, one after the other, checksummed, whose records are known to keep these rules because this
 /// crate has just made them so: a log that has the same rules takes them without looking at the records again, from the
 /// front, as many at a time as go in one write.
 #[derive(Debug)]

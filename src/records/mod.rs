@@ -1,10 +1,11 @@
-//! Format and compression joined: from a whole batch to its records.
+//! From a whole batch to its records: format and compression together.
 //!
-//! A record is not copied out. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in
-//! the bytes at hand (the mapped segment, or a block of decompressed records).
+//! A record is not copied. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in a source (a
+//! mapped segment, or an [`arena`] of decompressed records).
 //!
-//! And back: [`builder`] makes batches of records, [`validate`] makes batches that came from elsewhere fit for a log.
+//! And back: [`builder`] makes batches of records; [`validate`] prepares batches from elsewhere for a log.
 
+pub mod arena;
 pub mod block;
 pub mod builder;
 pub mod chunk;

@@ -57,7 +57,7 @@ fn walk_shifted(
                 "records count",
                 at as u64,
                 format_args!("{count} records as the header says"),
-                format_args!("the end behind {seen}"),
+                format_args!("the end after {seen}"),
             ));
         }
         let record = Record::parse(data, at)?;
@@ -81,7 +81,7 @@ fn walk_shifted(
         return Err(Error::invalid(
             "records count",
             at as u64,
-            format_args!("the end behind {count} records as the header says"),
+            format_args!("the end after {count} records as the header says"),
             format_args!("{} bytes more", data.len().saturating_sub(at)),
         ));
     }

@@ -1,5 +1,5 @@
 //! What a leader does to batches that come to it before they go into the log (`LogValidator`): their records are looked
-//! at, they get offsets, an epoch and the timestamp type, and are encoded anew where codec or format ask for it.
+//! at, they get offsets, an epoch and the timestamp type, and are re-encoded where codec or format ask for it.
 //!
 //! | what came | what goes into the log |
 //! |---|---|
@@ -70,11 +70,11 @@ impl LeaderRules {
     #[must_use]
     pub const fn takes_timestamp(&self, timestamp: TimestampMs, now_ms: TimestampMs) -> bool {
         // As in Java the difference wraps.
-        let behind = now_ms.wrapping_sub(timestamp);
+        let after = now_ms.wrapping_sub(timestamp);
         !matches!(self.timestamp_type, TimestampType::CreateTime)
             || timestamp == NO_TIMESTAMP
-            || (behind <= self.timestamp_before_max_ms
-                && behind.wrapping_neg() <= self.timestamp_after_max_ms)
+            || (after <= self.timestamp_before_max_ms
+                && after.wrapping_neg() <= self.timestamp_after_max_ms)
     }
 
     /// The timestamps in bounds, for a message.
@@ -129,7 +129,7 @@ pub struct Placement {
 /// What became of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validated {
-    /// The offset behind the last record.
+    /// The offset after the last record.
     pub next_offset: Offset,
     /// The largest timestamp, -1 if there is none; under LogAppendTime the clock.
     pub max_timestamp: TimestampMs,
@@ -193,7 +193,7 @@ impl LeaderValidator {
         let keeps_codec = source == target.compression();
         let is_plain_control = source == Compression::None && first.is_control();
         let parts = self.decode(records, &batches, rules, placement)?;
-        // Some old clients number the records of a batch wrongly; a compressed batch is then made anew.
+        // Some old clients number the records of a batch wrongly; a compressed batch is then rebuilt.
         let is_numbered = source == Compression::None
             || (0i64..).zip(&self.slots).all(|(n, slot)| slot.offset == n);
         let in_place = first.magic == 2 && (keeps_codec || is_plain_control) && is_numbered;

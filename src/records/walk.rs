@@ -2,7 +2,7 @@
 //!
 //! | field | type | |
 //! |---|---|---|
-//! | length | varint | bytes behind this field |
+//! | length | varint | bytes after this field |
 //! | attributes | i8 | unused |
 //! | timestamp delta | varlong | |
 //! | offset delta | varint | |
@@ -69,7 +69,7 @@ impl Walk {
         self.at
     }
 
-    /// Decodes records into `out` until it is full or the batch is done; returns how many. Bytes of `source` behind
+    /// Decodes records into `out` until it is full or the batch is done; returns how many. Bytes of `source` after
     /// the records may be looked at, never used.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Walk {
             return Err(Error::invalid(
                 "records",
                 self.at as u64,
-                "no bytes behind the last record",
+                "no bytes after the last record",
                 left,
             ));
         }
@@ -173,7 +173,7 @@ impl Walk {
         let base = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
         let mut size = 0usize;
-        while let Some((slot, behind)) = slots.split_first_mut() {
+        while let Some((slot, after)) = slots.split_first_mut() {
             let Some(window) = words.window::<WINDOW>(at) else {
                 break;
             };
@@ -240,7 +240,7 @@ impl Walk {
                     base,
                 };
                 let records = words.bytes().get(at..end).unwrap_or_default();
-                let more = alike.run::<L, T, O>(records, behind);
+                let more = alike.run::<L, T, O>(records, after);
                 at = at.wrapping_add(more.wrapping_mul(size));
                 taken = taken.wrapping_add(more);
             }
@@ -497,7 +497,7 @@ const fn half<const N: usize>(word: u64) -> u32 {
 #[expect(clippy::inline_always, reason = "no instruction at all")]
 #[expect(
     clippy::little_endian_bytes,
-    reason = "the first byte is to be the lowest on every machine"
+    reason = "the first byte must be the lowest on every machine"
 )]
 const fn eight(bytes: &[u8; 8]) -> u64 {
     u64::from_le_bytes(*bytes)
@@ -508,7 +508,7 @@ const fn eight(bytes: &[u8; 8]) -> u64 {
 #[expect(clippy::inline_always, reason = "no instruction at all")]
 #[expect(
     clippy::little_endian_bytes,
-    reason = "the first byte is to be the lowest on every machine"
+    reason = "the first byte must be the lowest on every machine"
 )]
 const fn four(bytes: &[u8; 4]) -> u32 {
     u32::from_le_bytes(*bytes)

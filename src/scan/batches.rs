@@ -6,7 +6,7 @@ use crate::scan::planned::OpenSegment;
 use crate::segment::batches::BatchCursor;
 use crate::types::{Offset, Position};
 
-/// An open segment, and how far its batches were looked at.
+/// An open segment, and how far its batches were read.
 #[derive(Debug)]
 pub struct OpenBatches {
     /// The segment.
@@ -27,14 +27,14 @@ impl OpenBatches {
         }
     }
 
-    /// The offset behind the last batch that was looked at, or the segment's base.
+    /// The offset after the last batch that was read, or the segment's base.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
         self.cursor.next_offset()
     }
 
-    /// The next one's position and header; `None` where all that follow lie behind the offsets wanted. One that lies before
-    /// them is given.
+    /// The next one's position and header; `None` if all that follow lie after the wanted offsets. Batches before them are
+    /// returned.
     ///
     /// # Errors
     /// As [`BatchCursor::next`].
@@ -47,7 +47,7 @@ impl OpenBatches {
         Ok(next.filter(|(_, header)| self.cursor.least_offset(header) < end))
     }
 
-    /// Has the last one come again.
+    /// Returns this batch again next time.
     pub const fn put_back(&mut self, batch: (Position, BatchHeader)) {
         self.put_back = Some(batch);
     }

@@ -1,4 +1,4 @@
-//! From where to where the partitions of a path go, without a plan to read them.
+//! The first and last offsets of partitions, without a plan to read them.
 //!
 //! This is what `ListOffsets` answers for earliest and latest. The end of a log is found in the headers of its active
 //! segment, from the last place on that its index names.
@@ -21,7 +21,7 @@ pub struct PartitionBounds {
     pub partition: i32,
     /// The log start offset.
     pub start_offset: Offset,
-    /// The offset behind the last one, as [`PlanOptions::ending_offsets`] and the isolation level bound it.
+    /// The offset after the last one, as [`PlanOptions::ending_offsets`] and the isolation level bound it.
     pub end_offset: Offset,
 }
 

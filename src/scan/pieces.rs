@@ -1,8 +1,8 @@
 //! Planned ranges cut into pieces of about the same size, for readers side by side.
 //!
-//! A piece is cut out where a batch begins, inside a segment too, so that one long segment feeds every reader; small
-//! segments and partitions share a piece. Each piece is looked for when it is asked for, as finding one costs a batch's
-//! reading. Whoever reads the pieces one after the other gets what the ranges give.
+//! A piece begins where a batch begins, also inside a segment, so that one long segment feeds every reader. Small segments and
+//! partitions share a piece. Each piece is found on demand, as finding one costs as much as reading a batch. The pieces in
+//! order give what the ranges give.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::lookup::SegmentLookup;
 
-/// What is done where no index entry says where a batch begins.
+/// What to do if no index entry says where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoIndexEntry {
-    /// The headers are walked.
+    /// Walk the headers.
     WalkHeaders,
-    /// The segment is left whole: many are to be cut, and none is to be read.
+    /// Keep the segment whole: when many are cut and none is read.
     KeepWhole,
 }
 
@@ -47,7 +47,7 @@ impl Pieces {
         self.size = size.max(1);
     }
 
-    /// Where to cut a segment, at or behind `position`, if there is such a place before what is left is small.
+    /// Where to cut a segment, at or after `position`; `None` if too little would be left.
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
@@ -57,7 +57,7 @@ impl Pieces {
         let walks =
             (self.no_index_entry == NoIndexEntry::WalkHeaders).then_some(segment.start_position);
         let (_, lookup) = self.open.as_mut()?;
-        // Trouble with a file is told by whoever reads it.
+        // The reader of the file reports what is wrong with it.
         let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;
         let end = segment.end.map_or(segment.size, |cut| cut.position);
         let is_between =
@@ -76,7 +76,7 @@ impl Iterator for Pieces {
         while let Some(mut range) = self.ranges.pop_front() {
             let mut rest = std::mem::take(&mut range.segments).into_iter();
             let mut taken = Vec::new();
-            let mut behind = None;
+            let mut after = None;
             while room > 0
                 && let Some(mut segment) = rest.next()
             {
@@ -92,10 +92,10 @@ impl Iterator for Pieces {
                     continue;
                 };
                 if range.end_offset.is_some_and(|end| end <= cut.offset) {
-                    // Nothing behind the cut is wanted.
+                    // Nothing after the cut is wanted.
                     rest = Vec::new().into_iter();
                 } else {
-                    behind = Some(SegmentRange {
+                    after = Some(SegmentRange {
                         start_position: cut.position,
                         start_offset: cut.offset,
                         ..segment.clone()
@@ -110,7 +110,7 @@ impl Iterator for Pieces {
                     ..range.clone()
                 });
             }
-            range.segments.extend(behind.into_iter().chain(rest));
+            range.segments.extend(after.into_iter().chain(rest));
             if !range.segments.is_empty() {
                 self.ranges.push_front(range);
             }

@@ -1,4 +1,4 @@
-//! What is to be read: from paths, topics and bounds to files and positions.
+//! What to read: from paths, topics and bounds to files and positions.
 //!
 //! Planning lists folders and looks at file sizes. Bytes are read only where a bound falls inside a segment, or where a
 //! bound is a timestamp: then headers, at places the indexes name and the log confirms.
@@ -20,8 +20,8 @@
 //! Under `read_committed` the end is at most the last stable offset, and what was aborted below it is planned to be left
 //! out ([`super::transactions`]).
 //!
-//! [`Pruning`] narrows what the bounds above give. It never asks for anything, so a partition without a record within it
-//! has nothing to read.
+//! [`Pruning`] narrows what the bounds above give. It requires nothing: a partition without a record within it has nothing to
+//! read.
 //!
 //! | module | what |
 //! |---|---|
@@ -54,7 +54,7 @@ pub use self::options::{
     Starting, Timestamp,
 };
 
-/// How often a folder is looked at while a broker exchanges files in it.
+/// How often a folder is listed while a broker exchanges files in it.
 const LISTINGS: usize = 4;
 
 /// Plans what to read of `paths`: log dirs, partition folders, `.log` files.
@@ -96,8 +96,8 @@ pub(super) fn ask_all<T>(
         .collect()
 }
 
-/// The answer of a folder that may change while it is looked at: files that went away between listing and looking send us
-/// back to listing. `None` where the whole folder went away, unless it was named.
+/// The answer of a folder that may change at the same time: if a listed file is gone, the folder is listed again. `None` if
+/// the whole folder is gone, unless it was named.
 fn settled<T>(
     candidate: &Candidate,
     question: impl Fn(&ListedLog) -> Result<T>,
@@ -134,8 +134,8 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
         None => None,
     };
     let end = stable_end_of(log, options, transactions.as_mut())?;
-    let behind = max_offset.map(|max| max.saturating_add(1));
-    let end = end.into_iter().chain(behind).min();
+    let after = max_offset.map(|max| max.saturating_add(1));
+    let end = end.into_iter().chain(after).min();
     let start_offset = start.unwrap_or(Offset::MAX);
     let aborted = transactions
         .map(|mut t| t.aborted(start_offset, end.unwrap_or(Offset::MAX)))

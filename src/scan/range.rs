@@ -1,4 +1,4 @@
-//! What is to be read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
+//! What to read, as plain values: the contract between planning (here) and reading (`arrow::reader`).
 //!
 //! A range pins every file's name and size as they were at planning, so that a retried Spark task reads the same bytes.
 
@@ -15,7 +15,7 @@ use crate::types::{Offset, Position};
 pub struct Cut {
     /// Where the batch begins in the file.
     pub position: Position,
-    /// Its base offset: all before it lie below, none behind it does.
+    /// Its base offset: all before it lie below, none after it does.
     pub offset: Offset,
 }
 
@@ -32,7 +32,7 @@ pub struct SegmentRange {
     pub is_active: bool,
     /// Where to begin: the start of a batch. Zero, or what the offset index says and the log confirms.
     pub start_position: u64,
-    /// Base offset of the segment behind it: all offsets in this one lie below. `None` for the last.
+    /// Base offset of the segment after it: all offsets in this one lie below. `None` for the last.
     pub next_base_offset: Option<Offset>,
     /// Under `read_committed` the aborted transactions that reach into it, sorted.
     pub aborted: Option<Arc<[AbortedRange]>>,

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::region::Region;
+use crate::records::chunk::Chunk;
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
 use crate::scan::range::PartitionRange;
 use crate::segment::filter::{RecordFilter, TimestampBounds};
 use crate::segment::metrics::Metrics;
-use crate::segment::reader::{ReadOptions, SegmentReader, Workspace};
+use crate::segment::reader::{Filled, ReadOptions, ReadState, SegmentReader};
 use crate::segment::source::{Access, Copying};
 
-/// Where the records of a chunk are from.
+/// Which topic, partition and segment the records of a chunk are from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// The topic's name.
@@ -30,11 +30,10 @@ pub struct LogReader {
     options: ReadOptions,
     open: Option<SegmentReader>,
     context: Context,
-    /// What was wrong behind the chunk's records.
+    /// The fault after the records that were given.
     failed: Option<Error>,
     timestamps: TimestampBounds,
-    /// Memory and counts; the chunk in it is what [`LogReader::fill`] filled.
-    pub work: Workspace,
+    state: ReadState,
 }
 
 impl LogReader {
@@ -57,21 +56,25 @@ impl LogReader {
             },
             failed: None,
             timestamps: TimestampBounds::default(),
-            work: Workspace::default(),
+            state: ReadState::default(),
         }
     }
 
-    /// Will read other ranges, in the memory it has; counts begin anew.
+    /// Will read other ranges with the contexts it has; counts start again from zero.
     pub fn restart(&mut self, ranges: Vec<PartitionRange>) {
         if let Some(reader) = self.open.take() {
             self.segments.keep(reader.into_source());
         }
         self.segments.restart(ranges);
         self.failed = None;
-        self.work.chunk.clear();
-        self.work.arena.clear();
-        self.work.given.clear();
-        self.work.metrics = Metrics::default();
+        self.state.given.clear();
+        self.state.metrics = Metrics::default();
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn metrics(&self) -> Metrics {
+        self.state.metrics
     }
 
     /// Which of the segments to come are read by copy.
@@ -91,23 +94,24 @@ impl LogReader {
         self.segments.range().folder.join(&*self.context.segment)
     }
 
-    /// Fills the (empty) chunk with records of one segment; false at the end of all ranges. It stays empty where all of
+    /// Fills `chunk`, which must be empty, with records of one segment. After [`Filled::Records`] it is still empty if all of
     /// them were outside the bounds of time.
     ///
     /// # Errors
-    /// What reading finds, behind the records before it. Reading does not go on behind an error.
-    pub fn fill(&mut self) -> Result<bool> {
+    /// What reading finds, after the records before it. Nothing follows an error.
+    pub fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         loop {
             if let Some(reader) = &mut self.open {
-                match reader.fill(&mut self.work) {
-                    Ok(true) => {
-                        self.leave_out();
-                        return Ok(true);
+                match reader.fill(&mut self.state, chunk) {
+                    Ok(Filled::Records) => {
+                        self.drop_outside_bounds(chunk);
+                        return Ok(Filled::Records);
                     }
-                    Ok(false) => {
+                    Ok(Filled::ArenaFull) => return Ok(Filled::ArenaFull),
+                    Ok(Filled::End) => {
                         self.segments.advance(reader.next_offset());
                         if let Some(reader) = self.open.take() {
                             self.segments.keep(reader.into_source());
@@ -116,42 +120,31 @@ impl LogReader {
                     Err(e) => {
                         self.open = None;
                         self.segments.end();
-                        if self.work.chunk.is_empty() {
+                        if chunk.is_empty() {
                             return Err(e);
                         }
                         self.failed = Some(e);
-                        self.leave_out();
-                        return Ok(true);
+                        self.drop_outside_bounds(chunk);
+                        return Ok(Filled::Records);
                     }
                 }
             }
             if !self.next_segment()? {
-                return Ok(false);
+                return Ok(Filled::End);
             }
         }
     }
 
-    /// Makes a region of the decompressed records so far; the chunk and the batch in progress lie in it from now on.
-    pub fn freeze(&mut self) -> Region {
-        let region = self.work.arena.freeze();
-        self.work.chunk.frozen(&region);
-        if let Some(reader) = &mut self.open {
-            reader.frozen(&region);
-        }
-        region
-    }
-
-    /// Takes the records outside the bounds of time out of the chunk.
+    /// Removes the records outside the bounds of time from the chunk.
     #[inline]
-    fn leave_out(&mut self) {
+    fn drop_outside_bounds(&mut self, chunk: &mut Chunk) {
         let bounds = self.timestamps;
         if bounds.are_open() {
             return;
         }
-        let chunk = &mut self.work.chunk;
-        let gone = chunk.retain(|slot| bounds.contain(slot.timestamp));
-        let total = &mut self.work.metrics.records_skipped;
-        *total = total.saturating_add(gone as u64);
+        let dropped = chunk.retain(|slot| bounds.contain(slot.timestamp));
+        let total = &mut self.state.metrics.records_skipped;
+        *total = total.saturating_add(dropped as u64);
     }
 
     fn next_segment(&mut self) -> Result<bool> {
@@ -159,14 +152,14 @@ impl LogReader {
             let opened = match self.segments.next_turn()? {
                 Some(Turn::Open(opened)) => *opened,
                 Some(Turn::Gone(_)) => {
-                    let lost = &mut self.work.metrics.segments_lost;
+                    let lost = &mut self.state.metrics.segments_lost;
                     *lost = lost.saturating_add(1);
                     continue;
                 }
                 None => return Ok(false),
             };
             if opened.begins_range {
-                self.work.given.clear();
+                self.state.given.clear();
             }
             let (range, segment) = (self.segments.range(), &opened.segment);
             self.timestamps = range.timestamps;
@@ -183,7 +176,7 @@ impl LogReader {
                 partition: range.partition,
                 segment: segment.file_name.as_str().into(),
             };
-            self.work.metrics.segments = self.work.metrics.segments.saturating_add(1);
+            self.state.metrics.segments = self.state.metrics.segments.saturating_add(1);
             self.open = Some(SegmentReader::new(
                 opened.source,
                 segment.bounds(),

@@ -113,7 +113,7 @@ impl<'a> Transactions<'a> {
         })
     }
 
-    /// Believes an index however cheap a walk over the headers would be.
+    /// Believes an index even if a walk over the headers would be cheaper.
     #[must_use]
     pub const fn preferring_indexes(mut self) -> Self {
         self.walked_for_entry = 0;
@@ -139,7 +139,7 @@ impl<'a> Transactions<'a> {
         };
         // Kafka looks the offset up and keeps where the batch begins that it finds: below the log start where that lies
         // inside of a batch.
-        // What cannot be read is told by whoever has to read it.
+        // The reader of the batch reports what cannot be read.
         let found = self.log.batch_at_or_after(first).unwrap_or(Some(first));
         Ok(found.map_or(end, |base| base.min(end)))
     }
@@ -181,7 +181,7 @@ impl<'a> Transactions<'a> {
         Ok(found)
     }
 
-    /// `None` where an index has been believed and a walk behind it does not know what is open.
+    /// `None` if an index was believed and a walk after it does not know what is open.
     fn collect(
         &mut self,
         start: Offset,
@@ -286,8 +286,7 @@ impl<'a> Transactions<'a> {
         })
     }
 
-    /// Whether the log has marker and first batch of every entry where it says. What is wrong on the way the walk will
-    /// tell.
+    /// Whether the log has marker and first batch of every entry where it says. The walk reports what is wrong on the way.
     fn confirms(&self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
         let Ok(mut markers) = SegmentLookup::open(segment) else {
             return false;

@@ -1,7 +1,7 @@
 //! Planned ranges as whole batches, byte for byte: what a follower fetches from its leader.
 //!
 //! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch.
-//! Checksums are left to whoever appends.
+//! Checksums are left to the log that appends them.
 
 use crate::error::{Error, Result};
 use crate::scan::batches::OpenBatches;
@@ -10,7 +10,7 @@ use crate::scan::range::PartitionRange;
 use crate::segment::source::{Access, Copying};
 use crate::types::{Offset, Position};
 
-/// Hands out the batches of a partition in runs.
+/// Hands out the batches of a partition in groups.
 #[derive(Debug)]
 pub struct WholeBatches {
     start_offset: Offset,
@@ -23,7 +23,7 @@ pub struct WholeBatches {
 
 /// Consecutive batches.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct BatchGroup<'a> {
     /// Their bytes.
     pub bytes: &'a [u8],
     /// The first one's base offset, as its header says it.
@@ -63,7 +63,7 @@ impl WholeBatches {
     ///
     /// # Errors
     /// What walking the headers finds; `Io`, also where retention took a segment before its turn.
-    pub fn next_run(&mut self, most: usize) -> Result<Option<Run<'_>>> {
+    pub fn next_group(&mut self, most: usize) -> Result<Option<BatchGroup<'_>>> {
         let found = loop {
             let Some(open) = &mut self.open else {
                 if !self.next_segment()? {
@@ -71,7 +71,7 @@ impl WholeBatches {
                 }
                 continue;
             };
-            if let Some(found) = find_run(open, most)? {
+            if let Some(found) = find_group(open, most)? {
                 break found;
             }
             self.segments.advance(open.next_offset());
@@ -83,13 +83,13 @@ impl WholeBatches {
         self.bytes = self.bytes.saturating_add(found.size as u64);
         self.run = found.position;
         let bytes = open.opened.source.bytes(found.position, found.size)?;
-        Ok(Some(Run {
+        Ok(Some(BatchGroup {
             bytes,
             base_offset: found.base_offset,
         }))
     }
 
-    /// Says of what was found wrong in the last run's bytes where they lie.
+    /// Adds file and position to an error about the last group's bytes.
     #[must_use]
     pub fn locate(&self, error: Error) -> Error {
         match (&self.open, error.as_fault()) {
@@ -121,7 +121,7 @@ struct Found {
     size: usize,
 }
 
-fn find_run(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
+fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
     let (start, _) = open.opened.wanted;
     let mut run: Option<Found> = None;
     while let Some((position, header)) = open.next_batch()? {

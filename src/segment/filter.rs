@@ -32,7 +32,7 @@ pub struct AbortedRange {
     pub producer_id: i64,
     /// Offset of the marker that ended it.
     pub last_offset: Offset,
-    /// Its first offset, or an earlier one behind the producer's transaction before it.
+    /// Its first offset, or an earlier one after the producer's previous transaction.
     pub first_offset: Offset,
 }
 
@@ -104,10 +104,10 @@ impl RecordFilter {
 }
 
 fn covered(aborted: &[AbortedRange], header: &BatchHeader) -> bool {
-    let behind = |range: &AbortedRange| {
+    let after = |range: &AbortedRange| {
         (range.producer_id, range.last_offset) <= (header.producer_id, header.base_offset)
     };
-    let next = aborted.partition_point(behind);
+    let next = aborted.partition_point(after);
     aborted.get(next).is_some_and(|range| {
         range.producer_id == header.producer_id && range.first_offset <= header.last_offset()
     })

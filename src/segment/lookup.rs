@@ -6,7 +6,7 @@
 //!   below the target. Offsets rise, so nothing before it can be the answer. (Of a legacy wrapper the header tells only the
 //!   last offset, which must then not be above the target.) Otherwise the entries before it are tried, then byte 0.
 //! * Offset entry, to cut a segment in two for readers side by side: a header that ends at or below its offset, and one
-//!   behind it where its length leads. Both halves are read, and then every checksum is looked at.
+//!   after it where its length leads. Both halves are read, and then every checksum is looked at.
 //! * Time entry (T, O): the batch with offset O has T for its largest timestamp. Then nothing up to it is later than T.
 //!
 //! Sources: `LogSegment.translateOffset`, `LogSegment.findOffsetByTimestamp`, `FileRecords.searchForTimestamp`.
@@ -65,7 +65,7 @@ impl<'a> SegmentLookup<'a> {
         Self::over(Cow::Borrowed(segment))
     }
 
-    /// As [`SegmentLookup::open`], for whoever has to keep it.
+    /// As [`SegmentLookup::open`], with the segment inside.
     ///
     /// # Errors
     /// As [`SegmentSource::open`].
@@ -111,7 +111,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(0)
     }
 
-    /// A batch of magic 2 at or behind `position` at which the segment may be cut in two: where it begins, and its base
+    /// A batch of magic 2 at or after `position` at which the segment may be cut in two: where it begins, and its base
     /// offset. Of the index where it has an entry there and the log confirms it; else, where `walks` is given, found from
     /// header to header from that batch on.
     ///
@@ -136,7 +136,7 @@ impl<'a> SegmentLookup<'a> {
         }
         let Some(start) = walks else { return Ok(None) };
         let mut cursor = BatchCursor::new(self.segment.bounds(), start);
-        // What is wrong with a header is told by whoever reads it.
+        // The reader of the segment reports what is wrong with a header.
         while let Ok(Some((at, header))) = cursor.next(&mut self.source) {
             if at >= position && !header.is_legacy() {
                 return Ok(Some((at, header.base_offset)));
@@ -145,9 +145,9 @@ impl<'a> SegmentLookup<'a> {
         Ok(None)
     }
 
-    /// The base offset of a batch of magic 2 at `position` that ends at or below `offset` and that the batch behind does
-    /// not contradict. Its checksum is left to whoever reads it: it does not cover the base offset, and a header and
-    /// one behind it where its length leads are no accident.
+    /// The base offset of a batch of magic 2 at `position` that ends at or below `offset` and that the batch after does
+    /// not contradict. Its checksum is left to the reader: it does not cover the base offset, and a header with another
+    /// one where its length leads is no accident.
     fn confirms_cut(&mut self, position: Position, offset: Offset) -> Result<Option<Offset>> {
         let Some(header) = self.header_at(position)? else {
             return Ok(None);
@@ -186,7 +186,7 @@ impl<'a> SegmentLookup<'a> {
     fn header_at(&mut self, position: Position) -> Result<Option<BatchHeader>> {
         let left = self.source.len().saturating_sub(position);
         let head = self.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        // Looked at before the cursor does, for whom a wrong length would be worth an investigation.
+        // Checked before the cursor does, which would search for the cause of a wrong length.
         match BatchHeader::parse(head) {
             Ok(Some(header)) if header.size as u64 <= left && header.magic <= CURRENT_MAGIC => {}
             _ => return Ok(None),
@@ -248,7 +248,7 @@ impl<'a> SegmentLookup<'a> {
         }
     }
 
-    /// The first record at or behind `target`, control records included: where its batch begins, and its offset.
+    /// The first record at or after `target`, control records included: where its batch begins, and its offset.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a batch on the way.
@@ -275,7 +275,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(None)
     }
 
-    /// The first record at or after `timestamp`, at or behind `offset`. `use_index` lets the time index, once confirmed,
+    /// The first record at or after `timestamp`, at or after `offset`. `use_index` lets the time index, once confirmed,
     /// say where to begin.
     ///
     /// # Errors
@@ -311,7 +311,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(None)
     }
 
-    /// The offset behind the last whole batch; the base offset where there is none.
+    /// The offset after the last whole batch; the base offset where there is none.
     ///
     /// # Errors
     /// `Io`, or what is wrong with a header on the way.
@@ -381,13 +381,13 @@ impl<'a> SegmentLookup<'a> {
         let last = index.map(|index| index.last_entry());
         let mut cursor = BatchCursor::new(self.segment.bounds(), 0);
         if let Some(last) = last
-            && let Some((behind, _, header)) = self.find(last.offset)?
+            && let Some((after, _, header)) = self.find(last.offset)?
             && agrees(last, &header)
         {
             if !bounds.exclude(&header) {
                 return Ok(false);
             }
-            cursor = behind;
+            cursor = after;
         }
         while let Some((_, header)) = cursor.next(&mut self.source)? {
             if !bounds.exclude(&header) {

@@ -5,19 +5,19 @@ use crate::format::batch::BatchHeader;
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Bytes of batches looked at.
+    /// Bytes of batches read or skipped.
     pub bytes: u64,
     /// Batches whose records were read.
     pub batches: u64,
-    /// Batches passed over on their header.
+    /// Batches skipped on their header.
     pub batches_skipped: u64,
-    /// Records in them, as far as their headers say (magic 2), and records decoded but outside the bounds of time.
+    /// Records in them, where their headers say (magic 2), and records decoded but outside the bounds of time.
     pub records_skipped: u64,
     /// Bytes that came out of decompression.
     pub bytes_decompressed: u64,
     /// Segments opened.
     pub segments: u64,
-    /// Planned segments that retention took before their turn.
+    /// Planned segments that retention removed before they were read.
     pub segments_lost: u64,
 }
 
@@ -40,9 +40,9 @@ impl Metrics {
         self.bytes_decompressed = self.bytes_decompressed.saturating_add(bytes as u64);
     }
 
-    /// Counts a batch that is passed over on its header.
+    /// Counts a batch that is skipped on its header.
     #[inline]
-    pub(super) fn pass_over(&mut self, header: &BatchHeader) {
+    pub(super) fn skip(&mut self, header: &BatchHeader) {
         let records = header.records_count.map_or(0, i32::unsigned_abs);
         self.batches_skipped = self.batches_skipped.saturating_add(1);
         self.records_skipped = self.records_skipped.saturating_add(records.into());

@@ -1,17 +1,15 @@
 //! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
 //!
-//! Batches outside the offsets asked for are passed over on their header alone; those at the edges are looked at, as a
-//! flipped bit may have put them there.
+//! Batches outside the offsets asked for are skipped on their header alone. Those at the edges are checked, as a flipped bit
+//! may have put them there.
 
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::region::Region;
 use crate::io::words::prefetch;
 use crate::records::RecordSlot;
-use crate::records::block::{self, Payload};
-use crate::records::chunk::{Arena, Chunk, Source};
-use crate::records::legacy;
+use crate::records::block::Payload;
+use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
 use crate::segment::filter::{GivenTransactions, RecordFilter};
@@ -46,15 +44,10 @@ impl Default for ReadOptions {
     }
 }
 
-/// What outlives a segment: contexts, memory, counts.
+/// What outlasts a segment and stays with the reader of segments: contexts and counts.
 #[derive(Debug, Default)]
-pub struct Workspace {
-    /// Decompression contexts.
-    pub decompressor: Decompressor,
-    /// The block of decompressed records that is being filled.
-    pub arena: Arena,
-    /// The records at hand.
-    pub chunk: Chunk,
+pub struct ReadState {
+    decompressor: Decompressor,
     /// Counts for the caller.
     pub metrics: Metrics,
     /// Whose transactional records were given, under `read_committed`.
@@ -62,13 +55,24 @@ pub struct Workspace {
     legacy: Vec<RecordSlot>,
 }
 
+/// How [`SegmentReader::fill`] left the chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// With records.
+    Records,
+    /// Empty: the arena must be cleared or frozen before the next batch is decompressed into it.
+    ArenaFull,
+    /// Empty: there are no more records.
+    End,
+}
+
 /// A batch whose records are not all in a chunk yet.
 #[derive(Debug)]
 struct InProgress {
     header: BatchHeader,
     position: Position,
-    source: Source,
-    /// Where in the file the source begins; `None` for a decompressed block.
+    bytes: RecordBytes,
+    /// Where in the file those begin; `None` for decompressed records.
     source_position: Option<Position>,
     rest: Rest,
 }
@@ -76,7 +80,7 @@ struct InProgress {
 #[derive(Debug)]
 enum Rest {
     Walk(Walk),
-    /// Slots from this index of the workspace's.
+    /// Slots from this index of the state's.
     Legacy(usize),
 }
 
@@ -85,7 +89,7 @@ enum Rest {
 enum Next {
     /// A batch is in progress.
     Ready,
-    /// The chunk has to be taken first: the arena is full of its records.
+    /// The arena must be emptied first.
     Full,
     /// No more batches.
     End,
@@ -103,15 +107,15 @@ pub struct SegmentReader {
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
-    /// The last batch passed over for its offsets, until its checksum has been looked at.
+    /// The last batch that was skipped for its offsets, until its checksum is compared.
     skipped: Option<(Position, BatchHeader)>,
     current: Option<InProgress>,
     ended: bool,
 }
 
 impl SegmentReader {
-    /// Reads `source` from the batch at `position`; offsets outside `from..to`, and batches that the filter is against
-    /// as a whole, are left out.
+    /// Reads `source` from the batch at `position`, without offsets outside `wanted` and batches that the filter excludes
+    /// as a whole.
     #[must_use]
     pub fn new(
         mut source: SegmentSource,
@@ -143,43 +147,44 @@ impl SegmentReader {
         self.source
     }
 
-    /// The offset behind the last batch that was looked at, or the segment's base.
+    /// The offset after the last batch that was read or skipped, or the segment's base.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
         self.cursor.next_offset()
     }
 
-    /// Puts the next records into the workspace's chunk, which must be empty. False at the end of the segment.
+    /// Puts the next records into `chunk`, which must be empty.
     ///
     /// # Errors
-    /// Every corruption, with path and position.
-    pub fn fill(&mut self, work: &mut Workspace) -> Result<bool> {
-        loop {
-            if self.current.is_none()
-                && (work.chunk.is_full() || self.next_batch(work)? != Next::Ready)
-            {
-                break;
-            }
-            // A large batch may have a chunk's worth of records and more before the first that is wanted.
-            if !self.take(work)? && !work.chunk.is_empty() {
-                break;
-            }
+    /// Every corruption, with path and position. Records before it are in the chunk.
+    pub fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+        if let (Some(frozen), Some(current)) = (chunk.take_frozen(), &mut self.current) {
+            current.bytes.freeze(&frozen);
         }
-        Ok(!work.chunk.is_empty())
-    }
-
-    /// This segment's records that were in the arena are in `region` from now on.
-    pub fn frozen(&mut self, region: &Region) {
-        if let Some(current) = &mut self.current
-            && matches!(current.source, Source::Arena)
-        {
-            current.source = Source::Region(region.clone());
+        loop {
+            if self.current.is_none() {
+                let next = if chunk.is_full() {
+                    Next::Full
+                } else {
+                    self.next_batch(state, chunk)?
+                };
+                match next {
+                    Next::Ready => {}
+                    _ if !chunk.is_empty() => return Ok(Filled::Records),
+                    Next::Full => return Ok(Filled::ArenaFull),
+                    Next::End => return Ok(Filled::End),
+                }
+            }
+            // A large batch may have more than a chunk of records before the first wanted one.
+            if !self.take(state, chunk)? && !chunk.is_empty() {
+                return Ok(Filled::Records);
+            }
         }
     }
 
     /// Finds the next batch whose records are wanted, checks it and makes its bytes ready.
     #[inline]
-    fn next_batch(&mut self, work: &mut Workspace) -> Result<Next> {
+    fn next_batch(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Next> {
         let (from, to) = self.wanted;
         loop {
             let next = match self.pending.take() {
@@ -191,9 +196,9 @@ impl SegmentReader {
                 self.check_skipped()?;
                 return Ok(Next::End);
             };
-            work.metrics.bytes = work.metrics.bytes.saturating_add(header.size as u64);
+            state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
             if header.last_offset() < from {
-                work.metrics.pass_over(&header);
+                state.metrics.skip(&header);
                 self.skipped = Some((position, header));
                 continue;
             }
@@ -207,21 +212,18 @@ impl SegmentReader {
                 }
             }
             if self.filter.timestamps.exclude(&header) {
-                work.metrics.pass_over(&header);
+                state.metrics.skip(&header);
                 continue;
             }
             let codec = header
                 .compression()
                 .map_err(|e| self.located(e.shift(position), &header))?;
-            if codec != Compression::None && work.arena.is_full() {
-                if !work.chunk.is_empty() {
-                    work.metrics.bytes = work.metrics.bytes.saturating_sub(header.size as u64);
-                    self.pending = Some((position, header));
-                    return Ok(Next::Full);
-                }
-                work.arena.clear();
+            if codec != Compression::None && chunk.arena().is_full() {
+                state.metrics.bytes = state.metrics.bytes.saturating_sub(header.size as u64);
+                self.pending = Some((position, header));
+                return Ok(Next::Full);
             }
-            if !self.begin(work, position, header, codec)? {
+            if !self.begin(state, chunk, position, header, codec)? {
                 return Ok(Next::End);
             }
             if self.current.is_some() {
@@ -234,7 +236,8 @@ impl SegmentReader {
     #[inline]
     fn begin(
         &mut self,
-        work: &mut Workspace,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
         position: Position,
         header: BatchHeader,
         codec: Compression,
@@ -242,17 +245,17 @@ impl SegmentReader {
         if !self.verify(position, &header)? {
             return Ok(false);
         }
-        if !self.admit(work, position, &header)? {
-            work.metrics.pass_over(&header);
+        if !self.admit(state, position, &header)? {
+            state.metrics.skip(&header);
             return Ok(true);
         }
-        work.metrics.batches = work.metrics.batches.saturating_add(1);
+        state.metrics.batches = state.metrics.batches.saturating_add(1);
         if header.is_legacy() {
-            self.open_legacy(work, position, header)?;
+            self.open_legacy(state, chunk, position, header)?;
         } else if codec == Compression::None {
-            self.walk(work, position, header)?;
+            self.walk(chunk, position, header)?;
         } else {
-            self.decompress(work, position, header)?;
+            self.decompress(state, chunk, position, header)?;
         }
         Ok(true)
     }
@@ -286,12 +289,12 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// Whether a batch's records are wanted, by who wrote it. Not before the checksum: a flipped bit may have made it a
+    /// Whether a batch's records are wanted, by who wrote it. Asked after the checksum: a flipped bit may have made it a
     /// control batch, or another producer's.
     #[inline]
     fn admit(
         &mut self,
-        work: &mut Workspace,
+        state: &mut ReadState,
         position: Position,
         header: &BatchHeader,
     ) -> Result<bool> {
@@ -299,7 +302,7 @@ impl SegmentReader {
         if is_committed && header.is_control() && header.producer_id >= 0 {
             let batch = self.source.bytes(position, header.size)?;
             let ended = marker_type(batch, header).and_then(|kind| match kind {
-                Some(kind) => work.given.end(header, kind),
+                Some(kind) => state.given.end(header, kind),
                 None => Ok(()),
             });
             if let Err(error) = ended {
@@ -311,27 +314,20 @@ impl SegmentReader {
             return Ok(false);
         }
         if is_committed {
-            work.given.give(header);
+            state.given.give(header);
         }
         Ok(true)
     }
 
-    /// Walks records that lie in the file as they are: the common case, straight into the chunk, if it points there.
+    /// Walks records that lie in the file as they are: the common case, straight into the chunk, if it takes them.
     #[inline]
-    fn walk(
-        &mut self,
-        work: &mut Workspace,
-        position: Position,
-        header: BatchHeader,
-    ) -> Result<()> {
+    fn walk(&mut self, chunk: &mut Chunk, position: Position, header: BatchHeader) -> Result<()> {
         let (region, at) = self.source.region(position, header.size)?;
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
         let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
-        if work.chunk.accepts(region) {
-            let walked = work
-                .chunk
-                .walk(&mut walk, region, &header, position, self.wanted);
+        if chunk.accepts_region(region) {
+            let walked = chunk.walk(&mut walk, region, &header, position, self.wanted);
             if let Err(e) = walked {
                 return Err(locate(e.shift(region_position), &self.source, &header));
             }
@@ -342,7 +338,7 @@ impl SegmentReader {
         self.current = Some(InProgress {
             header,
             position,
-            source: Source::Region(region.clone()),
+            bytes: RecordBytes::Region(region.clone()),
             source_position: Some(region_position),
             rest: Rest::Walk(walk),
         });
@@ -352,21 +348,23 @@ impl SegmentReader {
     /// Makes a compressed batch the current one, its records in the arena.
     fn decompress(
         &mut self,
-        work: &mut Workspace,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
         position: Position,
         header: BatchHeader,
     ) -> Result<()> {
         let batch = self.source.bytes(position, header.size)?;
-        let arena = work.arena.bytes_mut();
+        let arena = chunk.arena_mut();
         let limit = self.options.limit;
-        let block = block::open(batch, &header, &mut work.decompressor, arena, limit)
+        let block = arena
+            .open(batch, &header, &mut state.decompressor, limit)
             .map_err(|e| locate(e.shift(position), &self.source, &header))?;
-        work.metrics.decompressed(block.range.len());
+        state.metrics.decompressed(block.range.len());
         let walk = Walk::new(&header, block.range.start, block.range.end);
         self.current = Some(InProgress {
             header,
             position,
-            source: Source::Arena,
+            bytes: RecordBytes::Arena(arena.id()),
             source_position: None,
             rest: Rest::Walk(walk),
         });
@@ -376,43 +374,45 @@ impl SegmentReader {
     /// Makes a legacy message the current batch, or a wrapper with those inside it.
     fn open_legacy(
         &mut self,
-        work: &mut Workspace,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
         position: Position,
         mut header: BatchHeader,
     ) -> Result<()> {
         let (region, at) = self.source.region(position, header.size)?;
         let region = region.clone();
         let batch = region.get(at..at.saturating_add(header.size));
-        let before = work.arena.bytes().len();
-        work.legacy.clear();
-        let payload = legacy::walk(
-            batch.unwrap_or_default(),
-            u32::try_from(at).unwrap_or(u32::MAX),
-            &header,
-            &mut work.decompressor,
-            work.arena.bytes_mut(),
-            self.options.limit,
-            &mut work.legacy,
-        )
-        .map_err(|e| locate(e.shift(position), &self.source, &header))?;
-        let (source, source_position) = match payload {
+        let arena = chunk.arena_mut();
+        let before = arena.bytes().len();
+        state.legacy.clear();
+        let payload = arena
+            .walk_legacy(
+                batch.unwrap_or_default(),
+                u32::try_from(at).unwrap_or(u32::MAX),
+                &header,
+                &mut state.decompressor,
+                self.options.limit,
+                &mut state.legacy,
+            )
+            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+        let (bytes, source_position) = match payload {
             Payload::Source => {
                 let start = position.saturating_sub(at as u64);
-                (Source::Region(region), Some(start))
+                (RecordBytes::Region(region), Some(start))
             }
             Payload::Arena => {
-                let after = work.arena.bytes().len();
-                work.metrics.decompressed(after.saturating_sub(before));
-                if let Some(first) = work.legacy.first() {
+                let after = arena.bytes().len();
+                state.metrics.decompressed(after.saturating_sub(before));
+                if let Some(first) = state.legacy.first() {
                     self.set_first_offset(&mut header, first.offset, position)?;
                 }
-                (Source::Arena, None)
+                (RecordBytes::Arena(arena.id()), None)
             }
         };
         self.current = Some(InProgress {
             header,
             position,
-            source,
+            bytes,
             source_position,
             rest: Rest::Legacy(0),
         });
@@ -428,7 +428,7 @@ impl SegmentReader {
     ) -> Result<()> {
         let (last, floor) = (header.last_offset(), self.cursor.floor_before());
         if first < floor {
-            let expected = format!("at least {floor}, behind what comes before");
+            let expected = format!("at least {floor}, after the batch before it");
             return Err(self.located(
                 Error::corrupt("first offset", position, expected, first),
                 header,
@@ -455,36 +455,17 @@ impl SegmentReader {
 
     /// Moves records of the batch in progress to the chunk; false when it takes no more now.
     #[inline]
-    fn take(&mut self, work: &mut Workspace) -> Result<bool> {
+    fn take(&mut self, state: &ReadState, chunk: &mut Chunk) -> Result<bool> {
         let Some(current) = &mut self.current else {
             return Ok(true);
         };
-        let chunk = &mut work.chunk;
-        if chunk.is_empty() {
-            // Batches without records may have named their source already.
-            chunk.clear();
-        }
-        let same = match (chunk.source(), &current.source) {
-            (None, _) => {
-                chunk.set_source(current.source.clone());
-                true
-            }
-            (Some(Source::Arena), Source::Arena) => true,
-            (Some(Source::Region(a)), Source::Region(b)) => a.same(b),
-            _ => false,
-        };
-        if chunk.is_full() || !same {
+        if !chunk.accepts(&current.bytes) || chunk.is_full() {
             return Ok(false);
         }
         let done = match &mut current.rest {
             Rest::Walk(walk) => {
-                let bytes = match &current.source {
-                    Source::Region(region) => region.as_slice(),
-                    Source::Arena => work.arena.bytes(),
-                };
-                if let Err(e) =
-                    chunk.walk(walk, bytes, &current.header, current.position, self.wanted)
-                {
+                let walked = chunk.walk_own(walk, &current.header, current.position, self.wanted);
+                if let Err(e) = walked {
                     let e = match current.source_position {
                         Some(start) => e.shift(start),
                         None => e.inside(current.position),
@@ -494,7 +475,7 @@ impl SegmentReader {
                 walk.remaining() == 0
             }
             Rest::Legacy(at) => {
-                let rest = work.legacy.get(*at..).unwrap_or_default();
+                let rest = state.legacy.get(*at..).unwrap_or_default();
                 let taken = chunk.extend(rest, &current.header, current.position, self.wanted);
                 *at = at.saturating_add(taken);
                 taken >= rest.len()
@@ -506,15 +487,15 @@ impl SegmentReader {
         Ok(done)
     }
 
-    /// Behind a gap, the base offset of the batch that ends the range may lie: then the next one contradicts it.
+    /// After a gap, the base offset of the batch that ends the range may be wrong: then the next batch contradicts it.
     fn check_end(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
         if header.base_offset == self.cursor.floor_before() {
             return Ok(());
         }
-        let behind = self
+        let after = self
             .source
             .bytes(self.cursor.position(), RECORD_BATCH_OVERHEAD)?;
-        match BatchHeader::parse(behind) {
+        match BatchHeader::parse(after) {
             Ok(Some(next))
                 if next.magic <= CURRENT_MAGIC && next.base_offset <= header.last_offset() =>
             {
@@ -526,8 +507,8 @@ impl SegmentReader {
         }
     }
 
-    /// Compares the checksum of the last batch passed over: it ends right before the first one wanted, if its last
-    /// offset is what it says.
+    /// Compares the checksum of the last skipped batch: it ends right before the first wanted one, if its last offset is
+    /// right.
     fn check_skipped(&mut self) -> Result<()> {
         let Some((position, header)) = self.skipped.take() else {
             return Ok(());
@@ -538,14 +519,14 @@ impl SegmentReader {
         self.check_in_pieces(position, &header)
     }
 
-    /// Compares the checksum of a batch that is not taken into memory as a whole, at least not yet.
+    /// Compares the checksum of a batch without taking it into memory as a whole.
     #[cold]
     fn check_in_pieces(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
         match self.source.checksum(position, header)? {
             Some(computed) if computed != header.crc => {
                 Err(self.located(header.crc_fault(computed).shift(position), header))
             }
-            // Where the file ends inside it, whoever asks for its bytes finds out.
+            // If the file ends inside it, reading its bytes finds that out.
             _ => Ok(()),
         }
     }

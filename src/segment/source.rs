@@ -1,9 +1,9 @@
 //! The bytes of one `.log` file, up to the length pinned at planning.
 //!
-//! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is read by
-//! copy in windows (`pread`), so nothing a broker does can fault us; where the file turns out shorter than pinned, what
-//! is there is all there is. So is a closed one that cannot be mapped: address space may be limited (Spark's
-//! `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which counts maps), and some file systems have no maps.
+//! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
+//! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. A closed
+//! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
+//! `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -60,11 +60,11 @@ pub struct SegmentSource {
     region: Region,
     /// Where in the file the region begins.
     start: Position,
-    /// Up to here the region's bytes can be had without further ado.
+    /// The region holds all bytes from `start` up to here.
     ready: Position,
-    /// Windows do not reach behind this of their own accord.
+    /// Windows end here unless more is asked for.
     end: Position,
-    /// It was to be read by copy.
+    /// Whether a copy was asked for.
     wants_copy: bool,
     origin: Origin,
 }
@@ -91,8 +91,8 @@ impl SegmentSource {
             None
         } else {
             #[expect(unsafe_code, reason = "the one place that maps a `.log`")]
-            // SAFETY: whoever does not ask for a copy says that the segment is closed, and names no more of it than was
-            // listed. Of closed segments `io::mapping` says why the file keeps its length and bytes.
+            // SAFETY: a caller that asks for no copy has a closed segment, and asks for no more of it than was listed.
+            // `io::mapping` says why a closed segment keeps its length and bytes.
             let map = unsafe { Mapping::open(&file, path, size) };
             map.ok().map(Arc::new)
         };
@@ -125,14 +125,14 @@ impl SegmentSource {
         self.planned == size && self.wants_copy == copied && self.path == path
     }
 
-    /// Nothing behind `position` will be asked for, but perhaps the header of the batch that begins there.
+    /// Lets windows end at `position`, after the header of the batch that begins there.
     pub fn stop_at(&mut self, position: Option<Position>) {
         self.end = position.map_or(self.planned, |position| {
             position.saturating_add(RECORD_BATCH_OVERHEAD as u64)
         });
     }
 
-    /// What will be asked for from here on; a map is told nothing.
+    /// Sets what will be read from here on; of no effect on a map.
     pub const fn expect(&mut self, what: Access) {
         if let Origin::Copied { access, .. } = &mut self.origin {
             *access = what;
@@ -145,7 +145,7 @@ impl SegmentSource {
         &self.path
     }
 
-    /// Bytes there are: the pinned size, or less where the file has become shorter.
+    /// Its length: the pinned size, or less if the file became shorter.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
@@ -210,7 +210,7 @@ impl SegmentSource {
             return Ok(());
         };
         interrupt::check()?;
-        // The last window's memory serves again, unless something points into it.
+        // The last window's memory is reused, unless something points into it.
         self.region = Region::heap(Vec::new());
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);

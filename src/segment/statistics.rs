@@ -39,7 +39,7 @@ pub struct SegmentStatistics {
     pub transactional_batches: u64,
     /// Batches whose records have all been compacted away.
     pub empty_batches: u64,
-    /// Bytes of whole batches; what the file has beyond is a torn or zero tail.
+    /// Bytes of whole batches; the rest of the file is a torn or zero tail.
     pub valid_bytes: u64,
     /// Base offset of the first batch (of a legacy wrapper, its last offset).
     pub first_offset: Option<Offset>,
@@ -96,7 +96,7 @@ impl SegmentStatistics {
                 .saturating_add(header.is_transactional().into());
             sums.first_offset.get_or_insert(header.base_offset);
             sums.last_offset = Some(header.last_offset());
-            // What stands in the field is no record's then: the horizon, or what the producer had said.
+            // Then the field is no record's timestamp, but the horizon, or what the producer had set.
             let is_appends = header.timestamp_type() == TimestampType::LogAppendTime;
             let first = if header.delete_horizon_ms().is_some() || is_appends {
                 header.max_timestamp

@@ -479,12 +479,12 @@ fn whole_batches_are_the_files() {
     let runs = |range: &PartitionRange, most: usize| {
         let mut batches = WholeBatches::new(range.clone());
         let (mut bytes, mut firsts) = (Vec::new(), Vec::new());
-        while let Some(run) = batches.next_run(most).unwrap() {
-            let header = BatchHeader::parse(run.bytes).unwrap().unwrap();
-            assert_eq!(header.base_offset, run.base_offset);
-            assert!(run.bytes.len() <= most || header.size == run.bytes.len());
-            bytes.extend_from_slice(run.bytes);
-            firsts.push(run.base_offset);
+        while let Some(group) = batches.next_group(most).unwrap() {
+            let header = BatchHeader::parse(group.bytes).unwrap().unwrap();
+            assert_eq!(header.base_offset, group.base_offset);
+            assert!(group.bytes.len() <= most || header.size == group.bytes.len());
+            bytes.extend_from_slice(group.bytes);
+            firsts.push(group.base_offset);
         }
         assert_eq!(batches.bytes(), bytes.len() as u64);
         (bytes, firsts)

@@ -15,7 +15,7 @@ pub(super) trait Bytes {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-/// No column at all: null in every row.
+/// A column that is missing: null in every row.
 #[derive(Debug)]
 pub(super) struct Absent;
 
@@ -26,7 +26,7 @@ impl Bytes for Absent {
     }
 }
 
-/// The layout nearly everybody has, without a null in it.
+/// The most common layout, without nulls.
 #[derive(Debug)]
 pub(super) struct Dense<'a> {
     pub(super) offsets: &'a [i32],
@@ -58,17 +58,17 @@ fn fetch(data: &[u8], mut at: usize, len: usize) {
     }
 }
 
-/// So many bytes ahead the processor is told what will be read: by itself it does not look beyond the page it is in, and
-/// begins anew behind every write.
+/// How many bytes ahead the processor is told what will be read. Its own prefetcher does not cross pages, and restarts
+/// after every write.
 const AHEAD: usize = 4 << 10;
 /// What it fetches at once.
 const LINE: usize = 64;
-/// Where values are shorter, records take longer than their bytes.
+/// Of shorter values, the record takes longer than its bytes.
 const LEAST_FETCHED: usize = LINE / 2;
 
 /// Any layout.
 #[derive(Debug)]
-pub(super) enum Column {
+pub(super) enum InputColumn {
     Absent,
     Binary(BinaryArray),
     Large(LargeBinaryArray),
@@ -78,7 +78,7 @@ pub(super) enum Column {
     Placed(Places, Box<Self>),
 }
 
-impl Column {
+impl InputColumn {
     /// This array, shared.
     pub(super) fn new(name: &str, array: &ArrayRef) -> Result<Self> {
         if let (Some(places), values) = Places::of(array) {
@@ -97,7 +97,7 @@ impl Column {
         })
     }
 
-    /// As the layout nearly everybody has, if it is that.
+    /// As the most common layout, if it is that.
     pub(super) fn dense(&self) -> Option<Dense<'_>> {
         match self {
             Self::Binary(array) if array.null_count() == 0 => Some(Dense {
@@ -109,7 +109,7 @@ impl Column {
     }
 }
 
-impl Bytes for Column {
+impl Bytes for InputColumn {
     #[inline]
     fn get(&self, row: usize) -> Option<&[u8]> {
         match self {

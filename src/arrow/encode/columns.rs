@@ -17,7 +17,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::bytes::{Column, wrong_type};
+use super::bytes::{InputColumn, wrong_type};
 use super::headers::Headers;
 use super::places::{Places, find};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl Times for Always {
 }
 
 impl Times for &[i64] {
-    /// Below -1 behind the last row, which no record takes.
+    /// Below -1 after the last row, which no record takes.
     #[inline]
     fn get(&self, row: usize) -> TimestampMs {
         <[i64]>::get(self, row).copied().unwrap_or(i64::MIN)
@@ -136,16 +136,16 @@ impl Timestamps {
 
 /// The columns of one record batch that are written.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct InputColumns {
     pub(super) rows: usize,
-    pub(super) key: Column,
-    pub(super) value: Column,
+    pub(super) key: InputColumn,
+    pub(super) value: InputColumn,
     pub(super) headers: Option<Headers>,
     pub(super) timestamps: Option<Timestamps>,
     pub(super) offsets: Option<Offsets>,
 }
 
-impl Columns {
+impl InputColumns {
     /// Finds them by name.
     ///
     /// # Errors
@@ -188,8 +188,8 @@ impl Columns {
             )));
         }
         let column = |name: &str, array: Option<&ArrayRef>| match array {
-            Some(array) => Column::new(name, array),
-            None => Ok(Column::Absent),
+            Some(array) => InputColumn::new(name, array),
+            None => Ok(InputColumn::Absent),
         };
         Ok(Self {
             rows: batch.num_rows(),

@@ -1,8 +1,8 @@
-//! The records of one batch, one behind the other, until it is full.
+//! The records of one batch, one after the other, until it is full.
 
 use super::Encoder;
-use super::bytes::{Absent, Bytes, Column};
-use super::columns::{Always, Columns, Times, Timestamps};
+use super::bytes::{Absent, Bytes, InputColumn};
+use super::columns::{Always, InputColumns, Times, Timestamps};
 use super::headers::Headers;
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
@@ -29,7 +29,7 @@ pub(super) struct Wanted {
 /// What one batch came to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
-    /// Behind its last byte.
+    /// The end of its last byte.
     pub(super) end: usize,
     pub(super) rows: usize,
     pub(super) base_offset: Offset,
@@ -38,13 +38,13 @@ pub(super) struct Filled {
     pub(super) max_timestamp: TimestampMs,
 }
 
-/// Numbers are written as words of eight bytes, so there is that much room behind the last one.
+/// Numbers are written as words of eight bytes, so there is that much room after the last one.
 const SLACK: usize = 8;
-/// What a batch may come to, so that its length fits Kafka's number.
+/// The largest batch whose length fits Kafka's number.
 pub(super) const MOST: usize = i32::MAX as usize - (64 << 10);
 
 impl Wanted {
-    /// What the end of the batch does not go beyond.
+    /// The largest end of the batch.
     const fn limit(&self) -> usize {
         self.start.saturating_add(self.limit)
     }
@@ -57,7 +57,7 @@ impl Wanted {
 
 impl Encoder {
     /// Takes rows until the batch is full; none if there are none.
-    pub(super) fn fill(&mut self, columns: &Columns, wanted: Wanted) -> Result<Filled> {
+    pub(super) fn fill(&mut self, columns: &InputColumns, wanted: Wanted) -> Result<Filled> {
         let size = wanted.limit.min(MOST);
         reserve(&mut self.batch, wanted.start.saturating_add(size))?;
         let mut filled = Filled {
@@ -70,7 +70,7 @@ impl Encoder {
         };
         let end = wanted.from.saturating_add(wanted.most_rows);
         let end = columns.rows.min(end);
-        // The careful way takes any row, or says why not; the others take as many as are plain.
+        // `careful` takes any row, or says why not; `plain` takes as many as are plain.
         while wanted.from.saturating_add(filled.rows) < end
             && self.careful(columns, wanted, &mut filled)?
         {
@@ -81,10 +81,10 @@ impl Encoder {
         Ok(filled)
     }
 
-    /// Chooses the loop for these columns; it begins behind a first record.
-    fn plain(&mut self, columns: &Columns, wanted: Wanted, end: usize, filled: &mut Filled) {
+    /// Chooses the loop for these columns; it begins after a first record.
+    fn plain(&mut self, columns: &InputColumns, wanted: Wanted, end: usize, filled: &mut Filled) {
         let batch = self.batch.as_mut_slice();
-        let run = Run {
+        let run = PlainRows {
             wanted,
             end,
             rules: self.options.rules,
@@ -94,14 +94,14 @@ impl Encoder {
         let values = value.dense();
         match &columns.timestamps {
             None => match (key, key.dense(), values) {
-                (Column::Absent, _, Some(values)) => {
+                (InputColumn::Absent, _, Some(values)) => {
                     run.take(batch, filled, &Absent, &values, &now);
                 }
                 (_, Some(keys), Some(values)) => run.take(batch, filled, &keys, &values, &now),
                 _ => run.take(batch, filled, key, value, &now),
             },
             Some(timestamps) => match (timestamps.dense(), key, key.dense(), values) {
-                (Some(times), Column::Absent, _, Some(values)) => {
+                (Some(times), InputColumn::Absent, _, Some(values)) => {
                     run.take(batch, filled, &Absent, &values, &times);
                 }
                 (Some(times), _, Some(keys), Some(values)) => {
@@ -115,8 +115,13 @@ impl Encoder {
         }
     }
 
-    /// Takes one row whatever it is like; `false` where the batch ends before it.
-    fn careful(&mut self, columns: &Columns, wanted: Wanted, filled: &mut Filled) -> Result<bool> {
+    /// Takes one row of any kind; `false` if the batch ends before it.
+    fn careful(
+        &mut self,
+        columns: &InputColumns,
+        wanted: Wanted,
+        filled: &mut Filled,
+    ) -> Result<bool> {
         let rules = self.options.rules;
         let (batch, tail) = (&mut self.batch, &mut self.tail);
         let row = wanted.from.saturating_add(filled.rows);
@@ -153,15 +158,21 @@ impl Encoder {
             }
             reserve(batch, end)?;
         }
-        let mut at = put_number(batch, filled.end, body_raw);
-        at = put_byte(batch, at, 0);
-        at = put_number(batch, at, timestamp_raw);
-        at = put_number(batch, at, offset_raw);
-        at = put_number(batch, at, key_raw);
-        at = put_bytes(batch, at, key);
-        at = put_number(batch, at, value_raw);
-        at = put_bytes(batch, at, value);
-        put_bytes(batch, at, tail);
+        let put = || {
+            let mut at = put_number(batch, filled.end, body_raw)?;
+            at = put_byte(batch, at, 0)?;
+            at = put_number(batch, at, timestamp_raw)?;
+            at = put_number(batch, at, offset_raw)?;
+            at = put_number(batch, at, key_raw)?;
+            at = put_bytes(batch, at, key)?;
+            at = put_number(batch, at, value_raw)?;
+            at = put_bytes(batch, at, value)?;
+            put_bytes(batch, at, tail)
+        };
+        let found = { put }();
+        if found != Some(end) {
+            return Err(wrong_size(end, found));
+        }
         filled.end = end;
         filled.rows = filled.rows.wrapping_add(1);
         filled.last_offset_delta = numbers.offset_delta;
@@ -170,17 +181,17 @@ impl Encoder {
     }
 }
 
-/// The loop over rows that need nothing special: no headers, no offsets of their own, all numbers small, nothing to be
-/// refused. Whatever is not so it leaves to [`Encoder::careful`], at whose side it gives the same bytes.
+/// The loop over plain rows: no headers, no offsets of their own, all numbers small, nothing to refuse. It leaves any other
+/// row to [`Encoder::careful`], and gives the same bytes.
 #[derive(Clone, Copy)]
-struct Run {
+struct PlainRows {
     wanted: Wanted,
-    /// Behind the last row it may take.
+    /// The row after the last one that it may take.
     end: usize,
     rules: LeaderRules,
 }
 
-/// Timestamps of any unit and with nulls; below -1 what is none, which no record takes.
+/// Timestamps of any unit and with nulls; one that no record takes is below -1.
 struct OrNow<'a>(&'a Timestamps, TimestampMs);
 
 impl Times for OrNow<'_> {
@@ -192,10 +203,10 @@ impl Times for OrNow<'_> {
     }
 }
 
-/// What two numbers are below that are written in one word: three bytes of varint each.
+/// Two numbers below this fit one word: three bytes of varint each.
 const SMALL: u64 = 1 << 20;
 
-impl Run {
+impl PlainRows {
     #[inline(never)]
     fn take<K: Bytes, V: Bytes, T: Times>(
         &self,
@@ -245,19 +256,27 @@ impl Run {
             let Some(record) = batch.get_mut(at..end.wrapping_add(SLACK)) else {
                 break;
             };
-            put_word(record, 0, body_word.then(1, timestamp_word));
-            let mut next = body_word
-                .len
-                .wrapping_add(1)
-                .wrapping_add(timestamp_word.len);
-            put_word(record, next, offset_word.then(0, key_word));
-            next = next
-                .wrapping_add(offset_word.len)
-                .wrapping_add(key_word.len);
-            next = put_bytes(record, next, key);
-            put_word(record, next, value_word.word);
-            next = put_bytes(record, next.wrapping_add(value_word.len), value);
-            put_byte(record, next, 0);
+            let mut put = || {
+                put_word(record, 0, body_word.then(1, timestamp_word))?;
+                let mut next = body_word
+                    .len
+                    .wrapping_add(1)
+                    .wrapping_add(timestamp_word.len);
+                put_word(record, next, offset_word.then(0, key_word))?;
+                next = next
+                    .wrapping_add(offset_word.len)
+                    .wrapping_add(key_word.len);
+                next = put_bytes(record, next, key)?;
+                put_word(record, next, value_word.word)?;
+                next = put_bytes(record, next.wrapping_add(value_word.len), value)?;
+                put_byte(record, next, 0)
+            };
+            // A size that is wrong is reported by `careful`, which gets the row next.
+            let found = put();
+            debug_assert_eq!(found, Some(size), "a record's size");
+            if found != Some(size) {
+                break;
+            }
             at = end;
             delta = delta.wrapping_add(1);
             max = max.max(timestamp);
@@ -314,10 +333,10 @@ struct Numbers {
     offset_delta: i32,
 }
 
-/// The row's numbers, and in `tail` its headers, which end a record; `None` where its offset is too far from the batch's.
+/// The row's numbers, and in `tail` its headers, which end a record; `None` if its offset is too far from the batch's.
 #[inline]
 fn numbers(
-    columns: &Columns,
+    columns: &InputColumns,
     row: usize,
     filled: &Filled,
     rules: &LeaderRules,
@@ -367,7 +386,7 @@ fn place(offset: Option<Offset>, number: usize, filled: &Filled) -> Result<(Offs
             .saturating_add(i64::from(filled.last_offset_delta))
             .saturating_add(1)
     };
-    // Behind the largest there would be no log end.
+    // After the largest offset there would be no log end.
     if offset < least || offset == Offset::MAX {
         return Err(Error::refused(
             Refusal::OffsetsOutOfOrder,
@@ -415,7 +434,7 @@ fn put_headers(headers: &Headers, row: usize, wanted: Wanted, tail: &mut Vec<u8>
             }
             None => put_varint(-1, tail),
         }
-        // The same few bytes may be there any number of times.
+        // The same few bytes may be repeated any number of times.
         if tail.len() > most {
             let found = format!("more than {most} of headers in record {number}");
             return Err(refused_size(most, &found));
@@ -424,7 +443,7 @@ fn put_headers(headers: &Headers, row: usize, wanted: Wanted, tail: &mut Vec<u8>
     Ok(())
 }
 
-/// A count or length; what is beyond 31 bits makes the record too large by itself.
+/// A count or length; one beyond 31 bits makes the record too large by itself.
 fn put_count(count: usize, tail: &mut Vec<u8>) {
     put_varint(i32::try_from(count).unwrap_or(i32::MAX), tail);
 }
@@ -497,16 +516,23 @@ pub(super) const fn len(raw: u64) -> usize {
     (bits.wrapping_add(6) / 7) as usize
 }
 
-/// Writes an unsigned varint and returns where it ends. Up to eight bytes are written over.
+/// A record that is not as long as it was said to be.
+#[cold]
+fn wrong_size(end: usize, found: Option<usize>) -> Error {
+    Error::internal(format_args!(
+        "a record's end: expected {end}, found {found:?}"
+    ))
+}
+
+/// Writes an unsigned varint and returns where it ends. Overwrites up to eight bytes.
 #[inline]
-fn put_number(batch: &mut [u8], at: usize, raw: u64) -> usize {
+fn put_number(batch: &mut [u8], at: usize, raw: u64) -> Option<usize> {
     if raw < 1 << 28 {
         let Word { word, len } = Word::of(raw);
-        put_word(batch, at, word);
-        at.wrapping_add(len)
+        put_word(batch, at, word)?;
+        Some(at.wrapping_add(len))
     } else {
-        put_long(batch, at, raw);
-        at.wrapping_add(len(raw))
+        put_long(batch, at, raw)
     }
 }
 
@@ -515,36 +541,32 @@ fn put_number(batch: &mut [u8], at: usize, raw: u64) -> usize {
     clippy::little_endian_bytes,
     reason = "the least significant group comes first"
 )]
-fn put_word(to: &mut [u8], at: usize, word: u64) {
-    if let Some(to) = to.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-        *to = word.to_le_bytes();
-    }
+fn put_word(to: &mut [u8], at: usize, word: u64) -> Option<()> {
+    *to.get_mut(at..)?.first_chunk_mut()? = word.to_le_bytes();
+    Some(())
 }
 
 #[cold]
-fn put_long(batch: &mut [u8], at: usize, mut raw: u64) {
-    let to = batch.get_mut(at..).unwrap_or_default();
-    for byte in to.iter_mut().take(len(raw)) {
+fn put_long(batch: &mut [u8], at: usize, mut raw: u64) -> Option<usize> {
+    let end = at.checked_add(len(raw))?;
+    for byte in batch.get_mut(at..end)? {
         let more = if raw > 0x7f { 0x80 } else { 0 };
         *byte = u8::try_from(raw & 0x7f).unwrap_or_default() | more;
         raw = raw.wrapping_shr(7);
     }
+    Some(end)
 }
 
 #[inline]
-fn put_byte(batch: &mut [u8], at: usize, byte: u8) -> usize {
-    if let Some(to) = batch.get_mut(at) {
-        *to = byte;
-    }
-    at.wrapping_add(1)
+fn put_byte(batch: &mut [u8], at: usize, byte: u8) -> Option<usize> {
+    *batch.get_mut(at)? = byte;
+    Some(at.wrapping_add(1))
 }
 
 /// Writes bytes and returns where they end.
 #[inline]
-fn put_bytes(batch: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+fn put_bytes(batch: &mut [u8], at: usize, bytes: &[u8]) -> Option<usize> {
     let end = at.wrapping_add(bytes.len());
-    if let Some(to) = batch.get_mut(at..end) {
-        to.copy_from_slice(bytes);
-    }
-    end
+    batch.get_mut(at..end)?.copy_from_slice(bytes);
+    Some(end)
 }

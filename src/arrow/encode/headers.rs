@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, GenericListViewArray, OffsetSizeTrait};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
-use super::bytes::{Bytes, Column, wrong_type};
+use super::bytes::{Bytes, InputColumn, wrong_type};
 use super::places::{Places, find};
 use crate::error::{Error, Result};
 
@@ -113,8 +113,8 @@ pub(super) struct Headers {
     nulls: Option<NullBuffer>,
     entry_places: Option<Places>,
     entry_nulls: Option<NullBuffer>,
-    keys: Column,
-    values: Column,
+    keys: InputColumn,
+    values: InputColumn,
 }
 
 impl Headers {
@@ -144,8 +144,8 @@ impl Headers {
             nulls: array.nulls().cloned(),
             entry_places,
             entry_nulls: entries.nulls().cloned(),
-            keys: Column::new("the key of headers", field("key", 0)?)?,
-            values: Column::new("the value of headers", field("value", 1)?)?,
+            keys: InputColumn::new("the key of headers", field("key", 0)?)?,
+            values: InputColumn::new("the value of headers", field("value", 1)?)?,
         }))
     }
 

@@ -1,4 +1,4 @@
-//! Where a row's value lies in a column that does not hold one for each row: a dictionary, runs, or one in the other.
+//! Where a row's value lies in a column that does not hold one for each row: a dictionary, runs, or one inside the other.
 //!
 //! Values are looked up row by row and never written out, which could take any number of times their memory.
 
@@ -18,7 +18,7 @@ enum Step {
 }
 
 impl Step {
-    /// The step that this array's layout asks for, and the array behind it.
+    /// The step for this array's layout, and the array that it leads to.
     fn of(array: &ArrayRef) -> Option<(Self, ArrayRef)> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
             let values = dictionary.values();
@@ -89,7 +89,7 @@ impl Places {
         for step in &self.steps {
             at = step.find(at)?;
         }
-        // What came through a C pointer was not looked through: runs may end too early.
+        // Arrays that came through a C pointer were not validated: runs may end too early.
         (at < self.values).then_some(at)
     }
 }

@@ -3,24 +3,24 @@
 use arrow_array::RecordBatch;
 
 use super::bytes::Bytes;
-use super::columns::Columns;
+use super::columns::InputColumns;
 use super::fill::{body_size, len, length, record_size};
 use crate::error::Result;
 use crate::format::batch::RECORD_BATCH_OVERHEAD;
 
 /// The first row that no batch of `most` bytes has room for, uncompressed, and the bytes of a batch that has it alone.
-/// Columns that are not written are left out.
+/// InputColumns that are not written are left out.
 ///
 /// # Errors
 /// `InvalidArgument` for columns that are missing or of a type that does not serve.
 pub fn first_too_large(rows: &RecordBatch, most: usize) -> Result<Option<(usize, usize)>> {
-    let columns = Columns::new(rows, false, true)?;
+    let columns = InputColumns::new(rows, false, true)?;
     let sizes = (0..columns.rows).map(|row| (row, batch_size(&columns, row)));
     Ok({ sizes }.find(|&(_, size)| size > most))
 }
 
 /// The bytes of an uncompressed batch of this row: its timestamp and offset are the batch's, so they differ by 0.
-fn batch_size(columns: &Columns, row: usize) -> usize {
+fn batch_size(columns: &InputColumns, row: usize) -> usize {
     let (key, value) = (columns.key.get(row), columns.value.get(row));
     let ((key, key_bytes), (value, value_bytes)) = (length(key), length(value));
     let bytes = key_bytes.len().saturating_add(value_bytes.len());
@@ -30,7 +30,7 @@ fn batch_size(columns: &Columns, row: usize) -> usize {
 }
 
 /// The bytes of the row's headers: their count, then each.
-fn headers_size(columns: &Columns, row: usize) -> usize {
+fn headers_size(columns: &InputColumns, row: usize) -> usize {
     let Some(headers) = &columns.headers else {
         return len(0);
     };

@@ -24,7 +24,7 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// Bytes of a word.
 pub(super) const WORD: usize = 4;
-/// Pages are at least this large: up to the next multiple, a map may be touched behind the file's end.
+/// Pages are at least this large: up to the next multiple, a map may be touched after the file's end.
 pub(super) const PAGE: u64 = 4096;
 
 /// A map of a file's start.

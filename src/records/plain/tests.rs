@@ -201,15 +201,15 @@ fn counts_and_lengths_that_contradict() {
     fails(
         &build(0, &two, 3),
         "InvalidRecord",
-        "byte 89: records count: expected 3 records as the header says, found the end behind 2",
+        "byte 89: records count: expected 3 records as the header says, found the end after 2",
     );
     fails(
         &build(0, &two, 1),
         "InvalidRecord",
-        "byte 75: records count: expected the end behind 1 records as the header says, found 14 bytes more",
+        "byte 75: records count: expected the end after 1 records as the header says, found 14 bytes more",
     );
     fails(&build(0, &two, 0), "InvalidRecord", "found 28 bytes more");
-    fails(&build(0, &[], 1), "InvalidRecord", "found the end behind 0");
+    fails(&build(0, &[], 1), "InvalidRecord", "found the end after 0");
     fails(&build(0, &two, -1), "CorruptRecord", "records count");
     fails(
         &build(0, &two[..27], 2),
@@ -227,7 +227,7 @@ fn counts_and_lengths_that_contradict() {
     fails(
         &build(0, &two, i32::MAX),
         "InvalidRecord",
-        "found the end behind 2",
+        "found the end after 2",
     );
 }
 

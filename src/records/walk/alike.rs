@@ -26,7 +26,7 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// Decodes the records right behind the one that this is of, the first one at the beginning of `records`, into
+    /// Decodes the records right after the one that this is of, the first one at the beginning of `records`, into
     /// `slots`, up to the first that is not like it; returns how many. `L`, `T` and `O` are those of `Walk::run`, whose
     /// loop took the one before.
     #[inline]

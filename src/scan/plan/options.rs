@@ -115,6 +115,6 @@ pub struct PlanOptions {
     pub pruning: Pruning,
     /// Also `-delete`, `-future` and `-stray` folders of a log dir.
     pub include_inactive: bool,
-    /// Topics and partitions that are named and not there are passed over.
+    /// Topics and partitions that are named and not there are skipped.
     pub allow_missing: bool,
 }
