@@ -1,5 +1,10 @@
 //! Planned ranges as Python holds, pickles and divides them.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 

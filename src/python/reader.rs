@@ -1,5 +1,10 @@
 //! `RecordStream`: planned ranges as a one-shot Arrow C stream.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -400,10 +405,6 @@ pub(super) fn scan_ranges(
 /// Reads one row per Kafka batch of `ranges` as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, check_crcs=true))]
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "arguments of Python functions are owned"
-)]
 pub(super) fn scan_batch_ranges(ranges: Vec<Py<PartitionRange>>, check_crcs: bool) -> RecordStream {
     RecordStream::new(Request::Batches {
         ranges: ranges_of(&ranges),
