@@ -2,14 +2,15 @@
 //!
 //! Appended to while the segment is active, never preallocated; a part of an entry at the end is ignored.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::{Access, Slots};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
+use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
-use crate::io::file::read_at;
+use crate::io::folder::DiskFolder;
+use crate::io::storage::{ReadFile as _, Storage, StoredFile as _};
 use crate::types::Offset;
 
 /// A read-only transaction index.
@@ -119,11 +120,11 @@ pub fn collect_aborted(
 /// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was opened,
 /// and what was appended since.
 #[derive(Debug)]
-pub struct TransactionIndexFile {
-    disk: Disk,
-    path: PathBuf,
+pub struct TransactionIndexFile<S: Storage = DiskFolder> {
+    storage: S,
+    name: String,
     base_offset: Offset,
-    file: Option<File>,
+    file: Option<S::File>,
     /// Bytes up to the end of the last whole entry; a part of one behind it is written over.
     length: u64,
     /// The last entry's marker, if it was written or met by a cut since the file was opened (as in Kafka).
@@ -131,20 +132,32 @@ pub struct TransactionIndexFile {
 }
 
 impl TransactionIndexFile {
-    /// Opens the index of the segment that begins at `base_offset`; one that is not there is empty.
+    /// Opens the index at `path`, as [`TransactionIndexFile::open_in`].
     ///
     /// # Errors
     /// `Io`.
     pub fn open(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = DiskFolder::new(folder_of(path), disk);
+        Self::open_in(&folder, &name, base_offset)
+    }
+}
+
+impl<S: Storage> TransactionIndexFile<S> {
+    /// Opens the index of the segment that begins at `base_offset`; one that is not there is empty.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn open_in(storage: &S, name: &str, base_offset: Offset) -> Result<Self> {
         let mut index = Self {
-            disk: disk.clone(),
-            path: path.to_path_buf(),
+            storage: storage.clone(),
+            name: name.to_owned(),
             base_offset,
             file: None,
             length: 0,
             last_offset: None,
         };
-        if path.try_exists().map_err(Error::io(path))? {
+        if storage.contains(name)? {
             index.open_file()?;
         }
         Ok(index)
@@ -155,8 +168,8 @@ impl TransactionIndexFile {
         if self.file.is_some() {
             return Ok(());
         }
-        let file = self.disk.open_or_create(&self.path)?;
-        let length = file.metadata().map_err(Error::io(&self.path))?.len();
+        let file = self.storage.open_file(&self.name)?;
+        let length = file.length()?;
         let part = length.checked_rem(ABORTED_TXN_SIZE as u64);
         self.length = length.saturating_sub(part.unwrap_or_default());
         self.file = Some(file);
@@ -165,13 +178,8 @@ impl TransactionIndexFile {
 
     /// The file, whether it is there or not.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Says that the file was renamed, or its folder: it stays open.
-    pub fn set_path(&mut self, path: PathBuf) {
-        self.path = path;
+    pub fn path(&self) -> PathBuf {
+        self.storage.path_of(&self.name)
     }
 
     /// The segment's base offset.
@@ -199,15 +207,15 @@ impl TransactionIndexFile {
     /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.
     pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
         if let Some(last) = self.last_offset.filter(|&last| last >= txn.last_offset) {
-            let path = self.path.display();
+            let path = self.path();
+            let path = path.display();
             let text = format!("{path}: expected a marker above the last one, {last}");
             let refused = Error::refused(Refusal::OffsetsOutOfOrder, text);
             return Err(refused.for_offset(txn.last_offset));
         }
         self.open_file()?;
         if let Some(file) = &self.file {
-            self.disk
-                .write_at(file, &self.path, &txn.encode(), self.length)?;
+            file.write_at(&txn.encode(), self.length)?;
         }
         self.length = self.length.saturating_add(ABORTED_TXN_SIZE as u64);
         self.last_offset = Some(txn.last_offset);
@@ -222,7 +230,9 @@ impl TransactionIndexFile {
         let mut position = 0u64;
         let mut bytes = vec![0; ABORTED_TXN_SIZE.saturating_mul(AT_ONCE)];
         while position < self.length {
-            let read = read_at(file, &mut bytes, position).map_err(Error::io(&self.path))?;
+            let read = file
+                .read_at(&mut bytes, position)
+                .map_err(Error::io(file.path()))?;
             let whole = bytes.get(..read).unwrap_or(&bytes);
             if whole.len() < ABORTED_TXN_SIZE {
                 break;
@@ -232,7 +242,7 @@ impl TransactionIndexFile {
                     return Ok(());
                 };
                 let checked = txn.ensure_readable(position);
-                checked.map_err(|error| error.at(&self.path))?;
+                checked.map_err(|error| error.at(file.path()))?;
                 if !see(txn, position)? {
                     return Ok(());
                 }
@@ -265,7 +275,9 @@ impl TransactionIndexFile {
         };
         let mut bytes = [0; ABORTED_TXN_SIZE];
         let at = (n as u64).saturating_mul(ABORTED_TXN_SIZE as u64);
-        let read = read_at(file, &mut bytes, at).map_err(Error::io(&self.path))?;
+        let read = file
+            .read_at(&mut bytes, at)
+            .map_err(Error::io(file.path()))?;
         Ok(bytes.get(..read).and_then(AbortedTxn::parse))
     }
 
@@ -293,7 +305,7 @@ impl TransactionIndexFile {
 
     fn cut(&mut self, length: u64) -> Result<()> {
         if let Some(file) = &self.file {
-            self.disk.set_length(file, &self.path, length)?;
+            file.set_length(length)?;
             self.length = length;
         }
         Ok(())
@@ -316,7 +328,9 @@ impl TransactionIndexFile {
     pub fn sanity_check(&self) -> Result<()> {
         self.scan(|txn, position| {
             let checked = txn.sanity_check(position, self.base_offset);
-            checked.map(|()| true).map_err(|error| error.at(&self.path))
+            checked
+                .map(|()| true)
+                .map_err(|error| error.at(&self.path()))
         })
     }
 
@@ -326,7 +340,7 @@ impl TransactionIndexFile {
     /// `Io`.
     pub fn flush(&self) -> Result<()> {
         match &self.file {
-            Some(file) => self.disk.sync(file, &self.path),
+            Some(file) => file.sync(),
             None => Ok(()),
         }
     }
@@ -343,18 +357,6 @@ impl TransactionIndexFile {
     pub fn delete_if_exists(&mut self) -> Result<bool> {
         self.close();
         self.length = 0;
-        self.disk.remove(&self.path)
-    }
-
-    /// Renames the file, if there is one, in place of one that has the name.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
-        if self.path.try_exists().map_err(Error::io(&self.path))? {
-            self.disk.rename(&self.path, path)?;
-        }
-        self.path = path.to_path_buf();
-        Ok(())
+        self.storage.remove(&self.name)
     }
 }

@@ -1,4 +1,4 @@
-//! The only code that opens, maps, reads or writes files.
+//! Files: where they are, how they are read, mapped, written and locked.
 //!
 //! | module | what |
 //! |---|---|
@@ -6,11 +6,14 @@
 //! | [`atomic`] | small files replaced whole |
 //! | [`disk`] | every change to the file system, and failures to order |
 //! | [`mod@file`] | a stretch of a file |
+//! | [`folder`] | a folder on a disk |
 //! | [`index_file`] | index files under a writer and its readers |
 //! | [`interrupt`] | whether the answer is still wanted |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
+//! | [`overlay`] | a folder under plan: a base, and the actions planned over it |
 //! | [`pool`] | memory that is used again |
+//! | [`storage`] | folders and their files, wherever they are |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
@@ -18,10 +21,13 @@ pub mod appender;
 pub mod atomic;
 pub mod disk;
 pub mod file;
+pub mod folder;
 pub mod index_file;
 pub mod interrupt;
 pub mod lock;
 pub mod mapping;
+pub mod overlay;
 pub mod pool;
 pub mod region;
+pub mod storage;
 pub mod words;

@@ -4,14 +4,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use super::content::{Content, Places, Source};
-use super::folder::{Action, Folder};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::read_into;
 use crate::io::interrupt;
+use crate::io::overlay::Action;
+use crate::io::overlay::content::{Content, Origins, Source};
+use crate::io::storage::ReadFolder as _;
 use crate::segment::files::sync_segment;
 use crate::types::Offset;
 
@@ -25,13 +26,13 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn apply(&self, disk: &Disk) -> Result<()> {
-        let folder = self.folder.lock();
-        let mut places = folder.places().clone();
+        let folder = self.folder.clone();
+        let mut origins = folder.origins();
         if !folder.path().is_dir() {
             disk.create_folders(folder.path())?;
         }
         for action in folder.actions() {
-            carry_out(disk, &mut places, action)?;
+            carry_out(disk, &mut origins, &action)?;
         }
         disk.sync_folder(folder.path())
     }
@@ -42,7 +43,7 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn flush(&self, disk: &Disk, from: Offset) -> Result<()> {
-        let folder = self.folder.lock();
+        let folder = self.folder.clone();
         let mut bases = self
             .segments
             .onward(from)
@@ -56,22 +57,22 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn write_to(&self, disk: &Disk, to: &Path) -> Result<()> {
-        let folder: &Folder = &self.folder.lock();
+        let origins = self.folder.origins();
         disk.create_folders(to)?;
-        for (name, content) in folder.files() {
-            write(disk, folder.places(), &to.join(name), content)?;
+        for (name, content) in self.folder.files() {
+            write(disk, &origins, &to.join(name), &content)?;
         }
         disk.sync_folder(to)
     }
 }
 
-fn carry_out(disk: &Disk, places: &mut Places, action: &Action) -> Result<()> {
-    let path = |name: &str| places.folder().join(name);
+fn carry_out(disk: &Disk, origins: &mut Origins, action: &Action) -> Result<()> {
+    let path = |name: &str| origins.folder().join(name);
     match action {
         Action::Delete { name } => disk.remove(&path(name)).map(drop),
         Action::Rename { from, to } => {
             disk.rename(&path(from), &path(to))?;
-            places.rename(from, to);
+            origins.rename(from, to);
             Ok(())
         }
         Action::SetLength { name, to, .. } => {
@@ -84,24 +85,24 @@ fn carry_out(disk: &Disk, places: &mut Places, action: &Action) -> Result<()> {
         Action::Write { name, content } => {
             let path = path(name);
             let new = beside(&path);
-            write(disk, places, &new, content)?;
+            write(disk, origins, &new, content)?;
             disk.rename(&new, &path)
         }
     }
 }
 
 /// Writes a file whole.
-fn write(disk: &Disk, places: &Places, path: &Path, content: &Content) -> Result<()> {
+fn write(disk: &Disk, origins: &Origins, path: &Path, content: &Content) -> Result<()> {
     let file = disk.create(path)?;
     match content.source() {
-        Source::Disk { name, from } => {
+        Source::Base { name, from } => {
             let parts = [(*from, content.kept())];
-            copy_parts(disk, &file, path, &places.path(name), &parts)?;
+            copy_parts(disk, &file, path, &origins.path(name), &parts)?;
         }
-        Source::Parts { name, parts } => copy_parts(disk, &file, path, &places.path(name), parts)?,
+        Source::Parts { name, parts } => copy_parts(disk, &file, path, &origins.path(name), parts)?,
         Source::Bytes(_) | Source::Rebuilt(_) => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
-            disk.write(&file, path, &content.read(places, 0, wanted)?)?;
+            disk.write(&file, path, &content.read(origins, 0, wanted)?)?;
         }
     }
     if content.kept() != content.length() {

@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
-use super::content::{Content, Rebuild, Source};
 use super::failure::LoadFailure;
-use super::folder::Folder;
 use crate::error::{Error, Result};
 use crate::format::entry::{
     OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset, relative_offset,
 };
 use crate::index::search;
 use crate::index::writable::Entry;
+use crate::io::overlay::Overlay;
+use crate::io::overlay::content::{Content, Rebuild, Source};
+use crate::io::storage::ReadFolder as _;
 use crate::types::{Offset, TimestampMs};
 
 /// Bytes of a word of an entry.
@@ -51,7 +52,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
 
     /// Opens it; a new one gets the largest length that is a number of whole entries.
     pub(super) fn open(
-        folder: &mut Folder,
+        folder: &Overlay,
         name: &str,
         base_offset: Offset,
         max: i32,
@@ -112,16 +113,16 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// Bytes that are made again are made once.
-    fn load(&mut self, folder: &Folder) -> Result<()> {
+    fn load(&mut self, folder: &Overlay) -> Result<()> {
         if let (None, Some(content)) = (&self.built, folder.get(&self.name))
             && let Source::Rebuilt(how) = content.source()
         {
-            self.built = Some(how.bytes(folder.places())?);
+            self.built = Some(how.bytes(&folder.origins())?);
         }
         Ok(())
     }
 
-    fn entry(&self, folder: &Folder, n: usize) -> Result<E> {
+    fn entry(&self, folder: &Overlay, n: usize) -> Result<E> {
         let at = Self::position(n);
         let read;
         let bytes = match (&self.built, folder.get(&self.name)) {
@@ -130,7 +131,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
                 built.get(at..end).unwrap_or_default()
             }
             (None, Some(content)) => {
-                read = content.read(folder.places(), at as u64, Self::ENTRY_SIZE)?;
+                read = content.read(&folder.origins(), at as u64, Self::ENTRY_SIZE)?;
                 &read
             }
             (None, None) => &[],
@@ -142,7 +143,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
         Ok(E::decode(self.base_offset, words))
     }
 
-    fn read_last(&mut self, folder: &Folder) -> Result<()> {
+    fn read_last(&mut self, folder: &Overlay) -> Result<()> {
         self.last = match self.entries.checked_sub(1) {
             None => E::before_all(self.base_offset),
             Some(last) => self.entry(folder, last)?,
@@ -155,7 +156,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// The last entry whose key is at or below `target`, or what stands for it.
-    pub(super) fn lookup(&mut self, folder: &Folder, target: i64) -> Result<E> {
+    pub(super) fn lookup(&mut self, folder: &Overlay, target: i64) -> Result<E> {
         self.load(folder)?;
         let key = |n| self.entry(folder, n).map(|entry| entry.key());
         match search::try_floor::<W, _>(self.entries, target, key)? {
@@ -165,7 +166,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// Takes back the entries at or above `offset`.
-    pub(super) fn truncate_to(&mut self, folder: &Folder, offset: Offset) -> Result<()> {
+    pub(super) fn truncate_to(&mut self, folder: &Overlay, offset: Offset) -> Result<()> {
         self.load(folder)?;
         let key = |n| self.entry(folder, n).map(|entry| entry.offset());
         self.entries = search::try_below::<W, _>(self.entries, offset, key)?;
@@ -173,7 +174,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// Sets the file's length; entries beyond it leave the object broken in Kafka, so they are an error here too.
-    pub(super) fn resize(&mut self, folder: &mut Folder, size: i32) -> Result<()> {
+    pub(super) fn resize(&mut self, folder: &Overlay, size: i32) -> Result<()> {
         let length = Self::whole(size);
         if length == self.length {
             return Ok(());
@@ -195,26 +196,23 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
         Ok(())
     }
 
-    pub(super) fn resize_to_max(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn resize_to_max(&mut self, folder: &Overlay) -> Result<()> {
         self.resize(folder, self.max_index_size)
     }
 
     /// Cuts the file behind its entries.
-    pub(super) fn trim(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn trim(&mut self, folder: &Overlay) -> Result<()> {
         let used = Self::position(self.entries);
         self.resize(folder, i32::try_from(used).unwrap_or(i32::MAX))
     }
 
     /// No entries, and the full length (`AbstractIndex.reset`).
-    pub(super) fn reset(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn reset(&mut self, folder: &Overlay) -> Result<()> {
         self.entries = 0;
         self.last = E::before_all(self.base_offset);
         self.resize_to_max(folder)?;
         self.store(folder)?;
-        self.old = folder
-            .get(&self.name)
-            .cloned()
-            .unwrap_or_else(Content::empty);
+        self.old = folder.get(&self.name).unwrap_or_else(Content::empty);
         self.built = Some(Vec::new());
         Ok(())
     }
@@ -246,7 +244,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     #[cold]
-    fn full(&self, folder: &Folder) -> LoadFailure {
+    fn full(&self, folder: &Overlay) -> LoadFailure {
         let expected = format!("room for more than {} entries", self.entries);
         let found = format!("{} bytes (segment.index.bytes)", self.max_index_size);
         let error = Error::corrupt_index("index", self.length, expected, found);
@@ -254,7 +252,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     #[cold]
-    fn backwards(&self, folder: &Folder, offset: Offset) -> LoadFailure {
+    fn backwards(&self, folder: &Overlay, offset: Offset) -> LoadFailure {
         let at = Self::position(self.entries) as u64;
         let expected = format!("above {}, as offsets rise", self.last.offset());
         let error = Error::corrupt_index("index entry offset", at, expected, offset);
@@ -262,14 +260,16 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// Puts what was built into the folder.
-    pub(super) fn store(&self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn store(&self, folder: &Overlay) -> Result<()> {
         let Some(built) = &self.built else {
             return Ok(());
         };
         let mut bytes = built.clone();
         let behind = self.old.kept().saturating_sub(bytes.len() as u64);
         if let Ok(wanted @ 1..) = usize::try_from(behind) {
-            let old = self.old.read(folder.places(), bytes.len() as u64, wanted)?;
+            let old = self
+                .old
+                .read(&folder.origins(), bytes.len() as u64, wanted)?;
             bytes.extend_from_slice(&old);
         }
         let mut content = Content::bytes(bytes);
@@ -280,7 +280,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
     }
 
     /// Replaces what is kept of it by how it is made.
-    pub(super) fn forget(&mut self, folder: &mut Folder, how: Arc<dyn Rebuild>) {
+    pub(super) fn forget(&mut self, folder: &Overlay, how: Arc<dyn Rebuild>) {
         self.built = None;
         folder.replace(&self.name, Content::rebuilt(how, self.length));
     }
@@ -290,7 +290,7 @@ impl OffsetIndex {
     /// `OffsetIndex.append`.
     pub(super) fn append(
         &mut self,
-        folder: &Folder,
+        folder: &Overlay,
         offset: Offset,
         position: u64,
     ) -> Result<(), LoadFailure> {
@@ -309,7 +309,7 @@ impl TimeIndex {
     /// `TimeIndex.maybeAppend`: an entry whose timestamp is not above the last one is passed over.
     pub(super) fn maybe_append(
         &mut self,
-        folder: &Folder,
+        folder: &Overlay,
         timestamp: TimestampMs,
         offset: Offset,
         skip_full_check: bool,

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::content::Content;
 use super::failure::LoadFailure;
-use super::folder::{Folder, SharedFolder};
 use super::loaded::{LoadedLog, LoadedSegment};
 use super::note::Note;
 use super::plan::Plan;
@@ -14,25 +12,46 @@ use super::request::LoadRequest;
 use super::segment::Segment;
 use super::segments::Segments;
 use super::settings::IndexSettings;
-use super::snapshots::PlannedSnapshots;
-use super::txns::txn_index_is_sound;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
     write_epochs,
 };
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset, offset_of_file};
+use crate::index::txn::TransactionIndexFile;
 use crate::io::atomic::TMP_SUFFIX;
+use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::overlay::Overlay;
+use crate::io::overlay::content::Content;
+use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
+use crate::producers::snapshots::Snapshots;
 use crate::types::Offset;
 
 /// The most that is read of a checkpoint.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
 /// KRaft's own, which it removes itself.
 const SNAPSHOT_DELETED: &str = ".checkpoint.deleted";
+
+/// The one index check that loading makes (`TransactionIndex.sanityCheck`).
+///
+/// # Errors
+/// `UnsupportedFormat` for a version Kafka does not read, which stops the loading; `Io`.
+pub(super) fn txn_index_is_sound(
+    folder: &Overlay,
+    name: &str,
+    base_offset: Offset,
+) -> Result<bool> {
+    match TransactionIndexFile::open_in(folder, name, base_offset)?.sanity_check() {
+        Ok(()) => Ok(true),
+        Err(Error::CorruptIndex(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 pub(super) fn is_index(name: &str) -> bool {
     let kinds = [
@@ -45,7 +64,7 @@ pub(super) fn is_index(name: &str) -> bool {
 
 /// A folder being loaded.
 pub(super) struct Loader<'a> {
-    pub(super) folder: SharedFolder,
+    pub(super) folder: Overlay,
     pub(super) config: &'a LogConfig,
     pub(super) settings: IndexSettings,
     pub(super) request: LoadRequest,
@@ -66,7 +85,7 @@ pub(super) struct Loader<'a> {
 impl<'a> Loader<'a> {
     pub(super) fn new(path: &Path, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
         Ok(Self {
-            folder: SharedFolder::new(Folder::open(path)?),
+            folder: Overlay::new(Arc::new(DiskFolder::new(path, &Disk::default())))?,
             config,
             settings: IndexSettings::of(config),
             request,
@@ -150,7 +169,7 @@ impl Loader<'_> {
         }
         let offsets = self.splitting(|loader| loader.recover_log(producers))?;
         if let Some(active) = self.segments.active_mut() {
-            active.resize_indexes(&mut self.folder.lock())?;
+            active.resize_indexes(&self.folder)?;
         }
         Ok(offsets)
     }
@@ -169,7 +188,7 @@ impl Loader<'_> {
     }
 
     pub(super) fn open_producers(&self) -> Result<ProducerStateManager> {
-        let snapshots = PlannedSnapshots::new(self.folder.clone());
+        let snapshots = Snapshots::over(self.folder.clone());
         ProducerStateManager::open(Arc::new(snapshots), self.request.producer_id_expiration_ms)
     }
 
@@ -197,7 +216,7 @@ impl Loader<'_> {
         };
         let offset = first.max(log_start_offset);
         for base in self.segments.values(offset, Offset::MAX) {
-            let folder = &mut self.folder.lock();
+            let folder = &self.folder;
             if let Some(segment) = self.segments.get_mut(base)
                 && segment.translate_offset(folder, offset)?.is_some()
             {
@@ -208,12 +227,12 @@ impl Loader<'_> {
     }
 
     fn is_delete_folder(&self) -> bool {
-        let folder = self.folder.lock();
+        let folder = self.folder.clone();
         folder.path().to_string_lossy().ends_with("-delete")
     }
 
     fn read_epochs(&mut self) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         if !folder.contains(LEADER_EPOCH_CHECKPOINT) {
             folder.write(LEADER_EPOCH_CHECKPOINT, Content::empty())?;
         }
@@ -231,7 +250,7 @@ impl Loader<'_> {
     /// The checkpoint is written once, whatever Kafka does in between.
     fn write_epochs(&mut self) -> Result<()> {
         if let Some(text) = self.epochs_written.take() {
-            let mut folder = self.folder.lock();
+            let folder = self.folder.clone();
             folder.delete(&format!("{LEADER_EPOCH_CHECKPOINT}{TMP_SUFFIX}"));
             folder.write(LEADER_EPOCH_CHECKPOINT, Content::bytes(text))?;
         }
@@ -240,7 +259,7 @@ impl Loader<'_> {
 
     /// What was on its way out goes; of compactions and splits, what was not finished.
     pub(super) fn remove_temporary_files(&mut self) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         let (mut cleaned, mut swaps) = (Vec::new(), Vec::new());
         let mut first_cleaned = Offset::MAX;
         for name in folder.names() {
@@ -267,7 +286,7 @@ impl Loader<'_> {
 
     /// What compaction or a split had finished takes the place of what it was made from.
     pub(super) fn complete_swaps(&mut self) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         let swap = FileState::Swap.suffix();
         let (mut low, mut high) = (Offset::MAX, Offset::MIN);
         for name in folder.names() {
@@ -278,9 +297,9 @@ impl Loader<'_> {
                 continue;
             }
             let base = offset_of_file(&folder.path_of(&name))?;
-            let mut segment = Segment::open(&mut folder, base, self.settings, FileState::Swap)?;
+            let mut segment = Segment::open(&folder, base, self.settings, FileState::Swap)?;
             low = low.min(base);
-            high = high.max(segment.read_next_offset(&mut folder)?);
+            high = high.max(segment.read_next_offset(&folder)?);
         }
         for name in folder.names() {
             let replaced =
@@ -291,7 +310,7 @@ impl Loader<'_> {
         }
         for name in folder.names() {
             if let Some(live) = name.strip_suffix(swap) {
-                folder.rename(&name, live);
+                folder.rename(&name, live)?;
                 self.notes.push(Note::Swapped {
                     name: live.to_owned(),
                 });
@@ -302,21 +321,21 @@ impl Loader<'_> {
 
     fn load_segment_files(&mut self) -> Result<(), LoadFailure> {
         for segment in self.segments.iter_mut() {
-            segment.close(&mut self.folder.lock())?;
+            segment.close(&self.folder)?;
         }
         self.segments.clear();
-        let names = self.folder.lock().names();
+        let names = self.folder.names();
         for name in names {
             if is_index(&name) {
-                let mut folder = self.folder.lock();
+                let folder = self.folder.clone();
                 let offset = offset_of_file(&folder.path_of(&name))?;
                 if !folder.contains(&FileName::new(offset, FileKind::Log).to_string()) {
                     folder.delete(&name);
                 }
             } else if name.ends_with(FileKind::Log.suffix()) {
-                let base = offset_of_file(&self.folder.lock().path_of(&name))?;
+                let base = offset_of_file(&self.folder.path_of(&name))?;
                 let read = FileName::new(base, FileKind::Log).to_string();
-                if name != read && self.folder.lock().length(&name) > 0 {
+                if name != read && self.folder.length(&name) > 0 {
                     self.notes.push(Note::Unread { name });
                 }
                 self.load_segment(base)?;
@@ -326,18 +345,18 @@ impl Loader<'_> {
     }
 
     fn load_segment(&mut self, base_offset: Offset) -> Result<(), LoadFailure> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         let of = |kind| FileName::new(base_offset, kind).to_string();
         let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
-        let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
+        let mut segment = Segment::open(&folder, base_offset, self.settings, FileState::Live)?;
         let mut is_sound = folder.contains(&of(FileKind::OffsetIndex));
         if is_sound {
             if lacks_time_index {
-                segment.clear_time_index(&mut folder)?;
+                segment.clear_time_index(&folder)?;
             }
             is_sound = txn_index_is_sound(&folder, &of(FileKind::TxnIndex), base_offset)?;
         }
-        drop(folder);
+
         if is_sound {
             self.segments.insert(segment);
             return Ok(());
@@ -360,7 +379,7 @@ impl Loader<'_> {
     }
 
     fn topic_id(&self) -> Result<Option<String>> {
-        let folder = self.folder.lock();
+        let folder = self.folder.clone();
         if !folder.contains(PARTITION_METADATA) {
             return Ok(None);
         }

@@ -2,26 +2,21 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`content`] | the bytes of a file, most of which stay on the disk |
-//! | [`folder`] | the folder under plan: the disk's files, and the actions over them |
-//! | [`scan`] | header to header, as Kafka walks a file |
-//! | `index`, `txns`, `segment`, `segments` | Kafka's classes over a folder under plan |
+//! | `index`, `segment`, `segments` | Kafka's classes over a folder under plan |
 //! | `settings`, `rebuilt` | what indexes are made by; those not kept, made again |
-//! | `producers`, `snapshots` | what producer state is replayed from, and kept in |
+//! | `producers` | what producer state is replayed from |
 //! | `request`, `loader`, `recovery`, `failure` | the steps, in Kafka's order, and what stops one |
 //! | `salvage` | before them, where no whole batch may be lost |
 //! | `plan`, `loaded`, `note` | what they come to, and what is worth saying of it |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
-//! [`plan`] reads the folder and writes nothing: a dry run is a plan that is not carried out. What it finds in the end is
+//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing: a dry run is a plan that is not carried
+//! out. What it finds in the end is
 //! what a broker would have loaded, [`LoadedLog`]; or the reason why it would not start, with the actions it would have
 //! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that are to be written.
 
-mod ahead;
 mod apply;
-pub mod content;
 mod failure;
-pub mod folder;
 mod index;
 mod loaded;
 mod loader;
@@ -32,12 +27,9 @@ mod rebuilt;
 mod recovery;
 mod request;
 mod salvage;
-pub mod scan;
 mod segment;
 mod segments;
 mod settings;
-mod snapshots;
-mod txns;
 
 #[cfg(test)]
 mod tests;
@@ -49,9 +41,9 @@ use self::loader::Loader;
 pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
-pub use self::settings::EntryOffset;
 use crate::error::Result;
 use crate::log::config::LogConfig;
+pub use crate::segment::entries::EntryOffset;
 
 /// Plans the loading of the partition folder `path`.
 ///

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::folder::{Action, FileChange, SharedFolder};
 use super::loaded::LoadedLog;
 use super::note::Note;
 use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::overlay::{Action, FileChange, Overlay};
 
 /// What loading a folder would do.
 #[derive(Debug)]
 pub struct Plan {
-    pub(super) folder: SharedFolder,
+    pub(super) folder: Overlay,
     /// What a broker would then have, or why it would not start.
     pub outcome: Result<LoadedLog>,
     /// What is worth saying.
@@ -33,12 +33,12 @@ impl Plan {
         };
         // Flushing opens the indexes from the recovery point on.
         for segment in self.segments.onward_mut(log.recovery_point) {
-            segment.open_indexes(&mut self.folder.lock())?;
+            segment.open_indexes(&self.folder)?;
         }
         log.recovery_point = log.log_end_offset;
         log.producers.take_snapshot(true)?;
         for segment in self.segments.iter_mut() {
-            segment.close(&mut self.folder.lock())?;
+            segment.close(&self.folder)?;
         }
         Ok(())
     }
@@ -50,14 +50,14 @@ impl Plan {
     /// `Io`.
     pub fn hand_over(&mut self) -> Result<()> {
         match self.segments.active_mut() {
-            Some(active) => active.trim_indexes(&mut self.folder.lock()),
+            Some(active) => active.trim_indexes(&self.folder),
             None => Ok(()),
         }
     }
 
     /// Plans the removal of every live file of a kind.
     pub fn remove_all(&mut self, kind: FileKind) {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         for name in folder.names() {
             if FileName::parse(&name)
                 .is_some_and(|name| (name.kind, name.state) == (kind, FileState::Live))
@@ -70,12 +70,12 @@ impl Plan {
     /// Bytes in memory that are to be written.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
-        self.folder.lock().kept_bytes()
+        self.folder.kept_bytes()
     }
 
     /// Plans the unlinking of what was only renamed, as after `file.delete.delay.ms`.
     pub fn unlink_deleted(&mut self) {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         for name in self.deleted.drain(..) {
             folder.delete(&name);
         }
@@ -90,22 +90,21 @@ impl Plan {
     /// The steps, in order.
     #[must_use]
     pub fn actions(&self) -> Vec<Action> {
-        self.folder.lock().actions().to_vec()
+        self.folder.actions()
     }
 
     /// Every file that will be there, and its length.
     #[must_use]
     pub fn files(&self) -> BTreeMap<String, u64> {
-        let folder = self.folder.lock();
-        let files = folder.files().iter();
+        let files = self.folder.files().into_iter();
         files
-            .map(|(name, content)| (name.clone(), content.length()))
+            .map(|(name, content)| (name, content.length()))
             .collect()
     }
 
     /// What becomes of the files, by name.
     #[must_use]
     pub fn changes(&self) -> Vec<FileChange> {
-        self.folder.lock().changes()
+        self.folder.changes()
     }
 }

@@ -1,15 +1,15 @@
 //! The batches of a log under plan, for its producers' state.
 
-use super::folder::SharedFolder;
 use super::segments::Segments;
 use crate::error::Result;
+use crate::io::overlay::Overlay;
 use crate::producers::replay::{Replay, ReplayedLog};
 use crate::types::Offset;
 
 /// The segments of a folder under plan, to be replayed.
 #[derive(Debug)]
 pub(super) struct PlannedBatches<'a> {
-    pub(super) folder: &'a SharedFolder,
+    pub(super) folder: &'a Overlay,
     pub(super) segments: &'a mut Segments,
 }
 
@@ -28,7 +28,7 @@ impl ReplayedLog for PlannedBatches<'_> {
         let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(());
         };
-        let folder = &mut self.folder.lock();
+        let folder = &self.folder;
         let end = match end {
             Some(end) => segment.translate_offset(folder, end)?,
             None => None,

@@ -1,8 +1,10 @@
 //! Rebuilt indexes that a plan did not keep, made again.
 
-use super::content::{Content, Places, Rebuild};
-use super::scan::LogScan;
 use super::settings::IndexSettings;
+use crate::io::overlay::content::{Content, Origins, Rebuild};
+use crate::segment::walk::LogWalk;
+use std::path::PathBuf;
+
 use crate::error::{Error, Result};
 use crate::format::entry::{OffsetPosition, TimestampOffset, relative_offset};
 use crate::format::file_name::FileKind;
@@ -21,9 +23,9 @@ pub(super) struct RebuiltIndex {
 }
 
 impl Rebuild for RebuiltIndex {
-    fn bytes(&self, places: &Places) -> Result<Vec<u8>> {
+    fn bytes(&self, origins: &Origins) -> Result<Vec<u8>> {
         rebuild(
-            places,
+            origins,
             &self.log,
             self.base_offset,
             self.settings,
@@ -33,13 +35,14 @@ impl Rebuild for RebuiltIndex {
 }
 
 fn rebuild(
-    places: &Places,
+    origins: &Origins,
     log: &Content,
     base_offset: Offset,
     settings: IndexSettings,
     kind: FileKind,
 ) -> Result<Vec<u8>> {
-    let mut scan = LogScan::open(places, log, 0, log.length(), Access::Headers)?;
+    let file = log.open(origins, PathBuf::new())?;
+    let mut scan = LogWalk::new(file, 0, log.length(), Access::Headers)?;
     let mut bytes = Vec::new();
     let mut put = |words: &[u32]| bytes.extend(words.iter().copied().flat_map(u32::to_be_bytes));
     let mut max = TimestampOffset::none(base_offset);

@@ -1,13 +1,14 @@
 //! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
 
-use super::content::Content;
 use super::failure::LoadFailure;
-use super::folder::Folder;
 use super::loader::Loader;
 use super::note::Note;
 use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::overlay::Overlay;
+use crate::io::overlay::content::Content;
+use crate::io::storage::Storage as _;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
 use crate::segment::files::SEGMENT_FILES;
@@ -37,7 +38,7 @@ impl Loader<'_> {
             return Ok(0);
         };
         let before = self.epochs.entries().to_vec();
-        let recovered = segment.recover(&mut self.folder.lock(), &mut producers, &mut self.epochs);
+        let recovered = segment.recover(&self.folder, &mut producers, &mut self.epochs);
         if self.epochs.entries() != before {
             self.note_epochs();
         }
@@ -63,7 +64,7 @@ impl Loader<'_> {
         let request = self.request;
         let mut log_end = None;
         if let Some(last) = self.segments.active_mut() {
-            let end = last.read_next_offset(&mut self.folder.lock())?;
+            let end = last.read_next_offset(&self.folder)?;
             if end >= request.log_start_offset {
                 log_end = Some(end);
             } else {
@@ -85,7 +86,7 @@ impl Loader<'_> {
         let end = match log_end {
             Some(end) => end,
             None => match self.segments.active_mut() {
-                Some(last) => last.read_next_offset(&mut self.folder.lock())?,
+                Some(last) => last.read_next_offset(&self.folder)?,
                 None => request.log_start_offset,
             },
         };
@@ -115,7 +116,7 @@ impl Loader<'_> {
                 self.delete_segments(&rest, &reason)?;
                 self.delete_snapshots(producers, &rest)?;
                 let log = FileName::new(base, FileKind::Log).to_string();
-                self.folder.lock().cut_last(&log);
+                self.folder.cut_last(&log);
                 break;
             }
         }
@@ -132,7 +133,7 @@ impl Loader<'_> {
             size: segment.size,
             reason: error.to_string(),
         });
-        segment.truncate_to(&mut self.folder.lock(), base_offset)
+        segment.truncate_to(&self.folder, base_offset)
     }
 
     /// Renames segments' files to `.deleted`.
@@ -146,8 +147,8 @@ impl Loader<'_> {
                 size: segment.size,
                 reason: reason.to_owned(),
             });
-            let mut folder = self.folder.lock();
-            segment.rename(&mut folder, FileState::Deleted)?;
+            let folder = self.folder.clone();
+            segment.rename(&folder, FileState::Deleted)?;
             for kind in SEGMENT_FILES {
                 self.deleted.push(segment.name(kind));
             }
@@ -175,14 +176,14 @@ impl Loader<'_> {
     }
 
     pub(super) fn add_segment(&mut self, base_offset: Offset) -> Result<()> {
-        let mut folder = self.folder.lock();
-        let mut segment = Segment::open(&mut folder, base_offset, self.settings, FileState::Live)?;
+        let folder = self.folder.clone();
+        let mut segment = Segment::open(&folder, base_offset, self.settings, FileState::Live)?;
         if self.config.preallocate {
             let name = segment.name(FileKind::Log);
             folder.set_length(&name, self.config.initial_file_size());
             segment.size = 0;
         }
-        drop(folder);
+
         self.segments.insert(segment);
         Ok(())
     }
@@ -196,7 +197,7 @@ impl Loader<'_> {
         if log_end != base_offset || active.size == 0 {
             return Ok(());
         }
-        let mut scan = active.scan(&self.folder.lock(), 0, Access::Headers)?;
+        let mut scan = active.scan(&self.folder, 0, Access::Headers)?;
         let mut next_offset = base_offset;
         while let Ok(Some((position, header))) = scan.next_batch() {
             let last = header.last_offset();
@@ -224,39 +225,39 @@ impl Loader<'_> {
             return Err(error);
         }
         self.splits.push(base);
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         let mut old = match self.segments.remove(base) {
             Some(segment) => segment,
-            None => Segment::open(&mut folder, base, self.settings, FileState::Live)?,
+            None => Segment::open(&folder, base, self.settings, FileState::Live)?,
         };
         // Kafka asks the last batch alone, and gives up where that one fits.
-        if !old.has_overflow(&mut folder)? {
+        if !old.has_overflow(&folder)? {
             return Err(error);
         }
-        let Some(mut new) = self.parts_of(&mut folder, &old)? else {
+        let Some(mut new) = self.parts_of(&folder, &old)? else {
             return Err(error);
         };
         for segment in new.iter_mut().rev() {
-            segment.rename(&mut folder, FileState::Swap)?;
+            segment.rename(&folder, FileState::Swap)?;
         }
         if is_listed {
-            old.rename(&mut folder, FileState::Deleted)?;
+            old.rename(&folder, FileState::Deleted)?;
             let names = SEGMENT_FILES.map(|kind| old.name(kind));
             self.deleted.extend(names);
         }
         let into: Vec<Offset> = new.iter().map(|segment| segment.base_offset).collect();
         for mut segment in new {
-            segment.rename(&mut folder, FileState::Live)?;
+            segment.rename(&folder, FileState::Live)?;
             self.segments.insert(segment);
         }
         if is_listed && !into.contains(&base) {
             let name = FileName::new(base, FileKind::Snapshot).to_string();
             let deleted = format!("{name}{}", FileState::Deleted.suffix());
-            if folder.rename(&name, &deleted) {
+            if folder.rename(&name, &deleted)? {
                 self.deleted.push(deleted);
             }
         }
-        drop(folder);
+
         self.notes.push(Note::Split {
             base_offset: base,
             into,
@@ -266,8 +267,8 @@ impl Loader<'_> {
 
     /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None` where
     /// a batch is not whole, or fits into none.
-    fn parts_of(&self, folder: &mut Folder, old: &Segment) -> Result<Option<Vec<Segment>>> {
-        let log = folder.get(&old.name(FileKind::Log)).cloned();
+    fn parts_of(&self, folder: &Overlay, old: &Segment) -> Result<Option<Vec<Segment>>> {
+        let log = folder.get(&old.name(FileKind::Log));
         let log = log.unwrap_or_else(Content::empty);
         let mut scan = old.scan(folder, 0, Access::Headers)?;
         let mut parts = Vec::new();

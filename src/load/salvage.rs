@@ -11,15 +11,15 @@
 use std::sync::Arc;
 
 use self::whole::{Batches, LogFile, Piece};
-use super::content::{Content, Source};
-use super::loader::{Loader, MAX_TEXT, is_index};
+use super::loader::{Loader, MAX_TEXT, is_index, txn_index_is_sound};
 use super::note::Note;
-use super::txns::txn_index_is_sound;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
 };
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
+use crate::io::overlay::content::{Content, Source};
+use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
@@ -32,7 +32,7 @@ const UNREAD: &str = ".unread";
 impl Loader<'_> {
     /// Makes the folder under plan one that Kafka loads without losing a batch.
     pub(super) fn salvage(&mut self) -> Result<()> {
-        self.set_aside_names();
+        self.set_aside_names()?;
         self.set_aside_texts()?;
         self.discard_broken_indexes()?;
         self.remove_temporary_files()?;
@@ -47,8 +47,8 @@ impl Loader<'_> {
             let beside = behind.partition_point(|next| next.base_offset <= log.base_offset);
             let ceiling = ceiling(behind.get(beside..).unwrap_or_default());
             let batches = Batches {
-                places: &self.folder.lock().places().clone(),
-                content: &log.content,
+                file: self.folder.open(&log.name)?,
+                length: log.content.length(),
                 floor,
                 ceiling,
             };
@@ -73,17 +73,18 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn set_aside(&mut self, name: &str, reason: &str) {
-        self.folder.lock().rename(name, &format!("{name}{UNREAD}"));
+    fn set_aside(&mut self, name: &str, reason: &str) -> Result<()> {
+        self.folder.rename(name, &format!("{name}{UNREAD}"))?;
         self.notes.push(Note::SetAside {
             name: name.to_owned(),
             reason: reason.to_owned(),
         });
+        Ok(())
     }
 
     /// Files whose names Kafka cannot read an offset from.
-    fn set_aside_names(&mut self) {
-        let names = self.folder.lock().names();
+    fn set_aside_names(&mut self) -> Result<()> {
+        let names = self.folder.names();
         let cleaned = FileState::Cleaned.suffix();
         for name in names {
             let ends = [
@@ -93,14 +94,15 @@ impl Loader<'_> {
             ];
             let is_read = is_index(&name) || ends.iter().any(|end| name.ends_with(end));
             if is_read && leading_offset(&name).is_none() {
-                self.set_aside(&name, "its name does not begin with an offset");
+                self.set_aside(&name, "its name does not begin with an offset")?;
             }
         }
+        Ok(())
     }
 
     /// Indexes that Kafka cannot even open; all of them are made anew.
     pub(super) fn discard_broken_indexes(&mut self) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         for name in folder.names().into_iter().filter(|name| is_index(name)) {
             let opens = if name.ends_with(FileKind::TxnIndex.suffix()) {
                 match txn_index_is_sound(&folder, &name, Offset::MIN) {
@@ -132,15 +134,15 @@ impl Loader<'_> {
         name: &str,
         parse: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let folder = self.folder.lock();
+        let folder = self.folder.clone();
         if !folder.contains(name) {
             return Ok(());
         }
         let text = folder.read(name, MAX_TEXT);
-        drop(folder);
+
         match text.and_then(|text| parse(&text)) {
             Err(error @ Error::Io { .. }) => return Err(error),
-            Err(error) => self.set_aside(name, &error.to_string()),
+            Err(error) => self.set_aside(name, &error.to_string())?,
             Ok(()) => {}
         }
         Ok(())
@@ -149,7 +151,7 @@ impl Loader<'_> {
     /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
     /// made anew anyway.
     fn judge_swaps(&mut self) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         for name in folder.names() {
             let Some(live) = name.strip_suffix(FileState::Swap.suffix()) else {
                 continue;
@@ -167,7 +169,7 @@ impl Loader<'_> {
             else {
                 continue;
             };
-            let batches = Batches::all(folder.places(), content);
+            let batches = Batches::all(folder.open(&name)?, content.length());
             let kept = batches.greedy()?.0;
             let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
             let original = folder.names().into_iter().any(|other| {
@@ -193,7 +195,7 @@ impl Loader<'_> {
 
     /// The `.log` files, in the order of their batches.
     fn log_files(&self) -> Result<Vec<LogFile>> {
-        let folder = self.folder.lock();
+        let folder = self.folder.clone();
         let mut logs = Vec::new();
         for name in folder.names() {
             let Some(content) = folder
@@ -202,7 +204,7 @@ impl Loader<'_> {
             else {
                 continue;
             };
-            let batches = Batches::all(folder.places(), content);
+            let batches = Batches::all(folder.open(&name)?, content.length());
             let first = batches.first()?;
             logs.push(LogFile {
                 base_offset: leading_offset(&name)
@@ -224,7 +226,7 @@ impl Loader<'_> {
 
     /// Puts the pieces in the place of the `.log` they come from, by the steps of a swap, which a crash may fall between.
     fn replace(&mut self, log: &LogFile, pieces: &[Piece]) -> Result<()> {
-        let mut folder = self.folder.lock();
+        let folder = self.folder.clone();
         let live = |base| FileName::new(base, FileKind::Log).to_string();
         let length = log.content.length();
         if let [piece] = pieces
@@ -251,7 +253,7 @@ impl Loader<'_> {
             name.to_string()
         };
         let origin: Arc<str> = match log.content.source() {
-            Source::Disk { name, .. } => Arc::clone(name),
+            Source::Base { name, .. } => Arc::clone(name),
             _ => log.name.as_str().into(),
         };
         for piece in pieces {
@@ -266,12 +268,12 @@ impl Loader<'_> {
         }
         for piece in pieces.iter().rev() {
             let from = state(piece.base_offset, FileState::Cleaned);
-            folder.rename(&from, &state(piece.base_offset, FileState::Swap));
+            folder.rename(&from, &state(piece.base_offset, FileState::Swap))?;
         }
         folder.delete(&log.name);
         for piece in pieces {
             let from = state(piece.base_offset, FileState::Swap);
-            folder.rename(&from, &live(piece.base_offset));
+            folder.rename(&from, &live(piece.base_offset))?;
         }
         Ok(())
     }

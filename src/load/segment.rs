@@ -2,25 +2,26 @@
 
 use std::sync::Arc;
 
-use super::content::{Content, Source};
 use super::failure::LoadFailure;
-use super::folder::Folder;
 use super::index::{Index, OffsetIndex, TimeIndex};
 use super::rebuilt::RebuiltIndex;
-use super::scan::LogScan;
 use super::settings::IndexSettings;
-use super::txns::{TxnLog, truncate_txns};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{TimestampOffset, relative_offset};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::index::txn::TransactionIndexFile;
 use crate::index::writable::Entry;
+use crate::io::overlay::Overlay;
+use crate::io::overlay::content::{Content, Source};
+use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::records::control::NO_END;
 use crate::segment::entries::{EntryInterval, largest_timestamp};
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::{Access, MAX_SEGMENT_SIZE};
+use crate::segment::walk::LogWalk;
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position};
 
 /// Rebuilt indexes of a plan that are kept; those beyond are made again when they are written.
@@ -57,7 +58,7 @@ pub(super) struct Segment {
 impl Segment {
     /// Opens the `.log`; where there is none, an empty one is made.
     pub(super) fn open(
-        folder: &mut Folder,
+        folder: &Overlay,
         base_offset: Offset,
         settings: IndexSettings,
         state: FileState,
@@ -95,13 +96,13 @@ impl Segment {
         name.to_string()
     }
 
-    fn offset_index(&mut self, folder: &mut Folder) -> Result<&mut OffsetIndex> {
+    fn offset_index(&mut self, folder: &Overlay) -> Result<&mut OffsetIndex> {
         let index = self.offset_index.take();
         let index = self.opened(index, folder, FileKind::OffsetIndex)?;
         Ok(self.offset_index.insert(index))
     }
 
-    fn time_index(&mut self, folder: &mut Folder) -> Result<&mut TimeIndex> {
+    fn time_index(&mut self, folder: &Overlay) -> Result<&mut TimeIndex> {
         let index = self.time_index.take();
         let index = self.opened(index, folder, FileKind::TimeIndex)?;
         Ok(self.time_index.insert(index))
@@ -110,12 +111,16 @@ impl Segment {
     fn opened<E: Entry<W>, const W: usize>(
         &self,
         index: Option<Index<E, W>>,
-        folder: &mut Folder,
+        folder: &Overlay,
         kind: FileKind,
     ) -> Result<Index<E, W>> {
         let (base, max) = (self.base_offset, self.settings.max_index_size);
         let open = || Index::open(folder, &self.name(kind), base, max);
         index.map_or_else(open, Ok)
+    }
+
+    fn txn_index(&self, folder: &Overlay) -> Result<TransactionIndexFile<Overlay>> {
+        TransactionIndexFile::open_in(folder, &self.name(FileKind::TxnIndex), self.base_offset)
     }
 
     /// Whether its indexes can name this offset.
@@ -124,46 +129,44 @@ impl Segment {
     }
 
     /// Opens both, so that they are there (`LogSegment.flush`).
-    pub(super) fn open_indexes(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn open_indexes(&mut self, folder: &Overlay) -> Result<()> {
         self.offset_index(folder)?;
         self.time_index(folder)?;
         Ok(())
     }
 
     /// Gives both their full length again.
-    pub(super) fn resize_indexes(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn resize_indexes(&mut self, folder: &Overlay) -> Result<()> {
         self.offset_index(folder)?.resize_to_max(folder)?;
         self.time_index(folder)?.resize_to_max(folder)
     }
 
     /// Cuts both to their entries.
-    pub(super) fn trim_indexes(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn trim_indexes(&mut self, folder: &Overlay) -> Result<()> {
         self.offset_index(folder)?.trim(folder)?;
         self.time_index(folder)?.trim(folder)
     }
 
     /// A time index that was only just made has no length.
-    pub(super) fn clear_time_index(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn clear_time_index(&mut self, folder: &Overlay) -> Result<()> {
         self.time_index(folder)?.resize(folder, 0)
     }
 
-    pub(super) fn scan(&self, folder: &Folder, from: Position, access: Access) -> Result<LogScan> {
+    pub(super) fn scan(&self, folder: &Overlay, from: Position, access: Access) -> Result<LogWalk> {
         self.scan_to(folder, from, self.size, access)
     }
 
     fn scan_to(
         &self,
-        folder: &Folder,
+        folder: &Overlay,
         from: Position,
         end: Position,
         access: Access,
-    ) -> Result<LogScan> {
-        let content = folder.get(&self.name(FileKind::Log));
-        let content = content.cloned().unwrap_or_else(Content::empty);
-        LogScan::open(folder.places(), &content, from, end, access)
+    ) -> Result<LogWalk> {
+        LogWalk::new(folder.open(&self.name(FileKind::Log))?, from, end, access)
     }
 
-    fn max_timestamp_so_far(&mut self, folder: &mut Folder) -> Result<TimestampOffset> {
+    fn max_timestamp_so_far(&mut self, folder: &Overlay) -> Result<TimestampOffset> {
         let known = match self.max_timestamp {
             Some(known) => known,
             None => self.time_index(folder)?.last_entry(),
@@ -175,7 +178,7 @@ impl Segment {
     /// Where the batch is that holds `target` or what follows it (`LogSegment.translateOffset`).
     pub(super) fn translate_offset(
         &mut self,
-        folder: &mut Folder,
+        folder: &Overlay,
         target: Offset,
     ) -> Result<Option<Position>> {
         let entry = self.offset_index(folder)?.lookup(folder, target)?;
@@ -184,7 +187,7 @@ impl Segment {
     }
 
     /// The offset behind the last batch, as far as the index leads to it (`LogSegment.readNextOffset`).
-    pub(super) fn read_next_offset(&mut self, folder: &mut Folder) -> Result<Offset> {
+    pub(super) fn read_next_offset(&mut self, folder: &Overlay) -> Result<Offset> {
         let last_indexed = self.offset_index(folder)?.last_entry().offset;
         let Some(from) = self.translate_offset(folder, last_indexed)? else {
             return Ok(self.base_offset);
@@ -200,10 +203,10 @@ impl Segment {
     /// The batches of `LogSegment.read(start_offset)` up to `max_position`.
     pub(super) fn read(
         &mut self,
-        folder: &mut Folder,
+        folder: &Overlay,
         start_offset: Offset,
         max_position: Position,
-    ) -> Result<Option<LogScan>> {
+    ) -> Result<Option<LogWalk>> {
         let Some(from) = self.translate_offset(folder, start_offset)? else {
             return Ok(None);
         };
@@ -220,17 +223,18 @@ impl Segment {
     /// Rebuilds the indexes and cuts what is no whole batch (`LogSegment.recover`).
     pub(super) fn recover(
         &mut self,
-        folder: &mut Folder,
+        folder: &Overlay,
         producers: &mut ProducerStateManager,
         epochs: &mut LeaderEpochs,
     ) -> Result<Recovered, LoadFailure> {
         self.offset_index(folder)?.reset(folder)?;
         self.time_index(folder)?.reset(folder)?;
-        let mut txns = TxnLog::reset(folder, self.name(FileKind::TxnIndex));
+        let mut txns = self.txn_index(folder)?;
+        txns.reset()?;
         self.max_timestamp = None;
         let mut pass = Pass::new(self.settings);
         let outcome = self.take_batches(folder, producers, epochs, &mut txns, &mut pass);
-        txns.store(folder)?;
+        txns.flush()?;
         let reason = match outcome {
             Ok(()) => None,
             Err(LoadFailure::Fatal(
@@ -261,10 +265,10 @@ impl Segment {
 
     fn take_batches(
         &mut self,
-        folder: &mut Folder,
+        folder: &Overlay,
         producers: &mut ProducerStateManager,
         epochs: &mut LeaderEpochs,
-        txns: &mut TxnLog,
+        txns: &mut TransactionIndexFile<Overlay>,
         pass: &mut Pass,
     ) -> Result<(), LoadFailure> {
         let is_summed = self.checked >= self.size;
@@ -297,7 +301,10 @@ impl Segment {
                     let completed = append.append(&header, marker, 0)?;
                     producers.update(append);
                     if let Some(completed) = completed {
-                        txns.note(folder, producers, &completed)?;
+                        if completed.is_aborted {
+                            let entry = completed.entry(producers.last_stable_offset(&completed));
+                            txns.append(&entry)?;
+                        }
                         producers.complete_txn(&completed)?;
                     }
                 }
@@ -309,7 +316,7 @@ impl Segment {
 
     fn ensure_offset_in_range(
         &self,
-        folder: &Folder,
+        folder: &Overlay,
         position: Position,
         offset: Offset,
     ) -> Result<(), LoadFailure> {
@@ -325,7 +332,7 @@ impl Segment {
     /// Index entries for a batch: what appending and recovering have in common.
     fn index_batch(
         &mut self,
-        folder: &mut Folder,
+        folder: &Overlay,
         pass: &mut Pass,
         position: Position,
         (header, entry): (&BatchHeader, Offset),
@@ -345,7 +352,7 @@ impl Segment {
         Ok(())
     }
 
-    fn truncate_log(&mut self, folder: &mut Folder, length: u64) {
+    fn truncate_log(&mut self, folder: &Overlay, length: u64) {
         let name = self.name(FileKind::Log);
         if length < folder.length(&name) {
             folder.set_length(&name, length);
@@ -353,7 +360,7 @@ impl Segment {
         self.size = length;
     }
 
-    fn store_indexes(&mut self, folder: &mut Folder) -> Result<()> {
+    fn store_indexes(&mut self, folder: &Overlay) -> Result<()> {
         if let Some(index) = &mut self.offset_index {
             index.store(folder)?;
         }
@@ -364,15 +371,15 @@ impl Segment {
     }
 
     /// Lets rebuilt indexes go where the plan holds too many; they are made again when they are needed.
-    fn forget_indexes(&mut self, folder: &mut Folder) {
-        let log = folder.get(&self.name(FileKind::Log)).cloned();
+    fn forget_indexes(&mut self, folder: &Overlay) {
+        let log = folder.get(&self.name(FileKind::Log));
         let (Some(log), Some(offsets), Some(times)) =
             (log, &mut self.offset_index, &mut self.time_index)
         else {
             return;
         };
         // What salvage put together is gone from its old place when the indexes are written.
-        let is_whole_file = matches!(log.source(), Source::Disk { .. });
+        let is_whole_file = matches!(log.source(), Source::Base { .. });
         if folder.kept_bytes() <= MAX_KEPT_INDEXES || !is_whole_file {
             return;
         }
@@ -389,11 +396,11 @@ impl Segment {
     }
 
     /// Cuts the segment at the batch that holds `offset` (`LogSegment.truncateTo`); returns the bytes cut.
-    pub(super) fn truncate_to(&mut self, folder: &mut Folder, offset: Offset) -> Result<u64> {
+    pub(super) fn truncate_to(&mut self, folder: &Overlay, offset: Offset) -> Result<u64> {
         let mapping = self.translate_offset(folder, offset)?;
         self.offset_index(folder)?.truncate_to(folder, offset)?;
         self.time_index(folder)?.truncate_to(folder, offset)?;
-        truncate_txns(folder, &self.name(FileKind::TxnIndex), offset)?;
+        self.txn_index(folder)?.truncate_to(offset)?;
         self.resize_indexes(folder)?;
         let before = self.size;
         if let Some(position) = mapping {
@@ -406,7 +413,7 @@ impl Segment {
         Ok(before.saturating_sub(self.size))
     }
 
-    fn read_largest_timestamp(&mut self, folder: &mut Folder) -> Result<TimestampOffset> {
+    fn read_largest_timestamp(&mut self, folder: &Overlay) -> Result<TimestampOffset> {
         let mut last = self.time_index(folder)?.last_entry();
         let from = self.offset_index(folder)?.lookup(folder, last.offset)?;
         let from = u64::try_from(from.position).unwrap_or_default();
@@ -425,13 +432,13 @@ impl Segment {
     }
 
     /// Whether the last batch's offset is too far from the base (`LogSegment.hasOverflow`).
-    pub(super) fn has_overflow(&mut self, folder: &mut Folder) -> Result<bool> {
+    pub(super) fn has_overflow(&mut self, folder: &Overlay) -> Result<bool> {
         let next = self.read_next_offset(folder)?;
         Ok(next > self.base_offset && !self.can_append_offset(next.wrapping_sub(1)))
     }
 
     /// Its live files take another state's names.
-    pub(super) fn rename(&mut self, folder: &mut Folder, to: FileState) -> Result<()> {
+    pub(super) fn rename(&mut self, folder: &Overlay, to: FileState) -> Result<()> {
         self.store_indexes(folder)?;
         self.offset_index = None;
         self.time_index = None;
@@ -440,7 +447,7 @@ impl Segment {
             self.state = from;
             let old = self.name(kind);
             self.state = to;
-            folder.rename(&old, &self.name(kind));
+            folder.rename(&old, &self.name(kind))?;
         }
         Ok(())
     }
@@ -449,8 +456,8 @@ impl Segment {
     /// their final form (`LogSegment.appendFromFile`, `onBecomeInactiveSegment`). Returns the bytes taken.
     pub(super) fn fill(
         &mut self,
-        folder: &mut Folder,
-        source: &mut LogScan,
+        folder: &Overlay,
+        source: &mut LogWalk,
         log: &Content,
     ) -> Result<u64, LoadFailure> {
         let start = source.position();
@@ -485,7 +492,7 @@ impl Segment {
     }
 
     /// Closes it: the final time entry, and indexes as long as their entries (`LogSegment.close`).
-    pub(super) fn close(&mut self, folder: &mut Folder) -> Result<()> {
+    pub(super) fn close(&mut self, folder: &Overlay) -> Result<()> {
         if let Some(max) = self.max_timestamp {
             // Kafka swallows what goes wrong here.
             let _ = self

@@ -2,6 +2,7 @@
 
 use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
+use crate::segment::entries::EntryOffset;
 
 /// What a segment needs to know of its log.
 #[derive(Clone, Copy, Debug)]
@@ -12,16 +13,6 @@ pub(super) struct IndexSettings {
     pub(super) interval: u64,
     /// Which of its batch's offsets an entry names.
     pub(super) entry: EntryOffset,
-}
-
-/// Which of its batch's offsets an entry of the offset index names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EntryOffset {
-    /// The last, since 2.0.
-    #[default]
-    Last,
-    /// The first, up to 1.1.
-    First,
 }
 
 impl IndexSettings {

@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use super::content::{Content, Places};
 use super::*;
 use crate::error::Error;
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::overlay::content::{Content, Origins};
 
 const REQUEST: LoadRequest = LoadRequest {
     clean: false,
@@ -37,7 +38,7 @@ fn a_file_that_cannot_be_read_is_not_salvaged_away() {
         fs::remove_file(&path).unwrap();
         assert_eq!(kind(loader.salvage()), Some(ErrorKind::NotFound), "{name}");
         assert!(loader.notes.is_empty(), "{name}: {:?}", loader.notes);
-        assert!(loader.folder.lock().actions().is_empty(), "{name}");
+        assert!(loader.folder.actions().is_empty(), "{name}");
     }
 }
 
@@ -51,8 +52,8 @@ fn a_file_cut_meanwhile_is_not_padded() {
     let whole = plan(folder.path(), &LogConfig::default(), REQUEST).unwrap();
     let parted = plan(folder.path(), &LogConfig::default(), REQUEST).unwrap();
     let parts = Content::parts(&Arc::from("a"), vec![(0, 100), (LENGTH as u64 - 100, 100)]);
-    parted.folder.lock().delete("a");
-    parted.folder.lock().write("b", parts.clone()).unwrap();
+    parted.folder.delete("a");
+    parted.folder.write("b", parts.clone()).unwrap();
     whole.write_to(&Disk::default(), to.path()).unwrap();
     assert_eq!(fs::read(to.path().join("a")).unwrap(), vec![7; LENGTH]);
     parted.write_to(&Disk::default(), to.path()).unwrap();
@@ -60,18 +61,18 @@ fn a_file_cut_meanwhile_is_not_padded() {
 
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(LENGTH as u64 / 2).unwrap();
-    let places = Places::new(folder.path());
+    let origins = Origins::new(Arc::new(DiskFolder::new(folder.path(), &Disk::default())));
     for cut in [
         whole.write_to(&Disk::default(), to.path()),
         parted.write_to(&Disk::default(), to.path()),
-        parts.read(&places, 0, 200).map(drop),
-        Content::disk("a", LENGTH as u64)
-            .read(&places, 0, LENGTH)
+        parts.read(&origins, 0, 200).map(drop),
+        Content::base("a", LENGTH as u64)
+            .read(&origins, 0, LENGTH)
             .map(drop),
     ] {
         assert_eq!(kind(cut), Some(ErrorKind::UnexpectedEof));
     }
-    assert_eq!(parts.read(&places, 10, 20).unwrap(), [7; 20]);
+    assert_eq!(parts.read(&origins, 10, 20).unwrap(), [7; 20]);
 }
 
 /// Calls by which this thread has read, where the system counts them.
@@ -94,11 +95,11 @@ fn a_part_is_read_at_once() {
         part.copied().collect::<Vec<u8>>()
     });
     let expected = expected.concat();
-    let places = Places::new(folder.path());
+    let origins = Origins::new(Arc::new(DiskFolder::new(folder.path(), &Disk::default())));
     let before = reads();
     for (at, wanted) in [(0, expected.len()), (39_999, 3), (40_000, 2), (240_000, 9)] {
         let end = (at + wanted).min(expected.len());
-        let read = content.read(&places, at as u64, wanted).unwrap();
+        let read = content.read(&origins, at as u64, wanted).unwrap();
         assert!(read == expected[at..end], "{wanted} from {at}");
     }
     assert!(reads() - before < 100, "{} reads", reads() - before);

@@ -6,6 +6,7 @@
 use super::entry::{BatchMetadata, ProducerEntry};
 use crate::error::{Error, ProducerFault, ProducerRule, Result};
 use crate::format::batch::BatchHeader;
+use crate::format::entry::AbortedTxn;
 use crate::records::control::EndTransaction;
 use crate::types::{AppendOrigin, NO_PRODUCER_EPOCH, NO_SEQUENCE, Offset};
 
@@ -25,6 +26,20 @@ pub struct CompletedTxn {
     pub last_offset: Offset,
     /// Aborted, else committed.
     pub is_aborted: bool,
+}
+
+impl CompletedTxn {
+    /// The entry of a transaction index for it.
+    #[must_use]
+    pub const fn entry(&self, last_stable_offset: Offset) -> AbortedTxn {
+        AbortedTxn {
+            version: AbortedTxn::CURRENT_VERSION,
+            producer_id: self.producer_id,
+            first_offset: self.first_offset,
+            last_offset: self.last_offset,
+            last_stable_offset,
+        }
+    }
 }
 
 /// What an append does to one producer's state.

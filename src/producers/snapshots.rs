@@ -1,14 +1,13 @@
 //! The `.snapshot` files of a partition folder.
 
 use std::fmt;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
-use crate::format::file_name::{FileKind, FileState, offset_of_file};
+use crate::error::Result;
+use crate::format::file_name::{FileKind, FileState, leading_offset, offset_of_file};
 use crate::io::disk::Disk;
-use crate::io::file::read_all;
+use crate::io::folder::DiskFolder;
+use crate::io::storage::{Storage, read_small};
 use crate::types::Offset;
 
 /// Longest snapshot that is read: some twenty million producers.
@@ -47,75 +46,54 @@ pub trait SnapshotFiles: fmt::Debug + Send + Sync {
     fn mark_deleted(&self, name: &str) -> Result<bool>;
 }
 
-/// The snapshots in a folder.
+/// The snapshots in a partition folder.
 #[derive(Clone, Debug)]
-pub struct FolderSnapshots {
-    folder: PathBuf,
-    disk: Disk,
+pub struct Snapshots<S>(S);
+
+/// The snapshots in a partition folder on a disk.
+pub type FolderSnapshots = Snapshots<DiskFolder>;
+
+impl<S> Snapshots<S> {
+    /// Those of a folder.
+    #[must_use]
+    pub const fn over(storage: S) -> Self {
+        Self(storage)
+    }
 }
 
 impl FolderSnapshots {
     /// Those of the partition folder `folder`.
     #[must_use]
-    pub fn new(folder: impl Into<PathBuf>, disk: Disk) -> Self {
-        Self {
-            folder: folder.into(),
-            disk,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    pub fn new(folder: impl Into<PathBuf>, disk: &Disk) -> Self {
+        Self(DiskFolder::new(&folder.into(), disk))
     }
 }
 
-impl SnapshotFiles for FolderSnapshots {
+impl<S: Storage> SnapshotFiles for Snapshots<S> {
     fn list(&self) -> Result<Vec<(Offset, String)>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(Error::io(&self.folder))? {
-            let entry = entry.map_err(Error::io(&self.folder))?;
-            let path = entry.path();
-            let file_name = entry.file_name();
-            let name = file_name.to_string_lossy();
-            if name.ends_with(FileKind::Snapshot.suffix()) && path.is_file() {
-                found.push((offset_of_file(&path)?, name.into_owned()));
-            }
-        }
-        found.sort_unstable();
-        Ok(found)
+        let names = self.0.list(FileKind::Snapshot.suffix())?.into_iter();
+        // The path is for the error.
+        let offset = |name: &str| {
+            leading_offset(name).map_or_else(|| offset_of_file(&self.0.path_of(name)), Ok)
+        };
+        names.map(|(name, _)| Ok((offset(&name)?, name))).collect()
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
-        let path = self.path(name);
-        let len = fs::metadata(&path).map_err(Error::io(&path))?.len();
-        if len > MAX_SNAPSHOT {
-            let expected = format!("at most {MAX_SNAPSHOT} bytes");
-            return Err(Error::corrupt_index("snapshot", 0, expected, len).at(&path));
-        }
-        read_all(&path).map_err(Error::io(path))
+        read_small(&self.0, name, MAX_SNAPSHOT)
     }
 
-    /// In place, as Kafka does: a torn snapshot fails its checksum and is passed over.
+    /// In place, as Kafka does: a torn snapshot fails its checksum and is skipped.
     fn write(&self, name: &str, data: &[u8], sync: bool) -> Result<()> {
-        let path = self.path(name);
-        let file = self.disk.create(&path)?;
-        self.disk.write(&file, &path, data)?;
-        if sync {
-            self.disk.sync(&file, &path)?;
-        }
-        Ok(())
+        self.0.put(name, data, sync)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        self.disk.remove(&self.path(name)).map(drop)
+        self.0.remove(name).map(drop)
     }
 
     fn mark_deleted(&self, name: &str) -> Result<bool> {
-        let to = self.path(&format!("{name}{}", FileState::Deleted.suffix()));
-        match self.disk.rename(&self.path(name), &to) {
-            Ok(()) => Ok(true),
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let to = format!("{name}{}", FileState::Deleted.suffix());
+        self.0.rename(name, &to)
     }
 }

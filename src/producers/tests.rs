@@ -22,7 +22,7 @@ const PRODUCER: i64 = 1;
 const EXPIRATION_MS: i64 = 1000;
 
 fn open(folder: &Path) -> ProducerStateManager {
-    let files = FolderSnapshots::new(folder, Disk::default());
+    let files = FolderSnapshots::new(folder, &Disk::default());
     ProducerStateManager::open(Arc::new(files), EXPIRATION_MS).unwrap()
 }
 
@@ -153,7 +153,7 @@ fn abort(state: &mut ProducerStateManager, epoch: i16, coordinator: i32, offset:
 }
 
 fn snapshots(folder: &Path) -> Vec<Offset> {
-    let files = FolderSnapshots::new(folder, Disk::default());
+    let files = FolderSnapshots::new(folder, &Disk::default());
     let found = files.list().unwrap().into_iter();
     found.map(|(offset, _)| offset).collect()
 }

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::arrow::append::Appended;
+use crate::io::overlay::FileChange;
 use crate::load::Note;
-use crate::load::folder::FileChange;
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::write::checkpoints::CheckpointChange;
 

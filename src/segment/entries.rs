@@ -41,6 +41,16 @@ impl EntryInterval {
     }
 }
 
+/// Which of its batch's offsets an entry of the offset index names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EntryOffset {
+    /// The last, since 2.0.
+    #[default]
+    Last,
+    /// The first, up to 1.1.
+    First,
+}
+
 /// The largest timestamp once `batch` is there too, and the last offset of the batch that reached it.
 #[inline]
 #[must_use]

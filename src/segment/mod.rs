@@ -9,10 +9,12 @@
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | [`metrics`] | what a reader did, counted |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
+//! | `ahead` | checksums that several threads compute ahead of a walk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
 //! | [`search`] | an offset among batches, as Kafka finds it |
 //! | [`transactions`] | where transactions begin and end |
+//! | [`walk`] | header to header as Kafka walks, no stricter |
 //! | [`writer`] | a segment that is appended to |
 //! | [`statistics`] | what the headers of a segment add up to |
 
@@ -27,6 +29,7 @@ use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
 use crate::types::{Offset, TimestampMs};
 
+mod ahead;
 pub mod batches;
 pub mod entries;
 pub mod files;
@@ -39,6 +42,7 @@ pub mod search;
 pub mod source;
 pub mod statistics;
 pub mod transactions;
+pub mod walk;
 pub mod writer;
 
 use batches::Bounds;

@@ -5,16 +5,15 @@
 //! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
 //! `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::file::{open, read_into};
+use crate::io::folder::DiskReader;
 use crate::io::interrupt;
-use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
+use crate::io::storage::{ReadFile, read_range};
 use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
@@ -72,7 +71,10 @@ pub struct SegmentSource {
 #[derive(Debug)]
 enum Origin {
     Mapped,
-    Copied { file: File, access: Access },
+    Copied {
+        file: Arc<dyn ReadFile>,
+        access: Access,
+    },
 }
 
 impl SegmentSource {
@@ -81,20 +83,26 @@ impl SegmentSource {
     /// # Errors
     /// `Io` where it cannot be opened; `CorruptRecord` for a file longer than Kafka's positions reach.
     pub fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<Self> {
-        if size > MAX_SEGMENT_SIZE {
-            let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
-            return Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path));
-        }
+        check_size(path, size)?;
         interrupt::check()?;
-        let file = open(path).map_err(Error::io(path))?;
+        Self::over(Arc::new(DiskReader::open(path)?), size, copied, access)
+    }
+
+    /// Takes the first `size` bytes of an open file, by copy or by map; by copy also where it cannot be mapped.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub fn over(file: Arc<dyn ReadFile>, size: u64, copied: bool, access: Access) -> Result<Self> {
+        let path = file.path().to_path_buf();
+        check_size(&path, size)?;
         let map = if copied {
             None
         } else {
             #[expect(unsafe_code, reason = "the one place that maps a `.log`")]
             // SAFETY: a caller that asks for no copy has a closed segment, and asks for no more of it than was listed.
             // `io::mapping` says why a closed segment keeps its length and bytes.
-            let map = unsafe { Mapping::open(&file, path, size) };
-            map.ok().map(Arc::new)
+            let map = unsafe { file.map(size) };
+            map.map(Arc::new)
         };
         let region = map.as_ref().map_or_else(
             || Region::heap(Vec::new()),
@@ -107,7 +115,7 @@ impl SegmentSource {
             (None, _) => {}
         }
         Ok(Self {
-            path: path.to_path_buf(),
+            path,
             planned: size,
             len,
             ready: region.len() as u64,
@@ -215,7 +223,7 @@ impl SegmentSource {
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
         let mut buffer = spare(len);
-        read_into(file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
+        read_range(&**file, &mut buffer, position, len).map_err(Error::io(&self.path))?;
         self.start = position;
         self.ready = position.saturating_add(buffer.len() as u64);
         if buffer.len() < len {
@@ -268,6 +276,15 @@ impl SegmentSource {
         }
         Ok(true)
     }
+}
+
+/// Refuses a file longer than Kafka's positions reach.
+fn check_size(path: &Path, size: u64) -> Result<()> {
+    if size <= MAX_SEGMENT_SIZE {
+        return Ok(());
+    }
+    let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
+    Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path))
 }
 
 #[cfg(test)]

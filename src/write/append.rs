@@ -4,7 +4,6 @@ use super::WritableLog;
 use super::checks::{Checked, Rules, check, headers};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::entry::AbortedTxn;
 use crate::io::appender::Bytes;
 use crate::producers::Analysis;
 use crate::producers::append::{CompletedTxn, TV_UNKNOWN};
@@ -358,13 +357,7 @@ impl WritableLog {
 
     fn note_completed(&mut self, completed: &CompletedTxn) -> Result<()> {
         if completed.is_aborted {
-            let aborted = AbortedTxn {
-                version: AbortedTxn::CURRENT_VERSION,
-                producer_id: completed.producer_id,
-                first_offset: completed.first_offset,
-                last_offset: completed.last_offset,
-                last_stable_offset: self.producers.last_stable_offset(completed),
-            };
+            let aborted = completed.entry(self.producers.last_stable_offset(completed));
             self.segments.active.append_aborted(&aborted)?;
         }
         self.producers.complete_txn(completed)

@@ -79,7 +79,7 @@ impl WritableLog {
         active.resize_indexes(settings.max_index_size)?;
         let segments = Segments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
-        let snapshots = Arc::new(FolderSnapshots::new(folder, disk.clone()));
+        let snapshots = Arc::new(FolderSnapshots::new(folder, disk));
         let mut log = Self {
             folder: folder.to_path_buf(),
             segments,

@@ -1,16 +1,17 @@
 //! The batches of an open log, for its producers' state.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::WritableLog;
 use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
-use crate::load::content::{Content, Places};
-use crate::load::scan::LogScan;
+use crate::io::folder::DiskReader;
 use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
 use crate::segment::source::Access;
+use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position, TimestampMs};
 
 /// The segments of a log open for writing, to be replayed.
@@ -22,11 +23,10 @@ struct WrittenBatches<'a> {
 
 impl WrittenBatches<'_> {
     /// The batches of a segment in its first `end` bytes, from `begin` on.
-    fn scan(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogScan> {
+    fn walk(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogWalk> {
         let name = FileName::new(base_offset, FileKind::Log).to_string();
-        let content = Content::disk(&name, self.segments.size(base_offset));
-        let places = Places::new(self.folder);
-        LogScan::open(&places, &content, begin, end, Access::Headers)
+        let file = DiskReader::open(&self.folder.join(name))?;
+        LogWalk::new(Arc::new(file), begin, end, Access::Headers)
     }
 
     /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
@@ -47,7 +47,7 @@ impl WrittenBatches<'_> {
             0
         };
         let end = self.segments.size(base_offset);
-        self.scan(base_offset, begin, end)?.search(offset)
+        self.walk(base_offset, begin, end)?.search(offset)
     }
 }
 
@@ -72,7 +72,7 @@ impl ReplayedLog for WrittenBatches<'_> {
         let Some(begin) = self.translate_offset(base_offset, start)? else {
             return Ok(());
         };
-        let mut batches = self.scan(base_offset, begin, end)?;
+        let mut batches = self.walk(base_offset, begin, end)?;
         while let Some((position, header)) = batches.next_batch()? {
             replay.take(&header, || batches.marker(position, &header))?;
         }
@@ -90,7 +90,7 @@ impl WritableLog {
         for base_offset in log.segments.bases(offset, Offset::MAX) {
             if let Some(position) = log.translate_offset(base_offset, offset)? {
                 let end = log.segments.size(base_offset);
-                let found = log.scan(base_offset, position, end)?.next_batch()?;
+                let found = log.walk(base_offset, position, end)?.next_batch()?;
                 return Ok(found.map(|(_, header)| header.base_offset));
             }
         }

@@ -75,7 +75,7 @@ fn replay(folder: &Path) -> Option<(usize, usize)> {
     let snapshots = files(folder, FileKind::Snapshot);
     let batches = batches(folder)?;
     let scratch = tempfile::tempdir().unwrap();
-    let files = FolderSnapshots::new(scratch.path(), Disk::default());
+    let files = FolderSnapshots::new(scratch.path(), &Disk::default());
     let mut state = ProducerStateManager::open(Arc::new(files), i64::MAX).unwrap();
     let (mut compared, mut equal) = (0, 0);
     let mut batches = batches.iter().peekable();

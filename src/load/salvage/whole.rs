@@ -1,14 +1,17 @@
 //! The whole batches of a `.log`, and those of them that are in order.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::format::cursor::get_i64;
 use crate::format::file_name::FileName;
-use crate::load::content::{Content, Places};
-use crate::load::scan::LogScan;
+use crate::io::overlay::content::Content;
+use crate::io::storage::ReadFile;
 use crate::load::settings::IndexSettings;
 use crate::segment::entries::EntryInterval;
 use crate::segment::source::Access;
+use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
 
 /// Batches of one segment that are sorted out when some are out of order; beyond, the first come is kept.
@@ -70,19 +73,19 @@ impl Kept {
 }
 
 /// The whole batches of a `.log`, between two offsets.
-pub(super) struct Batches<'a> {
-    pub(super) places: &'a Places,
-    pub(super) content: &'a Content,
+pub(super) struct Batches {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) length: u64,
     pub(super) floor: Offset,
     pub(super) ceiling: Offset,
 }
 
-impl<'a> Batches<'a> {
+impl Batches {
     /// Those with any offset.
-    pub(super) const fn all(places: &'a Places, content: &'a Content) -> Self {
+    pub(super) fn all(file: Arc<dyn ReadFile>, length: u64) -> Self {
         Self {
-            places,
-            content,
+            file,
+            length,
             floor: 0,
             ceiling: Offset::MAX,
         }
@@ -90,9 +93,9 @@ impl<'a> Batches<'a> {
 
     fn walk(&self) -> Result<Walk> {
         let access = Access::Records;
-        let length = self.content.length();
+        let length = self.length;
         Ok(Walk {
-            scan: LogScan::open(self.places, self.content, 0, length, access)?,
+            scan: LogWalk::new(Arc::clone(&self.file), 0, length, access)?,
             end: length,
             floor: self.floor,
             ceiling: self.ceiling,
@@ -190,7 +193,7 @@ impl<'a> Batches<'a> {
         for &(begin, length) in parts {
             let end = begin.saturating_add(length);
             let access = Access::Headers;
-            let mut scan = LogScan::open(self.places, self.content, begin, end, access)?;
+            let mut scan = LogWalk::new(Arc::clone(&self.file), begin, end, access)?;
             while let Some((position, header)) = scan.next_batch()? {
                 let size = header.size as u64;
                 let mut due = interval.is_due();
@@ -245,7 +248,7 @@ fn push(parts: &mut Parts, batch: Whole) {
 
 /// From whole batch to whole batch.
 struct Walk {
-    scan: LogScan,
+    scan: LogWalk,
     end: Position,
     floor: Offset,
     ceiling: Offset,
@@ -308,7 +311,7 @@ impl Walk {
         let range = self.floor..self.ceiling;
         while position < self.end {
             let bytes = self.scan.bytes(position, SEARCH_WINDOW)?;
-            let places = bytes.len().saturating_sub(MAGIC_AT);
+            let origins = bytes.len().saturating_sub(MAGIC_AT);
             // A magic beyond ours does not make a batch less whole: no checksum covers it, and Kafka reads it as 2.
             let candidate = bytes.windows(HEADER_SIZE_UP_TO_MAGIC).position(|head| {
                 head.last().is_some_and(|magic| magic.cast_signed() >= 0)
@@ -318,10 +321,10 @@ impl Walk {
                 self.scan.seek(position.saturating_add(at as u64));
                 return Ok(());
             }
-            if places == 0 {
+            if origins == 0 {
                 break;
             }
-            position = position.saturating_add(places as u64);
+            position = position.saturating_add(origins as u64);
         }
         self.scan.seek(self.end);
         Ok(())

@@ -137,7 +137,7 @@ fn names_as_kafka_takes_them() {
     state.truncate_and_reload(0, 30, 0).unwrap();
     assert_eq!(snapshots(folder.path()), [3]);
     fs::write(folder.path().join("foo.snapshot"), "").unwrap();
-    let files = FolderSnapshots::new(folder.path(), Disk::default());
+    let files = FolderSnapshots::new(folder.path(), &Disk::default());
     let error = ProducerStateManager::open(Arc::new(files), 1).unwrap_err();
     assert!(error.to_string().contains("foo.snapshot"), "{error}");
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::load::folder::FileChange;
+use crate::io::overlay::FileChange;
 use crate::load::{LoadRequest, Note, Plan};
 use crate::log::dir::PartitionFolder;
 use crate::types::{Offset, TopicPartition};

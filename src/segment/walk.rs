@@ -3,122 +3,58 @@
 
 use std::sync::Arc;
 
+use super::ahead::Ahead;
+use super::entries::EntryOffset;
+use super::search::{BatchSpan, search_for_offset};
+use super::source::{Access, SegmentSource};
 use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
+use crate::io::storage::ReadFile;
 use crate::records::control::EndTransaction;
 use crate::records::legacy;
-use crate::segment::search::{BatchSpan, search_for_offset};
-use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
-
-use super::ahead::Ahead;
-use super::content::{Content, Places, Source};
-use super::settings::EntryOffset;
 
 /// The longest control batch that is taken into memory; a marker has 78 bytes.
 const MAX_MARKER: usize = 1 << 20;
 
-/// Where the bytes of a `.log` under plan lie in their file.
+/// The batches of a `.log`.
 #[derive(Debug)]
-enum Origin {
-    /// From this byte on.
-    From(Position),
-    /// In parts, each of whole batches; the one last looked at, and what lies before it.
-    Parts {
-        parts: Arc<[(u64, u64)]>,
-        at: usize,
-        before: Position,
-    },
-}
-
-impl Origin {
-    /// Where the batch that begins at `position`, or a byte of it, lies in the file.
-    fn place(&mut self, position: Position) -> Position {
-        match self {
-            Self::From(from) => from.saturating_add(position),
-            Self::Parts { parts, at, before } => {
-                if position < *before {
-                    (*at, *before) = (0, 0);
-                }
-                while let Some((from, length)) = parts.get(*at) {
-                    let inside = position.saturating_sub(*before);
-                    if inside < *length {
-                        return from.saturating_add(inside);
-                    }
-                    *before = before.saturating_add(*length);
-                    *at = at.saturating_add(1);
-                }
-                Position::MAX
-            }
-        }
-    }
-}
-
-/// The batches of a `.log` under plan.
-#[derive(Debug)]
-pub struct LogScan {
-    source: Option<SegmentSource>,
-    origin: Origin,
-    /// Bytes of the `.log` that are looked at.
-    end: Position,
+pub struct LogWalk {
+    file: Arc<dyn ReadFile>,
+    source: SegmentSource,
     position: Position,
-    /// Threads that sum what is ahead.
+    /// Threads that compute checksums ahead.
     ahead: Option<Ahead>,
     /// Where the batch begins whose checksum they found right.
     sound: Option<Position>,
 }
 
-impl LogScan {
+impl LogWalk {
     /// Begins at `position` of the first `end` bytes.
     ///
     /// # Errors
-    /// `Io` where the file cannot be opened; `CorruptRecord` for one longer than Kafka's positions reach.
-    pub fn open(
-        places: &Places,
-        content: &Content,
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub fn new(
+        file: Arc<dyn ReadFile>,
         position: Position,
         end: Position,
         access: Access,
     ) -> Result<Self> {
-        let open = |name: &str, size| {
-            SegmentSource::open(&places.path(name), size, true, access).map(Some)
-        };
-        let (source, origin) = match content.source() {
-            Source::Disk { name, from } if content.kept() > 0 => {
-                let size = from.saturating_add(content.kept());
-                (open(name, size)?, Origin::From(*from))
-            }
-            Source::Parts { name, parts } => {
-                let end = |(from, length): &(u64, u64)| from.saturating_add(*length);
-                let origin = Origin::Parts {
-                    parts: Arc::clone(parts),
-                    at: 0,
-                    before: 0,
-                };
-                (open(name, parts.last().map_or(0, end))?, origin)
-            }
-            _ => (None, Origin::From(0)),
-        };
         Ok(Self {
-            source,
-            origin,
-            end: end.min(content.kept()),
+            source: SegmentSource::over(Arc::clone(&file), end, true, access)?,
+            file,
             position,
             ahead: None,
             sound: None,
         })
     }
 
-    /// Every checksum from here on will be asked for: has several threads make them, where there is much to do.
-    pub(super) fn sum_ahead(&mut self) {
-        if let (Some(source), Origin::From(from)) = (&mut self.source, &self.origin) {
-            let begin = from.saturating_add(self.position);
-            let end = from.saturating_add(self.end);
-            self.ahead = Ahead::start(source.path(), begin, end);
-            if self.ahead.is_some() {
-                source.expect(Access::Headers);
-            }
+    /// Every checksum from here on will be asked for: has several threads compute them, where there is much to do.
+    pub fn sum_ahead(&mut self) {
+        self.ahead = Ahead::start(&self.file, self.position, self.source.planned_len());
+        if self.ahead.is_some() {
+            self.source.expect(Access::Headers);
         }
     }
 
@@ -134,26 +70,20 @@ impl LogScan {
         self.ahead = None;
     }
 
-    /// Up to `wanted` bytes of the `.log` from `position`; of one in parts, what lies behind that byte in its file.
+    /// Up to `wanted` bytes from `position`.
     ///
     /// # Errors
     /// `Io`.
     pub fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
-        let room = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let place = self.origin.place(position);
-        match &mut self.source {
-            Some(source) => source.bytes(place, wanted.min(room)),
-            None => Ok(&[]),
-        }
+        let room = usize::try_from(self.source.planned_len().saturating_sub(position));
+        let room = room.unwrap_or(usize::MAX);
+        self.source.bytes(position, wanted.min(room))
     }
 
     /// Says where a fault of the batch at `position` is.
-    fn locate(&mut self, position: Position, error: Error) -> Error {
-        let error = error.shift(self.origin.place(position));
-        match &self.source {
-            Some(source) => error.at(source.path()),
-            None => error,
-        }
+    fn locate(&self, position: Position, error: Error) -> Error {
+        let error = error.shift(self.file.origin(position));
+        error.at(self.file.path())
     }
 
     /// The next batch's position and header; its bytes are all there.
@@ -167,7 +97,7 @@ impl LogScan {
             self.sound = Some(position);
             return Ok(Some((position, header)));
         }
-        let left = self.end.saturating_sub(position);
+        let left = self.source.planned_len().saturating_sub(position);
         if left == 0 {
             return Ok(None);
         }
@@ -186,7 +116,7 @@ impl LogScan {
         let Some(ahead) = &mut self.ahead else {
             return Ok(None);
         };
-        let header = ahead.take(self.origin.place(self.position))?;
+        let header = ahead.take(self.position)?;
         if header.is_none() {
             self.ahead = None;
         }
@@ -207,12 +137,7 @@ impl LogScan {
             let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
             return Err(self.locate(position, error));
         }
-        let place = self.origin.place(position);
-        let computed = match &mut self.source {
-            Some(source) => source.checksum(place, header)?,
-            None => None,
-        };
-        let error = match computed {
+        let error = match self.source.checksum(position, header)? {
             Some(computed) if computed == header.crc => return Ok(()),
             Some(computed) => header.crc_fault(computed),
             None => Error::corrupt("batch", 0, format_args!("{} bytes", header.size), "an end"),
@@ -268,7 +193,7 @@ impl LogScan {
     /// The first batch from here on that holds `target` or what follows it.
     ///
     /// # Errors
-    /// As [`LogScan::next_batch`], and those of [`legacy::first_offset`].
+    /// As [`LogWalk::next_batch`], and those of [`legacy::first_offset`].
     pub fn search(&mut self, target: Offset) -> Result<Option<Position>> {
         search_for_offset(target, || {
             let Some((position, header)) = self.next_batch()? else {

@@ -14,17 +14,16 @@
 //! looked at as if there were no threads, so what a fault does, and what it says, is one matter with and without them.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::vec;
 
 use crate::error::Result;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
-use crate::io::file::{open, read_at, read_into};
 use crate::io::interrupt;
+use crate::io::storage::{ReadFile, read_range};
 use crate::types::Position;
 
 /// What a thread reads at a time: fits the second-level cache, and takes longer than waking who waits for it.
@@ -61,19 +60,19 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts threads on `path`'s bytes from `begin`, where a batch begins, to `end`; `None` where they would not help, or
+    /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not help, or
     /// there are none to be had.
-    pub(super) fn start(path: &Path, begin: Position, end: Position) -> Option<Self> {
+    pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
         let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
         if threads < 2 || end.saturating_sub(begin) < LEAST {
             return None;
         }
-        Self::with_threads(path, begin, end, threads).ok()
+        Self::with_threads(file, begin, end, threads).ok()
     }
 
     /// The caller's thread is one of them.
     fn with_threads(
-        path: &Path,
+        file: &Arc<dyn ReadFile>,
         begin: Position,
         end: Position,
         threads: usize,
@@ -96,7 +95,7 @@ impl Ahead {
         let mut from = begin;
         for (tells, begins) in tells.into_iter().zip(begins) {
             let windows = Windows {
-                file: open(path)?,
+                file: Arc::clone(file),
                 buffer: Vec::new(),
                 is_read: false,
                 from,
@@ -180,7 +179,7 @@ impl Drop for Ahead {
 /// One thread's windows.
 #[derive(Debug)]
 struct Windows {
-    file: File,
+    file: Arc<dyn ReadFile>,
     /// A window, and what of its last batch lies behind it.
     buffer: Vec<u8>,
     /// The buffer holds the window.
@@ -214,7 +213,7 @@ impl Windows {
             let left = self.end.saturating_sub(self.from);
             let wanted = left.min(WINDOW_AND_HEADER as u64);
             let wanted = usize::try_from(wanted).unwrap_or(WINDOW_AND_HEADER);
-            read_into(&self.file, &mut self.buffer, self.from, wanted)?;
+            read_range(&*self.file, &mut self.buffer, self.from, wanted)?;
             self.is_read = true;
         }
         Ok(())
@@ -275,7 +274,9 @@ impl Windows {
         }
         self.buffer.resize(wanted.max(there), 0);
         let rest = self.buffer.get_mut(there..).unwrap_or_default();
-        let read = read_at(&self.file, rest, self.from.saturating_add(there as u64))?;
+        let read = self
+            .file
+            .read_at(rest, self.from.saturating_add(there as u64))?;
         self.buffer.truncate(there.saturating_add(read));
         Ok(())
     }
@@ -292,7 +293,14 @@ impl Windows {
 mod tests {
     #![expect(clippy::arithmetic_side_effects, reason = "sizes of its own making")]
 
+    use std::path::Path;
+
     use super::*;
+    use crate::io::folder::DiskReader;
+
+    fn open(path: &Path) -> Arc<dyn ReadFile> {
+        Arc::new(DiskReader::open(path).unwrap())
+    }
 
     /// A batch of magic 2 with a right checksum.
     fn batch(base_offset: u8, size: usize) -> Vec<u8> {
@@ -320,7 +328,7 @@ mod tests {
 
     /// What the threads find; behind that nothing, not even the batches that begin at `others`.
     fn found(path: &Path, length: usize, threads: usize, others: &[u64]) -> Vec<u64> {
-        let mut ahead = Ahead::with_threads(path, 0, length as u64, threads).unwrap();
+        let mut ahead = Ahead::with_threads(&open(path), 0, length as u64, threads).unwrap();
         let mut found = Vec::new();
         let mut at = 0;
         while let Some(header) = ahead.take(at).unwrap() {
@@ -390,7 +398,7 @@ mod tests {
         let path = folder.path().join("a.log");
         std::fs::write(&path, batch(0, 1000).repeat(4000)).unwrap();
         for taken in [0, 1, 2000] {
-            let mut ahead = Ahead::with_threads(&path, 0, 4_000_000, 4).unwrap();
+            let mut ahead = Ahead::with_threads(&open(&path), 0, 4_000_000, 4).unwrap();
             for n in 0..taken {
                 assert_eq!(ahead.take(n * 1000).unwrap().unwrap().size, 1000);
             }

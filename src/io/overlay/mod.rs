@@ -1,0 +1,528 @@
+//! A folder as it will be: the files of a base, and the actions planned over them.
+//!
+//! Nothing is written here. Every change becomes an [`Action`] and is seen by whatever reads the overlay afterwards, so
+//! that a plan goes through the same states as the folder will when the actions are carried out in their order. A dry run
+//! is an overlay that is thrown away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::content::{Content, Origins, Source};
+use super::storage::{ReadFile, ReadFolder, Storage, StoredFile, read_small};
+use crate::error::{Error, Result};
+
+pub mod content;
+
+/// One step of a plan. Names are of files in the folder.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The file is removed.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+    /// The file takes another name, in place of a file that has it.
+    Rename {
+        /// Its name so far.
+        from: String,
+        /// Its name from now on.
+        to: String,
+    },
+    /// The file is cut, or followed by zeros.
+    SetLength {
+        /// Its name.
+        name: String,
+        /// Bytes so far.
+        from: u64,
+        /// Bytes from now on.
+        to: u64,
+    },
+    /// The file is written whole; an old one of that name is replaced.
+    Write {
+        /// Its name.
+        name: String,
+        /// Its bytes.
+        content: Content,
+    },
+}
+
+impl Action {
+    /// The file it is about, by the name that it has afterwards.
+    fn name(&self) -> &str {
+        match self {
+            Self::Delete { name } | Self::SetLength { name, .. } | Self::Write { name, .. } => name,
+            Self::Rename { to, .. } => to,
+        }
+    }
+}
+
+/// What becomes of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its name.
+    pub name: String,
+    /// Its length before; `None` where it was not there.
+    pub before: Option<u64>,
+    /// Its length afterwards; `None` where it is gone.
+    pub after: Option<u64>,
+    /// Whether these are the bytes that were there.
+    pub is_same: bool,
+}
+
+/// What an overlay knows. Its methods are those of a folder that nobody else changes.
+#[derive(Debug)]
+struct State {
+    origins: Origins,
+    before: BTreeMap<String, u64>,
+    files: BTreeMap<String, Content>,
+    actions: Vec<Action>,
+    /// Files that are being written piece by piece: the last action on each is a `Write`, whose content is `files`'.
+    open: BTreeSet<String>,
+}
+
+impl State {
+    /// The last action that named this file.
+    fn last_on(&self, name: &str) -> Option<usize> {
+        self.actions.iter().rposition(|action| match action {
+            Action::Rename { from, to } => from == name || to == name,
+            Action::Delete { name: n }
+            | Action::SetLength { name: n, .. }
+            | Action::Write { name: n, .. } => n == name,
+        })
+    }
+
+    fn last_action(&mut self, name: &str) -> Option<&mut Action> {
+        let last = self.last_on(name);
+        last.and_then(|at| self.actions.get_mut(at))
+    }
+
+    /// Drops the writing of a file if nothing has happened to it since.
+    fn unwrite(&mut self, name: &str) -> bool {
+        let last = self.last_on(name);
+        let written = last.filter(|&at| matches!(self.actions.get(at), Some(Action::Write { .. })));
+        if let Some(at) = written {
+            self.actions.remove(at);
+        }
+        written.is_some()
+    }
+
+    fn remove(&mut self, name: &str) -> bool {
+        self.open.remove(name);
+        let found = self.files.remove(name).is_some();
+        // A file that nobody has seen need not be written to be removed.
+        let unseen = found && self.unwrite(name) && self.last_on(name).is_none();
+        if found && (!unseen || self.before.contains_key(name)) {
+            self.actions.push(Action::Delete {
+                name: name.to_owned(),
+            });
+        }
+        found
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<bool> {
+        self.close(from)?;
+        self.open.remove(to);
+        let Some(content) = self.files.remove(from) else {
+            return Ok(false);
+        };
+        self.files.insert(to.to_owned(), content);
+        self.actions.push(Action::Rename {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        });
+        Ok(true)
+    }
+
+    fn set_length(&mut self, name: &str, to: u64) {
+        let is_open = self.open.contains(name);
+        let Some(content) = self.files.get_mut(name) else {
+            return;
+        };
+        let mut from = content.length();
+        if from == to {
+            return;
+        }
+        *content = content.resized(to);
+        if is_open {
+            return;
+        }
+        let last = self.last_on(name);
+        match last.and_then(|at| self.actions.get_mut(at)) {
+            // What will be written is written so.
+            Some(Action::Write { content, .. }) => {
+                *content = content.resized(to);
+                return;
+            }
+            // What was only lengthened need not be.
+            Some(Action::SetLength {
+                from: before,
+                to: length,
+                ..
+            }) if *before < *length && to <= *length => {
+                from = *before;
+                if let Some(at) = last {
+                    self.actions.remove(at);
+                }
+            }
+            _ => {}
+        }
+        if from != to {
+            self.actions.push(Action::SetLength {
+                name: name.to_owned(),
+                from,
+                to,
+            });
+        }
+    }
+
+    /// Writes a file, unless these are the bytes it had at the beginning.
+    fn write(&mut self, name: &str, content: Content) -> Result<()> {
+        self.open.remove(name);
+        if self.is_as_before(name, &content)? {
+            self.actions.retain(|action| action.name() != name);
+            let base = Content::base(name, content.length());
+            self.files.insert(name.to_owned(), base);
+            return Ok(());
+        }
+        self.unwrite(name);
+        self.files.insert(name.to_owned(), content.clone());
+        self.actions.push(Action::Write {
+            name: name.to_owned(),
+            content,
+        });
+        Ok(())
+    }
+
+    /// Whether a file that stayed under its name, or went, would be there again with its old bytes.
+    fn is_as_before(&self, name: &str, content: &Content) -> Result<bool> {
+        let Source::Bytes(new) = content.source() else {
+            return Ok(false);
+        };
+        let renames = |action: &Action| match action {
+            Action::Rename { from, to } => from == name || to == name,
+            _ => false,
+        };
+        if self.before.get(name) != Some(&content.length())
+            || content.kept() != content.length()
+            || self.actions.iter().any(renames)
+        {
+            return Ok(false);
+        }
+        let old = Content::base(name, content.length());
+        let wanted = usize::try_from(content.length()).unwrap_or(usize::MAX);
+        let new = new.get(..wanted).unwrap_or(new);
+        Ok(old.read(&self.origins, 0, wanted)? == new)
+    }
+
+    /// Writes over bytes of a file, or adds some.
+    fn patch(&mut self, name: &str, bytes: &[u8], position: u64) -> Result<()> {
+        if !self.open.contains(name) {
+            let content = self.files.get(name);
+            let content =
+                content.map_or_else(|| Ok(Content::empty()), |old| old.in_memory(&self.origins))?;
+            while matches!(
+                self.last_action(name),
+                Some(Action::SetLength { .. } | Action::Write { .. })
+            ) {
+                let last = self.last_on(name);
+                last.map(|at| self.actions.remove(at));
+            }
+            self.actions.push(Action::Write {
+                name: name.to_owned(),
+                content: Content::empty(),
+            });
+            self.files.insert(name.to_owned(), content);
+            self.open.insert(name.to_owned());
+        }
+        if let Some(content) = self.files.get_mut(name) {
+            content.patch(bytes, position);
+        }
+        Ok(())
+    }
+
+    /// Ends the writing of a file piece by piece.
+    fn close(&mut self, name: &str) -> Result<()> {
+        match self.files.get(name).cloned() {
+            Some(content) if self.open.contains(name) => self.write(name, content),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A folder under plan. Clones are the same folder: like a file system, it is shared by all who work on it.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    path: Arc<Path>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Overlay {
+    /// Begins with the files of `base`; a folder that is not there is an empty one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn new(base: Arc<dyn ReadFolder>) -> Result<Self> {
+        let before: BTreeMap<_, _> = base.list("")?.into_iter().collect();
+        let content =
+            |(name, &length): (&String, &u64)| (name.clone(), Content::base(name, length));
+        let files = before.iter().map(content).collect();
+        let path = Arc::from(base.path());
+        let state = State {
+            origins: Origins::new(base),
+            before,
+            files,
+            actions: Vec::new(),
+            open: BTreeSet::new(),
+        };
+        let state = Arc::new(Mutex::new(state));
+        Ok(Self { path, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the files of the beginning are: no action has been carried out.
+    #[must_use]
+    pub fn origins(&self) -> Origins {
+        self.state().origins.clone()
+    }
+
+    /// Names there are now, in Java's order of file names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.state().files.keys().cloned().collect()
+    }
+
+    /// The bytes of a file, if it is there.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Content> {
+        self.state().files.get(name).cloned()
+    }
+
+    /// Whether there is a file of that name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.state().files.contains_key(name)
+    }
+
+    /// The length of a file; 0 where there is none.
+    #[must_use]
+    pub fn length(&self, name: &str) -> u64 {
+        self.state().files.get(name).map_or(0, Content::length)
+    }
+
+    /// All of a small file; nothing where there is none.
+    ///
+    /// # Errors
+    /// `Io`; `CorruptIndex` above `limit`.
+    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
+        if self.contains(name) {
+            read_small(self, name, limit)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Removes a file; returns whether there was one.
+    pub fn delete(&self, name: &str) -> bool {
+        self.state().remove(name)
+    }
+
+    /// Cuts a file, or adds zeros; nothing where there is none.
+    pub fn set_length(&self, name: &str, to: u64) {
+        self.state().set_length(name, to);
+    }
+
+    /// Writes a file, unless these are the bytes it had at the beginning.
+    ///
+    /// # Errors
+    /// `Io` where the old bytes cannot be read.
+    pub fn write(&self, name: &str, content: Content) -> Result<()> {
+        self.state().write(name, content)
+    }
+
+    /// Moves the last cut of a file after everything planned so far: what follows the cut must be gone before, so that a
+    /// crash in between does not make it look as if it followed.
+    pub fn cut_last(&self, name: &str) {
+        let mut state = self.state();
+        if let Some(at) = state.last_on(name)
+            && matches!(state.actions.get(at), Some(Action::SetLength { .. }))
+        {
+            let cut = state.actions.remove(at);
+            state.actions.push(cut);
+        }
+    }
+
+    /// Says in another way where the bytes come from that will be written.
+    pub fn replace(&self, name: &str, by: Content) {
+        let mut state = self.state();
+        if let Some(Action::Write { content, .. }) = state.last_action(name) {
+            *content = by.clone();
+            state.files.insert(name.to_owned(), by);
+        }
+    }
+
+    /// Bytes in memory that will be written.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let state = self.state();
+        let files = state.files.values();
+        files
+            .map(|content| match content.source() {
+                Source::Bytes(bytes) => bytes.len() as u64,
+                _ => 0,
+            })
+            .sum()
+    }
+
+    /// What becomes of the files, by name.
+    #[must_use]
+    pub fn changes(&self) -> Vec<FileChange> {
+        let state = self.state();
+        let mut names: Vec<&String> = state.before.keys().chain(state.files.keys()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let change = |name: &String| {
+            let (before, content) = (state.before.get(name).copied(), state.files.get(name));
+            let is_same = content.is_some_and(|content| {
+                let source = match content.source() {
+                    Source::Base { name: source, from } => **source == **name && *from == 0,
+                    _ => false,
+                };
+                source && before == Some(content.length()) && content.kept() == content.length()
+            });
+            FileChange {
+                name: name.clone(),
+                before,
+                after: content.map(Content::length),
+                is_same,
+            }
+        };
+        names.into_iter().map(change).collect()
+    }
+
+    /// What there is now.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<String, Content> {
+        self.state().files.clone()
+    }
+
+    /// What has been done so far, every file that was written with the bytes it has by now.
+    #[must_use]
+    pub fn actions(&self) -> Vec<Action> {
+        let state = self.state();
+        let whole = |action: &Action| match action {
+            Action::Write { name, .. } if state.open.contains(name) => Action::Write {
+                name: name.clone(),
+                content: state
+                    .files
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_else(Content::empty),
+            },
+            other => other.clone(),
+        };
+        state.actions.iter().map(whole).collect()
+    }
+}
+
+impl ReadFolder for Overlay {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
+        let state = self.state();
+        let files = state
+            .files
+            .iter()
+            .filter(|(name, _)| name.ends_with(suffix));
+        Ok(files
+            .map(|(name, content)| (name.clone(), content.length()))
+            .collect())
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let path = self.path_of(name);
+        match self.get(name) {
+            Some(content) => content.open(&self.origins(), path),
+            None => Err(Error::io(path)(io::ErrorKind::NotFound.into())),
+        }
+    }
+}
+
+impl Storage for Overlay {
+    type File = PlannedFile;
+
+    fn open_file(&self, name: &str) -> Result<PlannedFile> {
+        if !self.contains(name) {
+            self.write(name, Content::empty())?;
+        }
+        Ok(PlannedFile {
+            overlay: self.clone(),
+            path: self.path_of(name),
+            name: name.to_owned(),
+        })
+    }
+
+    fn contains(&self, name: &str) -> Result<bool> {
+        Ok(Self::contains(self, name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<bool> {
+        self.state().rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<bool> {
+        Ok(self.delete(name))
+    }
+
+    fn put(&self, name: &str, bytes: &[u8], _sync: bool) -> Result<()> {
+        self.write(name, Content::bytes(bytes.to_vec()))
+    }
+}
+
+/// A file under plan, open for writing. Syncing it ends the writing piece by piece: bytes that the file had at the
+/// beginning are not written then.
+#[derive(Debug)]
+pub struct PlannedFile {
+    overlay: Overlay,
+    path: PathBuf,
+    name: String,
+}
+
+impl ReadFile for PlannedFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn length(&self) -> Result<u64> {
+        Ok(self.overlay.length(&self.name))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        match self.overlay.open(&self.name) {
+            Ok(file) => file.read_at(buffer, position),
+            Err(Error::Io { source, .. }) => Err(source),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+impl StoredFile for PlannedFile {
+    fn write_at(&self, bytes: &[u8], position: u64) -> Result<()> {
+        self.overlay.state().patch(&self.name, bytes, position)
+    }
+
+    fn set_length(&self, length: u64) -> Result<()> {
+        self.overlay.set_length(&self.name, length);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.overlay.state().close(&self.name)
+    }
+}

@@ -1,0 +1,200 @@
+//! Where the files of a log are: in a folder on a disk, in a folder under plan, or wherever else ranges of files come
+//! from.
+//!
+//! Whoever reads asks for a name and a range, never for a path: paths here are what errors call a file.
+//!
+//! | trait | what | implemented by |
+//! |---|---|---|
+//! | [`ReadFile`] | ranges of one file | files on a disk and under plan |
+//! | [`ReadFolder`] | names, lengths, files | [`DiskFolder`](super::folder::DiskFolder), [`Overlay`](super::overlay::Overlay) |
+//! | [`StoredFile`] | a file that is written | as [`ReadFile`] |
+//! | [`Storage`] | a folder that is written | as [`ReadFolder`] |
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::mapping::Mapping;
+use crate::error::{Error, Result};
+
+/// A file open for reading.
+pub trait ReadFile: fmt::Debug + Send + Sync {
+    /// What errors call it.
+    fn path(&self) -> &Path;
+
+    /// Its length.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn length(&self) -> Result<u64>;
+
+    /// Reads at `position` until `buffer` is full or the file ends; returns the bytes read.
+    ///
+    /// # Errors
+    /// What the storage reports, interruptions aside.
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
+    /// Where the byte at `position` lies in the file that [`ReadFile::path`] names: a file under plan may be a part of it.
+    fn origin(&self, position: u64) -> u64 {
+        position
+    }
+
+    /// A map of the first `length` bytes; `None` where the storage has no maps.
+    ///
+    /// # Safety
+    /// As [`Mapping::open`].
+    #[expect(
+        unsafe_code,
+        reason = "the caller knows whether the file stays as it is"
+    )]
+    unsafe fn map(&self, length: u64) -> Option<Mapping> {
+        let _ = length;
+        None
+    }
+}
+
+/// A folder whose files are read.
+pub trait ReadFolder: fmt::Debug + Send + Sync {
+    /// What errors call it.
+    fn path(&self) -> &Path;
+
+    /// Names and lengths of the files whose names end with `suffix`, in the order of names; none if there is no folder.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>>;
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// `Io`, also where there is no such file.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
+
+    /// What errors call a file in it.
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+}
+
+/// A file open for writing.
+pub trait StoredFile: ReadFile {
+    /// Writes all of `bytes` at `position`.
+    ///
+    /// # Errors
+    /// `Io`; a part of the bytes may have been written then.
+    fn write_at(&self, bytes: &[u8], position: u64) -> Result<()>;
+
+    /// Cuts the file, or lengthens it by zeros.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn set_length(&self, length: u64) -> Result<()>;
+
+    /// Has bytes and length on the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn sync(&self) -> Result<()>;
+
+    /// Allocates blocks beyond the end; returns whether the storage has such a thing and did.
+    #[must_use]
+    fn make_room(&self, position: u64, length: u64) -> bool {
+        let _ = (position, length);
+        false
+    }
+
+    /// Frees blocks beyond the end where they come to `least` bytes or more; returns whether there were any.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn free_room(&self, least: u64) -> Result<bool> {
+        let _ = least;
+        Ok(false)
+    }
+}
+
+/// A folder whose files are written.
+pub trait Storage: ReadFolder + Clone {
+    /// A file in it, open for writing.
+    type File: StoredFile;
+
+    /// Opens a file, which is created where there is none.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn open_file(&self, name: &str) -> Result<Self::File>;
+
+    /// Whether there is a file of that name.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn contains(&self, name: &str) -> Result<bool>;
+
+    /// Gives a file another name, in place of a file that has it; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn rename(&self, from: &str, to: &str) -> Result<bool>;
+
+    /// Removes a file; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn remove(&self, name: &str) -> Result<bool>;
+
+    /// Makes `bytes` the content of a file, on the device if `sync`. A crash may leave a part of them.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn put(&self, name: &str, bytes: &[u8], sync: bool) -> Result<()>;
+}
+
+/// All of a small file.
+///
+/// # Errors
+/// `Io`, also where there is no such file; `CorruptIndex` above `limit`.
+pub fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
+    let file = folder.open(name)?;
+    let length = file.length()?;
+    if length > limit {
+        let expected = format!("at most {limit} bytes");
+        let error = Error::corrupt_index("file length", 0, expected, length);
+        return Err(error.at(&folder.path_of(name)));
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    read_exact_at(&*file, &mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Reads a range of a file, all of it or an error.
+///
+/// # Errors
+/// `Io`, also where the file ends before: somebody has cut it.
+pub fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> Result<()> {
+    match file.read_at(buffer, position) {
+        Ok(read) if read == buffer.len() => Ok(()),
+        Ok(_) => Err(Error::io(file.path())(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(Error::io(file.path())(error)),
+    }
+}
+
+/// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends. What it held is written over, so that
+/// only memory it gains is zeroed first, and one call reads all.
+///
+/// # Errors
+/// What the storage reports.
+pub fn read_range(
+    file: &dyn ReadFile,
+    buffer: &mut Vec<u8>,
+    position: u64,
+    len: usize,
+) -> io::Result<()> {
+    if buffer.len() < len {
+        buffer.try_reserve_exact(len.saturating_sub(buffer.len()))?;
+    }
+    buffer.resize(len, 0);
+    let read = file.read_at(buffer, position)?;
+    buffer.truncate(read);
+    Ok(())
+}
