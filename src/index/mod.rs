@@ -10,7 +10,7 @@
 //! | [`writable`] | the first two while they are written, as Kafka's classes |
 //!
 //! # Zero tails
-//! While a segment is active, a broker keeps its offset and time index at full length, zeros behind the entries; after a
+//! While a segment is active, a broker keeps its offset and time index at full length, zeros after the entries; after a
 //! crash they stay so. Kafka's classes count every slot as an entry and rely on recovery. Here `slots` is Kafka's count
 //! and `entries` what was really written.
 //!
@@ -34,7 +34,7 @@ pub mod time;
 pub mod txn;
 pub mod writable;
 
-/// The most that is copied of an index. Kafka's default index is 10 MiB; what lies behind is not used, which an index,
+/// The most that is copied of an index. Kafka's default index is 10 MiB; what lies after is not used, which an index,
 /// being a hint, can bear.
 const MAX_COPIED: usize = 64 << 20;
 

@@ -7,7 +7,7 @@ use std::hint::select_unpredictable;
 
 /// How far from the corrected guess the answer is expected.
 const WINDOW: usize = 8;
-/// Bits behind the point of a [`Pace`].
+/// Bits after the point of a [`Pace`].
 const SCALE_BITS: u32 = 32;
 
 /// How many entries an offset is worth on average, in fixed point. A wrong one costs time only.
@@ -64,7 +64,7 @@ impl Pace {
             guess.saturating_sub(self.step(target, found))
         };
         // The window around the guess, moved and widened until it holds the answer: its first entry at or below the
-        // target or the first of all, the entry behind it above the target or the end.
+        // target or the first of all, the next entry above the target or the end.
         let mut low = guess.saturating_sub(WINDOW);
         let mut high = guess.saturating_add(WINDOW).min(end);
         let mut stride = WINDOW;

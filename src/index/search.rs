@@ -87,7 +87,7 @@ pub(super) fn ceiling<const W: usize>(
     }
 }
 
-/// How many entries stay when those at or above the target are taken back (`truncateTo`).
+/// How many entries stay when those at or above the target are dropped (`truncateTo`).
 pub(super) fn below<const W: usize>(
     entries: usize,
     target: i64,

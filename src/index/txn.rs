@@ -91,7 +91,7 @@ pub struct AbortedTxns {
     pub is_complete: bool,
 }
 
-/// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes behind an entry
+/// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes after an entry
 /// whose last stable offset reaches that far began later.
 #[must_use]
 pub fn collect_aborted(
@@ -125,7 +125,7 @@ pub struct TransactionIndexFile<S: Storage = DiskFolder> {
     name: String,
     base_offset: Offset,
     file: Option<S::File>,
-    /// Bytes up to the end of the last whole entry; a part of one behind it is written over.
+    /// Bytes up to the end of the last whole entry; a part of one after it is written over.
     length: u64,
     /// The last entry's marker, if it was written or met by a cut since the file was opened (as in Kafka).
     last_offset: Option<Offset>,
@@ -201,7 +201,7 @@ impl<S: Storage> TransactionIndexFile<S> {
         self.length == 0
     }
 
-    /// Writes an entry behind the others.
+    /// Writes an entry after the others.
     ///
     /// # Errors
     /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.

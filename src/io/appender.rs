@@ -1,12 +1,13 @@
 //! The writing end of a `.log` (`FileRecords`): appends at a position that is known here, never asked of the file.
 //!
 //! The end counted here is the log's; the file may be longer (preallocated, or torn by a write that failed). A failed
-//! append is taken back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
+//! append is rolled back where the disk lets us, so that a full disk leaves the file as it was; a crash leaves whatever
 //! was written, and recovery cuts it.
 //!
 //! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the file's
 //! but no part of its length, so that nobody sees them. The file system finds them once instead of 4 KiB at a time. They
-//! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing; a disk that gives none is written to without.
+//! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
+//! none is written to without.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -90,7 +91,7 @@ pub struct Appender {
     path: PathBuf,
     disk: Disk,
     end: Position,
-    /// Bytes behind the end that are the beginning of what may be appended next.
+    /// Bytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,
@@ -158,7 +159,7 @@ impl Appender {
         self.end
     }
 
-    /// The end, and behind it what was written ahead of the next append.
+    /// The end, and after it what was written ahead of the next append.
     #[must_use]
     pub const fn written(&self) -> Position {
         self.end.saturating_add(self.ahead)
@@ -185,7 +186,7 @@ impl Appender {
         self.make_room(from, end);
         if let Err(error) = self.disk.write_at(&self.file, &self.path, new, from) {
             self.ahead = 0;
-            // What got through is cut off if it can be; if not, it lies behind the end and recovery will cut it.
+            // What got through is cut off if it can be; if not, it lies beyond the end and recovery will cut it.
             if let Ok(()) = self.disk.set_length(&self.file, &self.path, position) {
                 self.length = position;
                 self.room = None;
@@ -242,7 +243,7 @@ impl Appender {
         Ok(cut)
     }
 
-    /// Cuts off what is behind the log's end, preallocated zeros, and gives the room there back.
+    /// Cuts off what is beyond the log's end, preallocated zeros, and gives the room there back.
     ///
     /// # Errors
     /// `Io`.
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(log.append(bytes(b"thREE four fi", 3, 11)).unwrap(), 8);
         assert_eq!((log.end(), log.written()), (19, 21));
         assert_eq!(on_disk(), b"one two thrEE four fi");
-        // Not begun as this says: it is written anew.
+        // Not begun as this says: it is written again.
         assert_eq!(log.append(bytes(b"FIVE s", 1, 5)).unwrap(), 19);
         assert_eq!(on_disk(), b"one two thrEE four FIVE s");
         full.0.store(true, Ordering::Relaxed);

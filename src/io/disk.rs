@@ -164,7 +164,7 @@ impl Disk {
         write_all_at(file, bytes, position).map_err(Error::io(path))
     }
 
-    /// Gives a file blocks behind its end, which its length does not show; returns whether it got them. It may well not:
+    /// Gives a file blocks beyond its end, which its length does not show; returns whether it got them. It may well not:
     /// the disk has none to spare, or no such thing.
     #[must_use]
     pub fn make_room(&self, file: &File, position: u64, len: u64) -> bool {
@@ -180,7 +180,7 @@ impl Disk {
         }
     }
 
-    /// Frees blocks that a file has behind its end, where they come to `least` bytes or more: a crash leaves what
+    /// Frees blocks that a file has beyond its end, where they come to `least` bytes or more: a crash leaves what
     /// [`Disk::make_room`] gave. Length and time stay as they are. Returns whether there were any; a file system that does
     /// not free them keeps them.
     ///

@@ -115,7 +115,7 @@ fn write(disk: &Disk, origins: &Origins, path: &Path, content: &Content) -> Resu
     disk.sync(&file, path)
 }
 
-/// Copies parts of `source`, one behind the other, and its modification time, as retention falls back on it.
+/// Copies parts of `source`, one after the other, and its modification time, as retention falls back on it.
 fn copy_parts(
     disk: &Disk,
     file: &File,

@@ -42,7 +42,7 @@ pub(super) struct Index<E, const W: usize> {
     length: u64,
     /// The bytes written since they were reset; before, they are the file's.
     built: Option<Vec<u8>>,
-    /// What the file held when they were reset: it still lies behind the bytes written.
+    /// What the file held when they were reset: it still lies after the bytes written.
     old: Content,
 }
 
@@ -165,7 +165,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
         }
     }
 
-    /// Takes back the entries at or above `offset`.
+    /// Drops the entries at or above `offset`.
     pub(super) fn truncate_to(&mut self, folder: &Overlay, offset: Offset) -> Result<()> {
         self.load(folder)?;
         let key = |n| self.entry(folder, n).map(|entry| entry.offset());
@@ -200,7 +200,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
         self.resize(folder, self.max_index_size)
     }
 
-    /// Cuts the file behind its entries.
+    /// Cuts the file after its entries.
     pub(super) fn trim(&mut self, folder: &Overlay) -> Result<()> {
         let used = Self::position(self.entries);
         self.resize(folder, i32::try_from(used).unwrap_or(i32::MAX))
@@ -217,7 +217,7 @@ impl<E: Entry<W>, const W: usize> Index<E, W> {
         Ok(())
     }
 
-    /// Writes an entry behind the others, in an index that is new or was reset.
+    /// Writes an entry after the others, in an index that is new or was reset.
     fn push(&mut self, entry: E) -> Result<()> {
         let offset = entry.offset();
         let relative = relative_offset(self.base_offset, offset).ok_or_else(|| {
@@ -306,7 +306,7 @@ impl OffsetIndex {
 }
 
 impl TimeIndex {
-    /// `TimeIndex.maybeAppend`: an entry whose timestamp is not above the last one is passed over.
+    /// `TimeIndex.maybeAppend`: an entry whose timestamp is not above the last one is skipped.
     pub(super) fn maybe_append(
         &mut self,
         folder: &Overlay,

@@ -10,10 +10,9 @@
 //! | `plan`, `loaded`, `note` | what they come to, and what is worth saying of it |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
-//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing: a dry run is a plan that is not carried
-//! out. What it finds in the end is
-//! what a broker would have loaded, [`LoadedLog`]; or the reason why it would not start, with the actions it would have
-//! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that are to be written.
+//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing: a dry run is a plan
+//! that is not carried out. What it finds in the end is what a broker would have loaded, [`LoadedLog`]; or the reason why it would not start, with the actions it would have
+//! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that will be written.
 
 mod apply;
 mod failure;
@@ -66,8 +65,8 @@ pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Re
     Ok(loader.into_plan(outcome))
 }
 
-/// Plans making all indexes anew, whatever is there: loading as after an unclean stop with nothing flushed, by which a
-/// broker rebuilds them, without the old ones.
+/// Plans the rebuilding of all indexes, whatever their state: loading as after an unclean stop with nothing flushed, by
+/// which a broker rebuilds them, without the old ones.
 ///
 /// # Errors
 /// As [`plan`].

@@ -7,7 +7,7 @@ use crate::types::Offset;
 /// Something worth saying that loading would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A segment was checked batch by batch, and its indexes were made anew.
+    /// A segment was checked batch by batch, and its indexes were rebuilt.
     Recovered {
         /// Its base offset.
         base_offset: Offset,
@@ -18,7 +18,7 @@ pub enum Note {
         /// Why they were cut.
         reason: Option<String>,
     },
-    /// A batch goes back behind an index entry: Kafka drops the segment whole, sound batches and all.
+    /// A batch goes back after an index entry: Kafka drops the segment whole, sound batches and all.
     Dropped {
         /// Its base offset.
         base_offset: Offset,
@@ -54,7 +54,7 @@ pub enum Note {
         base_offset: Offset,
         /// Bytes of its `.log`.
         size: u64,
-        /// The offset behind its last whole batch.
+        /// The offset after its last whole batch.
         next_offset: Offset,
     },
     /// A `.log` that has batches, under a name that Kafka reads as another's.

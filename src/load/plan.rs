@@ -1,4 +1,4 @@
-//! A plan: the folder as loading leaves it, and what is planned behind that.
+//! A plan: the folder as loading leaves it, and what is planned after that.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Plan {
         }
     }
 
-    /// Bytes in memory that are to be written.
+    /// Bytes in memory that will be written.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         self.folder.kept_bytes()
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// Files that were only renamed, and are to go after `file.delete.delay.ms`.
+    /// Files that were only renamed, and are removed after `file.delete.delay.ms`.
     #[must_use]
     pub fn deleted(&self) -> &[String] {
         &self.deleted

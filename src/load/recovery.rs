@@ -28,7 +28,7 @@ impl Loader<'_> {
         Ok(producers)
     }
 
-    /// Checks a segment's batches and makes its indexes anew; returns the bytes cut.
+    /// Checks a segment's batches and rebuilds its indexes; returns the bytes cut.
     pub(super) fn recover_segment(
         &mut self,
         base_offset: Offset,

@@ -18,7 +18,7 @@ pub struct LoadRequest {
 }
 
 impl LoadRequest {
-    /// The same, after an unclean stop with nothing flushed: everything is checked, all indexes are made anew.
+    /// The same, after an unclean stop with nothing flushed: everything is checked, all indexes are rebuilt.
     pub(super) const fn unflushed(self) -> Self {
         Self {
             clean: false,

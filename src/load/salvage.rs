@@ -2,11 +2,11 @@
 //!
 //! Before the loading proper, the `.log` files under plan are made to hold nothing but such batches, under the names they
 //! need, and what else keeps Kafka from loading is set aside. Then the log is loaded as after an unclean stop with nothing
-//! flushed: indexes, snapshots and epochs are made anew from the batches, by the very rules that Kafka loads it by.
+//! flushed: indexes, snapshots and epochs are rebuilt from the batches, by the very rules that Kafka loads it by.
 //!
 //! A batch is *whole* if its checksum is right and its offsets make sense; damage is searched byte by byte for the next
-//! one. Batches are *in order* if each begins behind the one before it. Where they cannot all be kept, as few as possible
-//! are left out: the base offset is not under the checksum, and one that was hit must not cost those behind it.
+//! one. Batches are *in order* if each begins after the one before it. Where they cannot all be kept, as few as possible
+//! are left out: the base offset is not under the checksum, and one that was hit must not cost those after it.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Loader<'_> {
         for (log, pieces) in logs.iter().zip(made).rev() {
             self.replace(log, &pieces)?;
         }
-        // Snapshots of what is lost go when the first segment is recovered, as all behind its base do then.
+        // Snapshots of what is lost go when the first segment is recovered, as all after its base do then.
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Indexes that Kafka cannot even open; all of them are made anew.
+    /// Indexes that Kafka cannot even open; all of them are rebuilt.
     pub(super) fn discard_broken_indexes(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         for name in folder.names().into_iter().filter(|name| is_index(name)) {
@@ -119,7 +119,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Text files that Kafka refuses. The epochs are made anew from the batches.
+    /// Text files that Kafka refuses. The epochs are rebuilt from the batches.
     fn set_aside_texts(&mut self) -> Result<()> {
         self.set_aside_text(LEADER_EPOCH_CHECKPOINT, |text| {
             LeaderEpochs::in_memory(&parse_epochs(text)?).map(drop)
@@ -149,7 +149,7 @@ impl Loader<'_> {
     }
 
     /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
-    /// made anew anyway.
+    /// rebuilt anyway.
     fn judge_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         for name in folder.names() {

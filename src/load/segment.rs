@@ -186,7 +186,7 @@ impl Segment {
         self.scan(folder, from, Access::Headers)?.search(target)
     }
 
-    /// The offset behind the last batch, as far as the index leads to it (`LogSegment.readNextOffset`).
+    /// The offset after the last batch, as far as the index leads to it (`LogSegment.readNextOffset`).
     pub(super) fn read_next_offset(&mut self, folder: &Overlay) -> Result<Offset> {
         let last_indexed = self.offset_index(folder)?.last_entry().offset;
         let Some(from) = self.translate_offset(folder, last_indexed)? else {
@@ -452,7 +452,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Takes batches of `source` that fit behind what is here, indexes them as an append does, and gives both indexes
+    /// Takes batches of `source` that fit after what is here, indexes them as an append does, and gives both indexes
     /// their final form (`LogSegment.appendFromFile`, `onBecomeInactiveSegment`). Returns the bytes taken.
     pub(super) fn fill(
         &mut self,

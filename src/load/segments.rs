@@ -56,14 +56,14 @@ impl Segments {
         self.0.range(..=offset).next_back().map(|(&base, _)| base)
     }
 
-    /// The base offsets of the one that may hold `from` and of those behind it that begin below `to`
+    /// The base offsets of the one that may hold `from` and of those after it that begin below `to`
     /// (`LogSegments.values`).
     pub(super) fn values(&self, from: Offset, to: Offset) -> Vec<Offset> {
         let behind = self.onward(from).map(|segment| segment.base_offset);
         behind.take_while(|&base| from < to && base < to).collect()
     }
 
-    /// The one that may hold `offset`, and those behind it; all of them where none does.
+    /// The one that may hold `offset`, and those after it; all of them where none does.
     pub(super) fn onward(&self, offset: Offset) -> impl Iterator<Item = &Segment> {
         let from = self.floor(offset).unwrap_or(Offset::MIN);
         self.0.range(from..).map(|(_, segment)| segment)

@@ -156,7 +156,7 @@ impl Listing {
             let finished = unfinished.is_none_or(|offset| name.offset < offset);
             if name.state == FileState::Swap && finished {
                 let mut segment = self.segment(folder, name, stat);
-                // The loader asks for its last whole batch and minds no torn one behind.
+                // The loader asks for its last whole batch and minds no torn one after.
                 segment.is_active = true;
                 let next = SegmentLookup::open(&segment)?.next_offset()?;
                 segment.is_active = false;

@@ -58,7 +58,7 @@ pub(super) fn open_planned(
         Err(e) if is_gone(&e) => return Ok(None),
         Err(e) => return Err(e),
     };
-    // Asked behind the opening: whatever was exchanged before it shows.
+    // Asked after the opening: whatever was exchanged before it shows.
     let same = segment.is_active
         || std::fs::metadata(folder.join(&segment.file_name))
             .is_ok_and(|now| now.len() == segment.size);

@@ -28,11 +28,11 @@ use crate::types::Position;
 
 /// What a thread reads at a time: fits the second-level cache, and takes longer than waking who waits for it.
 const WINDOW: usize = 512 << 10;
-/// With the header of a batch that begins in it and ends behind.
+/// With the header of a batch that begins in it and ends after.
 const WINDOW_AND_HEADER: usize = WINDOW + RECORD_BATCH_OVERHEAD;
 /// Less is done before the threads have started.
 const LEAST: u64 = 8 * WINDOW as u64;
-/// A longer window, for a batch that ends far behind it, is not worth the memory.
+/// A longer window, for a batch that ends far after it, is not worth the memory.
 const MAX_BUFFER: usize = 4 << 20;
 /// More would wait for the memory.
 const MAX_THREADS: usize = 4;
@@ -60,8 +60,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not help, or
-    /// there are none to be had.
+    /// Starts threads on the bytes of `file` from `begin`, where a batch begins, to `end`; `None` where they would not
+    /// help, or there are none to be had.
     pub(super) fn start(file: &Arc<dyn ReadFile>, begin: Position, end: Position) -> Option<Self> {
         let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
         if threads < 2 || end.saturating_sub(begin) < LEAST {
@@ -180,7 +180,7 @@ impl Drop for Ahead {
 #[derive(Debug)]
 struct Windows {
     file: Arc<dyn ReadFile>,
-    /// A window, and what of its last batch lies behind it.
+    /// A window, and what of its last batch lies after it.
     buffer: Vec<u8>,
     /// The buffer holds the window.
     is_read: bool,
@@ -191,7 +191,7 @@ struct Windows {
     stride: u64,
     /// Where the first batch of the window begins.
     begins: Receiver<Position>,
-    /// To whom the window behind belongs.
+    /// To whom the next window belongs.
     tells: Sender<Position>,
 }
 
@@ -249,7 +249,7 @@ impl Windows {
         }
         let is_walked = position >= to;
         if is_walked {
-            // Nobody is there to hear it behind the last window.
+            // Nobody is there to hear it after the last window.
             let _ = self.tells.send(position);
         }
         self.read_to(position)?;
@@ -326,7 +326,7 @@ mod tests {
         found
     }
 
-    /// What the threads find; behind that nothing, not even the batches that begin at `others`.
+    /// What the threads find; after that nothing, not even the batches that begin at `others`.
     fn found(path: &Path, length: usize, threads: usize, others: &[u64]) -> Vec<u64> {
         let mut ahead = Ahead::with_threads(&open(path), 0, length as u64, threads).unwrap();
         let mut found = Vec::new();

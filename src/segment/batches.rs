@@ -19,7 +19,7 @@ use crate::io::interrupt;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
-/// How much of a torn-looking rest is searched for a healthy batch behind it.
+/// How much of a torn-looking rest is searched for a healthy batch after it.
 const RESYNC_WINDOW: usize = 4 << 20;
 /// How far a cursor goes before it asks whether it is still wanted: a map has no windows at which that would be asked.
 const PACE: u64 = 4 << 20;
@@ -31,7 +31,7 @@ pub const CURRENT_MAGIC: u8 = 2;
 pub struct Bounds {
     /// From the file's name.
     pub base_offset: Offset,
-    /// Of the segment behind, if there is one.
+    /// Of the next segment, if there is one.
     pub next_base_offset: Option<Offset>,
     /// The partition's last segment.
     pub is_active: bool,
@@ -75,13 +75,13 @@ impl BatchCursor {
         self.position
     }
 
-    /// The offset behind the last batch, or the segment's base.
+    /// The offset after the last batch, or the segment's base.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
         self.floor
     }
 
-    /// The offset behind the batch before the last one: of a wrapper, only decompression shows the first offset.
+    /// The offset after the batch before the last one: of a wrapper, only decompression shows the first offset.
     #[must_use]
     pub const fn floor_before(&self) -> Offset {
         self.floor_before
@@ -244,7 +244,7 @@ impl BatchCursor {
         ))
     }
 
-    /// A batch whose length leads behind the end: torn, or a length that lies.
+    /// A batch whose length leads beyond the end: torn, or a length that lies.
     #[cold]
     fn runs_past_the_end(
         &self,
@@ -280,7 +280,7 @@ impl BatchCursor {
         ))
     }
 
-    /// Whether the bytes behind a torn-looking header show that only its length is wrong.
+    /// Whether the bytes after a torn-looking header show that only its length is wrong.
     fn length_lies(&self, source: &mut SegmentSource, position: Position) -> Result<bool> {
         let whole = source.len().saturating_sub(position) <= RESYNC_WINDOW as u64;
         let rest = source.bytes(position, RESYNC_WINDOW)?;

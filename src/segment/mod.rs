@@ -63,7 +63,7 @@ pub struct LogSegment {
     pub modified_ms: TimestampMs,
     /// The partition's last segment.
     pub is_active: bool,
-    /// Base offset of the segment behind.
+    /// Base offset of the next segment.
     pub next_base_offset: Option<Offset>,
     /// Whether there is an offset index; Kafka recovers a segment that lacks it.
     pub has_offset_index: bool,

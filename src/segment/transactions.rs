@@ -25,7 +25,7 @@ const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 /// A transaction begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnEvent {
-    /// The first batch of a producer behind where it had nothing open.
+    /// The first batch of a producer after where it had nothing open.
     Began {
         /// The producer.
         producer_id: i64,

@@ -166,7 +166,7 @@ impl WritableSegment {
         Ok(segment)
     }
 
-    /// What is to be known of it when it is opened again.
+    /// What must be known of it when it is opened again.
     #[must_use]
     pub const fn known(&self) -> Known {
         Known {
@@ -188,7 +188,7 @@ impl WritableSegment {
         self.log.end()
     }
 
-    /// Bytes of the log in it, and of a batch behind them that is only begun.
+    /// Bytes of the log in it, and of a batch after them that is only begun.
     #[must_use]
     pub const fn written(&self) -> u64 {
         self.log.written()
@@ -307,8 +307,9 @@ impl WritableSegment {
     /// Appends whole batches and makes the index entries that are due; says where they begin.
     ///
     /// # Errors
-    /// `Refused` for offsets too far from the base, with nothing written. `Io`. `InvalidArgument` where an index fills up
-    /// in the middle, and then the bytes are there (as in Kafka, which rolls before the next append).
+    /// `Refused` (`SegmentOffsetOverflow`) for offsets too far from the base, with nothing written; `Refused`
+    /// (`IndexFull`) where an index fills up in the middle, and then the bytes are there (as in Kafka, which rolls before
+    /// the next append); `Io`.
     pub fn append(
         &mut self,
         last_offset: Offset,
@@ -346,7 +347,7 @@ impl WritableSegment {
         Ok(start)
     }
 
-    /// Takes back what an append wrote before it failed, as far as the disk lets us: best effort, for a log that takes
+    /// Drops what an append wrote before it failed, as far as the disk lets us: best effort, for a log that takes
     /// no more appends.
     pub fn take_back(&mut self, position: Position) {
         let _ = self.log.truncate(position);
@@ -355,7 +356,7 @@ impl WritableSegment {
     /// Notes an aborted transaction.
     ///
     /// # Errors
-    /// `Io`; `InvalidArgument` for one that ends before the last one noted.
+    /// `Io`; `Refused` (`OffsetsOutOfOrder`) for one that does not end after the last one noted.
     pub fn append_aborted(&mut self, aborted: &AbortedTxn) -> Result<()> {
         self.txn_index.append(aborted)
     }
@@ -405,7 +406,7 @@ impl WritableSegment {
         first.map_err(|error| error.shift(position).at(self.log.path()))
     }
 
-    /// Removes the batch that holds `offset` and all behind it; the indexes are at full length again. Returns the bytes
+    /// Removes the batch that holds `offset` and all after it; the indexes are at full length again. Returns the bytes
     /// cut.
     ///
     /// # Errors
@@ -431,7 +432,7 @@ impl WritableSegment {
         Ok(cut)
     }
 
-    /// The last time entry, or what a batch behind it surpasses it with.
+    /// The last time entry, or what a batch after it surpasses it with.
     fn read_largest_timestamp(&mut self) -> Result<TimestampOffset> {
         let last = self.time_index.get()?.last_entry();
         let from = self.offset_index.get()?.lookup(last.offset)?.position;

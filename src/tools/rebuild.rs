@@ -1,4 +1,4 @@
-//! Indexes, transaction indexes and producer snapshots made anew from a partition's batches, as a broker of a given
+//! Indexes, transaction indexes and producer snapshots rebuilt from a partition's batches, as a broker of a given
 //! version makes them when it recovers a log.
 //!
 //! | version | difference |
@@ -87,7 +87,7 @@ impl RebuildOptions {
     }
 }
 
-/// Makes the indexes of the partition folder `path` anew.
+/// Rebuilds the indexes of the partition folder `path`.
 ///
 /// # Errors
 /// `CorruptRecord` for a log that recovery would cut, and whatever else keeps Kafka from loading it; nothing has been

@@ -74,9 +74,9 @@ impl AppendInfo {
     }
 }
 
-/// What is to be written, and what is known of it.
+/// What will be written, and what is known of it.
 pub(super) struct Append<'a> {
-    /// The batches, and behind them what is written already of the one that follows.
+    /// The batches, and after them what is written already of the one that follows.
     pub(super) records: &'a [u8],
     /// Of the first batch, bytes that are in the file already.
     pub(super) begun: usize,
@@ -91,7 +91,7 @@ pub(super) struct Append<'a> {
 
 impl WritableLog {
     /// Appends as the leader: the batches in `records` get offsets from the log end on, the epoch, and the topic's
-    /// timestamp type; they are encoded anew where the codec or the format asks for it. `records` is then what was
+    /// timestamp type; they are encoded again where the codec or the format asks for it. `records` is then what was
     /// written. From a client: one batch, its offsets from 0 on.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl WritableLog {
         }
     }
 
-    /// The append, what a broker does behind it, and what is left when the disk fails in between.
+    /// The append, what a broker does after it, and what is left when the disk fails in between.
     pub(super) fn append_guarded(
         &mut self,
         append: &Append<'_>,
@@ -285,7 +285,7 @@ impl WritableLog {
         ))
     }
 
-    /// What is to be said of an append that goes to the end of the active segment.
+    /// What is reported of an append that goes to the end of the active segment.
     fn info(&self, append: &Append<'_>, rolled: Option<RollReasons>) -> AppendInfo {
         AppendInfo {
             first_offset: append.first_offset.unwrap_or(-1),

@@ -9,7 +9,7 @@
 //!
 //! Lines of partitions that are not in the log dir go, as a broker knows nothing of these. A partition without a line in the
 //! last two gets none: no high watermark is 0, and nothing was compacted. Where a whole log dir was loaded, a file that
-//! cannot be read is written anew; for one partition alone only readable files are changed.
+//! cannot be read is written again; for one partition alone only readable files are changed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -78,7 +78,7 @@ impl fmt::Display for CheckpointChange {
     }
 }
 
-/// The checkpoints that are to be written, and how they differ from those there are.
+/// The checkpoints that will be written, and how they differ from those there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoints {
     files: Vec<(&'static str, Offsets)>,
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(written, texts(&expected));
     }
 
-    /// `LogCleanerManager.cleanableOffsets` starts anew only below the log start and beyond the log end.
+    /// `LogCleanerManager.cleanableOffsets` starts over only below the log start and beyond the log end.
     #[test]
     fn compacted_up_to_either_end_of_the_log() {
         for (clean, kept) in [(19, 20), (20, 20), (30, 30), (31, 20)] {

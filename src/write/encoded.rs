@@ -12,11 +12,11 @@ impl WritableLog {
     /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
     /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
     /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be
-    /// rolled waits for the next call, and so does what follows one that is to be brought to the disk.
+    /// rolled waits for the next call, and so does what follows one that must be synced.
     ///
     /// Where others follow, the write ends at a multiple of [`WriteOptions::write_bytes`] in the file, and so maybe in a
     /// batch. That one is not appended by then: it stays the first one, begun, and the log is not to be used for anything
-    /// else before it is appended, or it has to be written anew.
+    /// else before it is appended, or it has to be written again.
     ///
     /// [`WriteOptions::write_bytes`]: super::WriteOptions::write_bytes
     ///
@@ -120,7 +120,7 @@ impl WritableLog {
         (taken, all)
     }
 
-    /// How many of these, were each appended by itself, would go into the active segment one behind the other.
+    /// How many of these, were each appended by itself, would go into the active segment one after the other.
     fn takes(&mut self, headers: &[BatchHeader], now_ms: TimestampMs) -> Result<usize> {
         let params = self.roll_params(NO_TIMESTAMP, 0, 0, now_ms);
         let taken = self.segments.active.takes(headers, &params)?;

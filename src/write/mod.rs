@@ -8,7 +8,7 @@
 //! | `encoded` | batches that were encoded here, as many as go in one write |
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
 //! | `open` | loading, then opening |
-//! | `rebuild` | producer state out of the batches behind a snapshot |
+//! | `rebuild` | producer state out of the batches after a snapshot |
 //! | `roll` | the next segment; bringing things to the disk |
 //! | [`segments`] | the active segment, and what is known of the others |
 //! | [`storage`] | log dirs opened for writing |
@@ -20,7 +20,7 @@
 //!
 //! # Failures
 //! A refusal ([`Error::Refused`], `InvalidRecord`, ...) leaves the log as it was. After an error of the disk the log takes
-//! nothing more ([`Refusal::Failed`]): what the failed call wrote is taken back as far as the disk lets us, nothing else is
+//! nothing more ([`Refusal::Failed`]): what the failed call wrote is rolled back as far as the disk lets us, nothing else is
 //! written, and the folder is what recovery makes the last acknowledged append of. Everything is written in the order
 //! data, index entries, epochs and snapshots; there is nothing in it that recovery could take for a record that is not
 //! whole.

@@ -56,7 +56,7 @@ impl WritableLog {
             old.close_handlers();
         }
         self.set_log_end(self.log_end_offset);
-        // The snapshot is to have the segment's offset, so that the segment can be recovered from it alone; the base may
+        // The snapshot must have the segment's offset, so that the segment can be recovered from it alone; the base may
         // lie ahead of what the producers' state is of.
         self.producers.update_map_end_offset(base_offset);
         self.producers

@@ -14,7 +14,7 @@ use crate::types::{Offset, TimestampMs};
 #[derive(Debug)]
 pub(super) struct Deleted {
     path: PathBuf,
-    /// When it is to go.
+    /// When it is removed.
     due_ms: TimestampMs,
 }
 
@@ -123,7 +123,7 @@ impl WritableLog {
             for &base in going.iter().rev() {
                 self.rename_to_deleted(base, now_ms)?;
             }
-            // Else they may be there again when the power goes, behind a cut and what was appended there since.
+            // Else they may be there again when the power goes, after a cut and what was appended there since.
             self.options.disk.sync_folder(&self.folder)?;
             let settings = next_settings(&mut self.options);
             let disk = &self.options.disk;

@@ -95,8 +95,8 @@ impl PartitionWriter {
         &self.notes
     }
 
-    /// Brings everything to the disk, and the log dir's checkpoints up to date. Files that a truncation or a roll put
-    /// aside go once `file.delete.delay.ms` has passed.
+    /// Syncs everything and brings the log dir's checkpoints up to date. Files that a truncation or a roll put
+    /// aside are removed once `file.delete.delay.ms` has passed.
     ///
     /// # Errors
     /// `Io`.

@@ -320,7 +320,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         Ok(())
     }
 
-    /// Takes back all entries.
+    /// Drops all entries.
     ///
     /// # Errors
     /// `InvalidArgument` after a close.
@@ -335,7 +335,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         Ok(())
     }
 
-    /// Takes back the entries at or above `offset`.
+    /// Drops the entries at or above `offset`.
     ///
     /// # Errors
     /// `InvalidArgument` after a close.
@@ -354,7 +354,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.file.resize(size)
     }
 
-    /// Takes back all entries and makes the file as long as it may be.
+    /// Drops all entries and makes the file as long as it may be.
     ///
     /// # Errors
     /// As [`WritableIndex::resize`].
@@ -364,7 +364,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.resize(size).map(|_| ())
     }
 
-    /// Cuts the file behind the last entry; nothing after a close.
+    /// Cuts the file after the last entry; nothing after a close.
     ///
     /// # Errors
     /// `Io`.

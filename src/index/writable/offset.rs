@@ -12,7 +12,7 @@ const WORDS: usize = OFFSET_ENTRY_SIZE / 4;
 
 /// The hint of an index whose entries do not rise, or are few.
 const NO_PACE: u64 = 0;
-/// The pace is taken anew every 2^10 entries; before the first of them, halving is as quick.
+/// The pace is computed again every 2^10 entries; before the first of them, halving is as quick.
 const PACE_BITS: u32 = 10;
 
 /// An offset index that is written.
@@ -80,7 +80,7 @@ impl WritableOffsetIndex {
         self.last.offset
     }
 
-    /// Writes an entry behind the others.
+    /// Writes an entry after the others.
     ///
     /// # Errors
     /// `Refused`, in Kafka's order of checks: `IndexFull`; `OffsetsOutOfOrder` for an offset that is not above the last
@@ -118,7 +118,7 @@ impl WritableOffsetIndex {
         }
     }
 
-    /// An entry that lies behind a fetch of `fetch_size` bytes from `from`; not in general the first such.
+    /// An entry that lies after a fetch of `fetch_size` bytes from `from`; not in general the first such.
     ///
     /// Kafka adds position and size as Java `int`s, and so do we: a sum above 2^31 - 1 turns negative.
     ///

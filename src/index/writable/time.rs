@@ -58,7 +58,7 @@ impl Entry<WORDS> for TimestampOffset {
 }
 
 impl WritableTimeIndex {
-    /// Writes an entry behind the others, if its timestamp is above the last one; an equal one is passed over. An index
+    /// Writes an entry after the others, if its timestamp is above the last one; an equal one is skipped. An index
     /// that keeps its last slot counts as full unless `skip_full_check` says that the segment ends here.
     ///
     /// # Errors

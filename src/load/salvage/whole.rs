@@ -19,7 +19,7 @@ const MAX_SORTED: usize = 4 << 20;
 /// How much is searched for a batch at once.
 const SEARCH_WINDOW: usize = 64 << 10;
 
-/// Batches one behind the other.
+/// Batches one after the other.
 pub(super) type Parts = Vec<(Position, u64)>;
 
 /// A `.log` and what can be kept of it.
@@ -52,7 +52,7 @@ pub(super) struct Whole {
 pub(super) struct Kept {
     pub(super) parts: Parts,
     pub(super) batches: u64,
-    /// The offset behind the last.
+    /// The offset after the last.
     pub(super) end: Offset,
 }
 
@@ -236,7 +236,7 @@ impl Batches {
     }
 }
 
-/// Puts a batch behind the parts, joined to the last if it lies right behind it.
+/// Puts a batch after the parts, joined to the last if it lies right after it.
 fn push(parts: &mut Parts, batch: Whole) {
     match parts.last_mut() {
         Some((begin, length)) if begin.saturating_add(*length) == batch.position => {
@@ -255,7 +255,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// The next whole batch that begins at `floor` or behind it and ends below the ceiling.
+    /// The next whole batch that begins at or after `floor` and ends below the ceiling.
     fn next(&mut self, floor: Offset) -> Result<Option<Whole>> {
         loop {
             let position = self.scan.position();

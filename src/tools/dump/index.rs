@@ -1,6 +1,6 @@
 //! Offset and time indexes, each entry held against the log (`dumpIndex`, `dumpTimeIndex`).
 //!
-//! Kafka's tool takes every whole slot of the file for an entry, zeros behind the last one too, and looks offsets up
+//! Kafka's tool takes every whole slot of the file for an entry, zeros after the last one too, and looks offsets up
 //! among them; it ends at the first entry, other than the very first, whose offset is the base. So do we.
 
 use super::Options;
@@ -62,7 +62,7 @@ impl Slots {
         self.base_offset.wrapping_add(relative as i64)
     }
 
-    /// Slot `n` of an offset index; `None` behind the end.
+    /// Slot `n` of an offset index; `None` beyond the end.
     fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
         let slot = self.slot(n)?;
         let entry = get_i32(slot, 0).zip(get_i32(slot, 4));
@@ -72,7 +72,7 @@ impl Slots {
         }))
     }
 
-    /// Slot `n` of a time index; `None` behind the end.
+    /// Slot `n` of a time index; `None` beyond the end.
     fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
         let slot = self.slot(n)?;
         let entry = get_i64(slot, 0).zip(get_i32(slot, 8));
@@ -179,7 +179,7 @@ fn frame_for(
 ) -> Result<Frame> {
     let size = log.len();
     let fault = |expected: String, found: String| {
-        // The position stands behind the offset.
+        // The position stands after the offset.
         let at = index.position_of(n).saturating_add(4);
         let error = Error::corrupt_index("indexed position", at, expected, found);
         error.for_offset(entry.offset).at(index.bytes.path())
@@ -311,7 +311,7 @@ impl Search {
         }
     }
 
-    /// The first batch that ends at or behind `target`, and its last offset.
+    /// The first batch that ends at or after `target`, and its last offset.
     fn batch_for(&mut self, target: Offset) -> Result<Option<(Frame, Offset)>> {
         let size = self.log.len();
         let found = self.index.lookup(target)?;

@@ -48,8 +48,8 @@ use crate::write::storage::write_checkpoints;
 /// What to do where Kafka would not load the log, or would throw batches away that are whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// Say so and change nothing. What Kafka cuts behind a damaged batch is no surprise and is cut; what is refused is
-    /// where sound batches go for another reason: a segment emptied for an offset that goes back, batches behind the
+    /// Say so and change nothing. What Kafka cuts after a damaged batch is no surprise and is cut; what is refused is
+    /// where sound batches go for another reason: a segment emptied for an offset that goes back, batches after the
     /// log end that a lying index leads to, a `.log` whose name Kafka does not read.
     #[default]
     Refuse,

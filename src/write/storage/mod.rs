@@ -10,7 +10,7 @@
 //!
 //! The writers of one process share what is known of a log dir. Its marker speaks of all partitions in it, so it comes
 //! back only if it was there before, or every partition has been opened (which recovers it) and closed since; never if one
-//! was left in disorder. Nothing that fails between leaves a marker, so a broker checks behind us.
+//! was left in disorder. Nothing that fails between leaves a marker, so a broker checks the logs after us.
 
 mod dir;
 mod identity;

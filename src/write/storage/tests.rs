@@ -127,7 +127,7 @@ fn the_marker_speaks_of_all_partitions() {
     assert!(marked(path));
     drop(open(path));
     assert!(marked(path));
-    // Left in disorder, also where another one is closed behind it.
+    // Left in disorder, also where another one is closed after it.
     let dirs = open(path);
     drop(dirs.partition(&tp("a", 0), None).unwrap());
     let again = dirs.partition(&tp("a", 0), None).unwrap();
@@ -154,7 +154,7 @@ fn other_lines_of_checkpoints_stay() {
         (z.recovery_point(), z.log_start_offset(), z.high_watermark()),
         (Some(7), Some(7), Some(7))
     );
-    // A partition that was removed long ago and is made anew begins anew.
+    // A partition that was removed long ago and is created again begins from nothing.
     let gone = dirs.partition(&tp("gone", 0), None).unwrap();
     assert_eq!(
         (gone.recovery_point(), gone.log_start_offset()),
