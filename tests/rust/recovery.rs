@@ -403,12 +403,14 @@ fn no_result_lies_inside_of_its_source() {
         log_cases::compare(&before, &log_cases::tree(work.path())),
         [""; 0]
     );
+    let below = elsewhere.path().join("below");
+    fs::create_dir(&below).unwrap();
     let options = RecoverOptions {
-        out: Some(source.join("../beside")),
+        out: Some(below.join("../beside")),
         ..RecoverOptions::at(NOW_MS)
     };
     recover(&source, &options).unwrap();
-    assert!(work.path().join("beside").is_dir());
+    assert!(elsewhere.path().join("beside").is_dir());
 }
 
 #[test]
@@ -443,7 +445,8 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
     let work = log_cases::work_folder();
     case.write_before(work.path());
     let folder = work.path().join(case.partition_folder());
-    let out = work.path().join("out");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let out = elsewhere.path().join("out");
     let mut options = RebuildOptions {
         config: log_cases::config(case),
         dry_run: true,
