@@ -3,7 +3,6 @@
 //! | module | what |
 //! |---|---|
 //! | [`append`] | one producer's part of an append, checked |
-//! | [`by_producer`] | a map in Java's order |
 //! | [`entry`] | the state of one producer |
 //! | [`replay`] | the state out of the batches behind a snapshot |
 //! | [`snapshots`] | the files it is kept in |
@@ -18,7 +17,6 @@
 //! nothing in the log. Clocks are the caller's.
 
 pub mod append;
-pub mod by_producer;
 pub mod entry;
 pub mod replay;
 pub mod snapshots;
@@ -27,7 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::append::{CompletedTxn, ProducerAppend};
-use self::by_producer::ByProducer;
 use self::entry::{BatchMetadata, ProducerEntry};
 use self::snapshots::SnapshotFiles;
 use crate::error::{Error, Result};
@@ -44,7 +41,7 @@ pub const DEFAULT_PRODUCER_ID_EXPIRATION_MS: i64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Debug, Default)]
 pub struct Analysis {
     /// Each producer's part.
-    pub appends: ByProducer<ProducerAppend>,
+    pub appends: BTreeMap<i64, ProducerAppend>,
     /// Transactions that end in it, in order.
     pub completed: Vec<CompletedTxn>,
     /// The batch repeats this one, which is in the log: nothing is to be appended.
@@ -61,9 +58,10 @@ impl Analysis {
         origin: AppendOrigin,
         transaction_version: i16,
     ) -> Result<()> {
-        let append = self.appends.get_or_insert_with(header.producer_id, || {
-            producers.prepare_update(header.producer_id, origin)
-        });
+        let append = self
+            .appends
+            .entry(header.producer_id)
+            .or_insert_with_key(|&producer_id| producers.prepare_update(producer_id, origin));
         let completed = append.append(header, marker, transaction_version)?;
         self.completed.extend(completed);
         Ok(())
@@ -75,7 +73,7 @@ impl Analysis {
 pub struct ProducerStateManager {
     files: Arc<dyn SnapshotFiles>,
     expiration_ms: i64,
-    producers: ByProducer<ProducerEntry>,
+    producers: BTreeMap<i64, ProducerEntry>,
     /// Producer ids by their open transaction's first offset.
     ongoing: BTreeMap<Offset, i64>,
     /// The markers' offsets by the first offset of their transaction.
@@ -96,7 +94,7 @@ impl ProducerStateManager {
         Ok(Self {
             files,
             expiration_ms,
-            producers: ByProducer::default(),
+            producers: BTreeMap::new(),
             ongoing: BTreeMap::new(),
             unreplicated: BTreeMap::new(),
             snapshots,
@@ -178,21 +176,19 @@ impl ProducerStateManager {
     /// The state of one producer.
     #[must_use]
     pub fn last_entry(&self, producer_id: i64) -> Option<&ProducerEntry> {
-        self.producers.get(producer_id)
+        self.producers.get(&producer_id)
     }
 
-    /// All producers, in the order of a snapshot.
-    pub fn active_producers(&self) -> impl Iterator<Item = &ProducerEntry> {
-        self.producers
-            .in_order()
-            .into_iter()
-            .map(|(_, entry)| entry)
+    /// All producers by id, as a snapshot has them. Kafka writes them in the order of its hash map and reads any.
+    #[must_use]
+    pub fn active_producers(&self) -> impl ExactSizeIterator<Item = &ProducerEntry> {
+        self.producers.values()
     }
 
     /// Begins a producer's part of an append.
     #[must_use]
     pub fn prepare_update(&self, producer_id: i64, origin: AppendOrigin) -> ProducerAppend {
-        match self.producers.get(producer_id) {
+        match self.producers.get(&producer_id) {
             Some(entry) => ProducerAppend::new(entry, origin),
             None => ProducerAppend::new(&ProducerEntry::unknown(producer_id), origin),
         }
@@ -227,8 +223,8 @@ impl ProducerStateManager {
     }
 
     /// Takes the batches of an append in; the transactions it ends are the caller's to [complete](Self::complete_txn).
-    pub fn update_all(&mut self, appends: ByProducer<ProducerAppend>) {
-        for (_, append) in appends.into_in_order() {
+    pub fn update_all(&mut self, appends: BTreeMap<i64, ProducerAppend>) {
+        for append in appends.into_values() {
             self.update(append);
         }
     }
@@ -236,9 +232,11 @@ impl ProducerStateManager {
     /// Takes one producer's part of an append in.
     pub fn update(&mut self, append: ProducerAppend) {
         let producer_id = append.producer_id();
-        match self.producers.get_mut(producer_id) {
+        match self.producers.get_mut(&producer_id) {
             Some(entry) => entry.update(append.updated),
-            None => self.producers.insert(producer_id, append.updated),
+            None => {
+                self.producers.insert(producer_id, append.updated);
+            }
         }
         for first_offset in append.started {
             self.ongoing.insert(first_offset, producer_id);
@@ -361,8 +359,7 @@ impl ProducerStateManager {
         if self.last_map_offset <= self.last_snap_offset {
             return Ok(false);
         }
-        let producers = self.producers.in_order().into_iter();
-        let data = ProducerState::write_snapshot(producers.map(|(_, entry)| entry.into()))?;
+        let data = ProducerState::write_snapshot(self.active_producers().map(Into::into))?;
         let name = FileName::new(self.last_map_offset, FileKind::Snapshot).to_string();
         self.files.write(&name, &data, sync)?;
         self.snapshots.insert(self.last_map_offset, name);

@@ -110,7 +110,7 @@ fn several_batches_of_one_append() {
     let analysis = state
         .analyze(batches, AppendOrigin::Client, TV_UNKNOWN)
         .unwrap();
-    let first = analysis.appends.get(PRODUCER).unwrap();
+    let first = analysis.appends.get(&PRODUCER).unwrap();
     assert_eq!(first.started, [16]);
     assert_eq!(first.updated().last_data_offset(), 21);
     assert!(state.is_empty());
