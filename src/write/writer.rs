@@ -136,7 +136,11 @@ impl PartitionWriter {
 
     fn checkpoint_cut(&self, may_be_compacted: bool) -> Result<()> {
         let active = self.log.segments().last().map(|s| s.base_offset);
-        if let (true, true, Some(base)) = (may_be_compacted, self.log.config().compact, active) {
+        if let (true, true, Some(base)) = (
+            may_be_compacted,
+            self.log.config().cleanup_policy.compact,
+            active,
+        ) {
             self.dir.truncate_cleaner(base)?;
         }
         self.dir.checkpoint(&self.progress())

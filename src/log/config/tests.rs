@@ -1,4 +1,4 @@
-//! Names, bounds and words of the settings.
+//! Names, bounds and messages of the settings.
 
 use super::*;
 
@@ -10,10 +10,10 @@ fn refused(name: &str, value: &str) -> String {
     text(&LogConfig::default().set(name, value).unwrap_err())
 }
 
-/// The words are those of Kafka 4.3's `ConfigDef`.
+/// The messages are those of Kafka 4.3's `ConfigDef`.
 #[test]
-fn bounds_and_words() {
-    for (name, value, words) in [
+fn bounds_and_messages() {
+    for (name, value, message) in [
         (
             "segment.bytes",
             "1048575",
@@ -65,7 +65,7 @@ fn bounds_and_words() {
             "Unknown topic config name: segment.size",
         ),
     ] {
-        assert_eq!(refused(name, value), words);
+        assert_eq!(refused(name, value), message);
     }
     for (name, least) in [
         ("segment.index.bytes", 4),
@@ -95,7 +95,7 @@ fn bounds_and_words() {
 
 #[test]
 fn every_name_can_be_set() {
-    for name in LogConfig::NAMES {
+    for &name in LogConfig::NAMES.iter().chain(&[INTERNAL_SEGMENT_BYTES]) {
         let value = match name {
             "internal.segment.bytes" | "segment.index.bytes" => "100",
             "min.insync.replicas" => "2",
@@ -121,14 +121,49 @@ fn every_name_can_be_set() {
     }
 }
 
+/// A default in Python's spelling as the text that the core takes.
+fn python_value(text: &str) -> String {
+    let number = |text: &str| text.replace('_', "").parse::<i64>();
+    match text {
+        "_INT64_MAX" => i64::MAX.to_string(),
+        "True" | "False" => text.to_lowercase(),
+        _ => match text.split_once(" << ") {
+            Some((n, bits)) => (number(n).unwrap() << number(bits).unwrap()).to_string(),
+            None => number(text).map_or(text.trim_matches('"').to_owned(), |n| n.to_string()),
+        },
+    }
+}
+
 #[test]
-fn the_leaders_part() {
+fn python_has_the_same_settings_and_defaults() {
+    let fields = include_str!("../../../python/kafkalog/config.py").lines();
+    let fields = fields.filter_map(|line| {
+        let (name, default) = line.strip_prefix("    ")?.split_once(": ")?;
+        let (kind, default) = default.split_once(" = ")?;
+        let is_field = ["int", "bool", "str", "float"].contains(&kind);
+        is_field.then(|| (name.replace('_', "."), python_value(default)))
+    });
+    let fields: Vec<_> = fields.collect();
+    for (name, value) in &fields {
+        let mut config = LogConfig::default();
+        config.set(name, value).unwrap();
+        assert_eq!(config, LogConfig::default(), "{name} = {value}");
+    }
+    let mut names: Vec<_> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    let mut ours = LogConfig::NAMES.to_vec();
+    names.sort_unstable();
+    ours.sort_unstable();
+    assert_eq!(names, ours);
+}
+
+#[test]
+fn the_leaders_rules() {
     let rules = LogConfig::default().leader_rules().unwrap();
     assert_eq!(rules, LeaderRules::default());
 }
 
 #[test]
-fn together() {
+fn settings_that_depend_on_each_other() {
     let pairs = [
         ("internal.segment.bytes", "100"),
         ("segment.bytes", "1048576"),
@@ -147,7 +182,10 @@ fn together() {
         ("max.compaction.lag.ms", "9"),
     ];
     let config = LogConfig::from_pairs(lagging).unwrap();
-    assert_eq!((config.max_segment_ms(), config.delete), (9, false));
+    assert_eq!(
+        (config.max_segment_ms(), config.cleanup_policy.delete),
+        (9, false)
+    );
     assert_eq!(config.segment_jitter(u64::MAX), 0);
     let jitter = LogConfig::from_pairs([("segment.jitter.ms", "10")]).unwrap();
     let drawn = |n: u64| jitter.segment_jitter((n * 977) << 33);
