@@ -35,6 +35,7 @@ mod write;
 pub use write::{assign, set_max_timestamp};
 
 use super::attributes::Attributes;
+use super::crc::{Crc, crc32, crc32c};
 use super::cursor::{bytes, get_i8, get_i32, get_i64, get_u8, get_u32};
 use crate::error::{Error, Result};
 use crate::types::{
@@ -75,47 +76,6 @@ pub const LEGACY_ATTRIBUTES_AT: usize = MAGIC_AT + 1;
 pub const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
 /// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
 pub const MIN_LENGTH: i32 = 14;
-
-/// A checksum in the making, for a batch that comes in pieces.
-#[derive(Clone, Debug)]
-pub enum Crc {
-    /// CRC-32, magic 0 and 1.
-    Legacy(crc32fast::Hasher),
-    /// CRC-32C, magic 2.
-    Castagnoli(u32),
-}
-
-/// CRC-32C of bytes at hand. In pieces ([`Crc`]) it is `crc32c`'s work; whole, folding with wide carry-less multiplication
-/// is two to three times as quick on processors that have it, and the tests hold one against the other.
-#[inline]
-fn castagnoli(bytes: &[u8]) -> u32 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a 32-bit checksum, in the word that every width of it comes in"
-    )]
-    {
-        crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
-    }
-}
-
-impl Crc {
-    /// Takes the next bytes in.
-    pub fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Legacy(hasher) => hasher.update(bytes),
-            Self::Castagnoli(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
-        }
-    }
-
-    /// The checksum of all of them.
-    #[must_use]
-    pub fn finish(self) -> u32 {
-        match self {
-            Self::Legacy(hasher) => hasher.finalize(),
-            Self::Castagnoli(crc) => crc,
-        }
-    }
-}
 
 /// The header of one batch, as it stands.
 ///
@@ -483,9 +443,9 @@ impl BatchHeader {
     #[must_use]
     pub fn begin_crc(&self) -> Crc {
         if self.is_legacy() {
-            Crc::Legacy(crc32fast::Hasher::new())
+            Crc::legacy()
         } else {
-            Crc::Castagnoli(0)
+            Crc::castagnoli()
         }
     }
 
@@ -495,9 +455,9 @@ impl BatchHeader {
     pub fn computed_crc(&self, batch: &[u8]) -> u32 {
         let bytes = batch.get(self.checksummed_from()..).unwrap_or_default();
         if self.is_legacy() {
-            crc32fast::hash(bytes)
+            crc32(bytes)
         } else {
-            castagnoli(bytes)
+            crc32c(bytes)
         }
     }
 

@@ -15,6 +15,7 @@
 //!
 //! Sources: `OffsetIndex`, `TimeIndex`, `AbortedTxn`, `ProducerStateManager`.
 
+use super::crc::crc32c;
 use super::cursor::{get_i16, get_i32, get_i64, get_u32};
 use crate::error::{Error, Result};
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -273,7 +274,7 @@ impl ProducerState {
                 version,
             ));
         }
-        let computed = crc32c::crc32c(data.get(SNAPSHOT_COUNT_AT..).unwrap_or_default());
+        let computed = crc32c(data.get(SNAPSHOT_COUNT_AT..).unwrap_or_default());
         if computed != crc {
             return Err(Error::corrupt_index(
                 "snapshot crc (CRC-32C)",
@@ -325,7 +326,7 @@ impl ProducerState {
         }
         let mut data = Vec::with_capacity(entries.len().saturating_add(SNAPSHOT_COUNT_AT));
         data.extend_from_slice(&SNAPSHOT_VERSION.to_be_bytes());
-        data.extend_from_slice(&crc32c::crc32c(&entries).to_be_bytes());
+        data.extend_from_slice(&crc32c(&entries).to_be_bytes());
         data.append(&mut entries);
         Ok(data)
     }

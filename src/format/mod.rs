@@ -7,7 +7,8 @@
 //! | [`cursor`] | checked big-endian reads |
 //! | [`varint`] | zig-zag varint and varlong |
 //! | [`attributes`] | the bits that say codec, timestamp type, transactional, control, delete horizon |
-//! | [`batch`] | the header every batch is walked by, magic 0, 1 and 2 |
+//! | [`crc`] | CRC-32 and CRC-32C, whole and in parts |
+//! | [`batch`] | the header of every batch, magic 0, 1 and 2 |
 //! | [`message`] | a message of magic 0 or 1 |
 //! | [`record`] | a record of magic 2, and its headers |
 //! | [`control`] | what the records of control batches say |
@@ -22,6 +23,7 @@ pub mod attributes;
 pub mod batch;
 pub mod checkpoint;
 pub mod control;
+pub mod crc;
 pub mod cursor;
 pub mod entry;
 pub mod file_name;

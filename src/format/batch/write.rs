@@ -6,6 +6,7 @@ use super::{
     PRODUCER_ID_AT, RECORD_BATCH_OVERHEAD, RECORDS_COUNT_AT,
 };
 use crate::error::{Error, Result};
+use crate::format::crc::crc32c;
 use crate::types::{Offset, TimestampMs, TimestampType};
 
 const MAGIC: u8 = 2;
@@ -31,7 +32,7 @@ impl BatchHeader {
             ));
         };
         self.put(length, head);
-        let crc = super::castagnoli(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
+        let crc = crc32c(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
         put(batch, CRC_AT, crc.to_be_bytes());
         Ok(crc)
     }
@@ -84,6 +85,6 @@ pub fn set_max_timestamp(
     let attributes = header.attributes.with_timestamp_type(timestamp_type);
     put(batch, ATTRIBUTES_AT, [0, attributes.0]);
     put(batch, MAX_TIMESTAMP_AT, max_timestamp.to_be_bytes());
-    let crc = super::castagnoli(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
+    let crc = crc32c(batch.get(ATTRIBUTES_AT..).unwrap_or_default());
     put(batch, CRC_AT, crc.to_be_bytes());
 }
