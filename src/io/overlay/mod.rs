@@ -326,9 +326,9 @@ impl Overlay {
         }
     }
 
-    /// Removes a file; returns whether there was one.
-    pub fn delete(&self, name: &str) -> bool {
-        self.state().remove(name)
+    /// Removes a file; nothing where there is none.
+    pub fn delete(&self, name: &str) {
+        self.state().remove(name);
     }
 
     /// Cuts a file, or adds zeros; nothing where there is none.
@@ -477,7 +477,7 @@ impl Storage for Overlay {
     }
 
     fn remove(&self, name: &str) -> Result<bool> {
-        Ok(self.delete(name))
+        Ok(self.state().remove(name))
     }
 
     fn put(&self, name: &str, bytes: &[u8], _sync: bool) -> Result<()> {
