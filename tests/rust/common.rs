@@ -127,3 +127,10 @@ pub fn seal(batch: &mut [u8]) {
         _ => {}
     }
 }
+
+/// Whether a file's name ends in this extension.
+pub fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|own| own == extension)
+}

@@ -66,10 +66,12 @@ pub(crate) fn only_log_files() -> Case {
         let (before, partition) = (case.before(), format!("{}/", case.partition_folder()));
         let files = || before.keys().filter(|name| name.starts_with(&partition));
         let is_clean = case.config["clean"] != false;
-        !is_clean && files().count() > 1 && files().all(|name| name.ends_with(".log"))
+        !is_clean
+            && files().count() > 1
+            && files().all(|name| crate::common::has_extension(name, "log"))
     };
     let found = log_cases::cases("recover").into_iter().find(is_it);
-    found.expect("a case that has only .log files before")
+    found.unwrap()
 }
 
 /// The bytes of the `.log` files, which is what a crash may not cost.

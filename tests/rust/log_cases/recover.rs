@@ -230,7 +230,9 @@ fn loses_batches(case: &Case, folder: &Path) -> bool {
         })
     };
     // A compaction or a split that is completed replaces files by others.
-    let is_replaced = before.keys().any(|path| path.ends_with(".swap"))
+    let is_replaced = before
+        .keys()
+        .any(|path| crate::common::has_extension(path, "swap"))
         || logs().any(|(path, _, sum)| sum.size > 0 && !before.contains_key(path));
     let end = case.event("loaded").unwrap()["log_end_offset"].as_i64();
     !is_replaced
