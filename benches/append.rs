@@ -41,15 +41,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
-use kafkalog::arrow::append::{Appended, append_rows};
-use kafkalog::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
-use kafkalog::compress::Compressor;
-use kafkalog::load::LoadRequest;
-use kafkalog::log::config::LogConfig;
-use kafkalog::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
-use kafkalog::records::builder::{BatchBuilder, BatchOptions};
-use kafkalog::types::TimestampType;
-use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::arrow::append::{Appended, append_rows};
+use kafkalog::internal::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
+use kafkalog::internal::compress::Compressor;
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions};
+use kafkalog::internal::types::TimestampType;
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 const ROUNDS: usize = 9;
 /// Passes in memory are quick, and the processor's clock ticks in milliseconds.

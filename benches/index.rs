@@ -11,12 +11,12 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use kafkalog::index::Access;
-use kafkalog::index::offset::OffsetIndex;
-use kafkalog::index::time::TimeIndex;
-use kafkalog::index::writable::offset::WritableOffsetIndex;
-use kafkalog::index::writable::time::WritableTimeIndex;
-use kafkalog::io::disk::Disk;
+use kafkalog::internal::index::Access;
+use kafkalog::internal::index::offset::OffsetIndex;
+use kafkalog::internal::index::time::TimeIndex;
+use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
+use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::io::disk::Disk;
 
 const ENTRIES: u32 = 262_144;
 const LOOKUPS: u32 = 20_000;

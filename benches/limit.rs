@@ -17,10 +17,10 @@ use std::io::BufRead;
 use std::path::Path;
 use std::time::Instant;
 
-use kafkalog::format::batch::{
+use kafkalog::internal::format::batch::{
     ATTRIBUTES_AT, CRC_AT, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD,
 };
-use kafkalog::io::mapping::Mapping;
+use kafkalog::internal::io::mapping::Mapping;
 
 fn field(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))

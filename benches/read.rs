@@ -38,18 +38,20 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::parallel::ParallelReader;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::compress::{DecodeLimit, Decompressor};
-use kafkalog::format::batch::{ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD};
-use kafkalog::io::mapping::Mapping;
-use kafkalog::records::{block, plain};
-use kafkalog::scan::pieces::{NoIndexEntry, Pieces};
-use kafkalog::scan::range::{PartitionRange, SegmentRange};
-use kafkalog::segment::filter::TimestampBounds;
-use kafkalog::segment::reader::ReadOptions;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::parallel::ParallelReader;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::{Column, Layout};
+use kafkalog::internal::compress::{DecodeLimit, Decompressor};
+use kafkalog::internal::format::batch::{
+    ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD,
+};
+use kafkalog::internal::io::mapping::Mapping;
+use kafkalog::internal::records::{block, plain};
+use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
+use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::segment::reader::ReadOptions;
 
 const ROUNDS: usize = 9;
 const FOUR: [Column; 4] = [
@@ -173,7 +175,7 @@ fn limit(parts: &[Part]) -> u64 {
             let batch = &rest[..header.size];
             assert_eq!(crc32c::crc32c(&batch[ATTRIBUTES_AT..]), header.crc);
             let codec = header.compression().expect("a codec");
-            if codec != kafkalog::types::Compression::None {
+            if codec != kafkalog::internal::types::Compression::None {
                 block.clear();
                 let records = &batch[RECORD_BATCH_OVERHEAD..];
                 decompressor

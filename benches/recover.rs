@@ -27,12 +27,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use kafkalog::compress::Compressor;
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::io::disk::Disk;
-use kafkalog::load::{LoadRequest, Plan, plan};
-use kafkalog::log::config::LogConfig;
-use kafkalog::records::builder::{BatchBuilder, BatchOptions};
+use kafkalog::internal::compress::Compressor;
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::load::{LoadRequest, Plan, plan};
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions};
 
 const SEGMENT: usize = 256 << 20;
 const BATCH: usize = 16 << 10;

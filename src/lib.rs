@@ -29,34 +29,45 @@
 //! | segment | one `.log` file with its indexes |
 //! | index | offset, time or transaction index: a hint; the log is the truth |
 
+#![cfg_attr(
+    not(feature = "python"),
+    expect(
+        dead_code,
+        reason = "the bindings use more than the front door; their build finds what is dead"
+    )
+)]
+
 // The layers, lowest first. Imports point down only, and siblings do not import each other (`tests/rust/layers.rs`).
 
-pub mod error;
-pub mod types;
+mod error;
+mod types;
 
-pub mod compress;
-pub mod format;
-pub mod io;
+mod compress;
+mod format;
+mod io;
 
-pub mod index;
-pub mod records;
+mod index;
+mod records;
 
-pub mod segment;
+mod segment;
 
-pub mod producers;
+mod producers;
 
-pub mod log;
+mod log;
 
-pub mod load;
-pub mod scan;
+mod load;
+mod scan;
 
-pub mod write;
+mod write;
 
-pub mod arrow;
+mod arrow;
 
-pub mod tools;
+mod tools;
 
 mod api;
+
+#[doc(hidden)]
+pub mod internal;
 
 pub use api::{
     LogConfig, LogDir, LogWriter, PartitionLog, RecordReader, RecoverOptions, ScanMetrics,

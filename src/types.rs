@@ -6,22 +6,22 @@
 use std::fmt;
 
 /// A record's number in its partition.
-pub type Offset = i64;
+pub(crate) type Offset = i64;
 /// A byte in a `.log` file. Kafka's are 32-bit; ours are wide enough never to wrap.
-pub type Position = u64;
+pub(crate) type Position = u64;
 /// Milliseconds since the epoch, -1 for none.
-pub type TimestampMs = i64;
+pub(crate) type TimestampMs = i64;
 
 /// `RecordBatch.NO_TIMESTAMP`
-pub const NO_TIMESTAMP: TimestampMs = -1;
+pub(crate) const NO_TIMESTAMP: TimestampMs = -1;
 /// `RecordBatch.NO_PRODUCER_ID`
-pub const NO_PRODUCER_ID: i64 = -1;
+pub(crate) const NO_PRODUCER_ID: i64 = -1;
 /// `RecordBatch.NO_PRODUCER_EPOCH`
-pub const NO_PRODUCER_EPOCH: i16 = -1;
+pub(crate) const NO_PRODUCER_EPOCH: i16 = -1;
 /// `RecordBatch.NO_SEQUENCE`
-pub const NO_SEQUENCE: i32 = -1;
+pub(crate) const NO_SEQUENCE: i32 = -1;
 /// `RecordBatch.NO_PARTITION_LEADER_EPOCH`
-pub const NO_PARTITION_LEADER_EPOCH: i32 = -1;
+pub(crate) const NO_PARTITION_LEADER_EPOCH: i32 = -1;
 
 /// How a batch's records are compressed (`CompressionType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

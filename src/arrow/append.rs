@@ -136,7 +136,7 @@ fn group_size(config: &LogConfig) -> usize {
 /// # Errors
 /// Those of the source, and of [`WritableLog::append_as_follower`]. `InvalidArgument` for batches of a leader epoch below
 /// the log's latest: Kafka's follower takes them, but nothing tells them from a flipped bit when they are read.
-pub fn append_whole(
+pub(crate) fn append_whole(
     log: &mut WritableLog,
     source: &mut WholeBatches,
     mut now_ms: impl FnMut() -> Result<TimestampMs>,

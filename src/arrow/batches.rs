@@ -122,7 +122,7 @@ fn times(rows: &[Row], value: impl Fn(&Row) -> TimestampMs) -> ArrayRef {
 
 /// The schema of every record batch.
 #[must_use]
-pub fn batch_schema() -> SchemaRef {
+pub(crate) fn batch_schema() -> SchemaRef {
     let field = |(name, make): (&str, Make)| Field::new(name, make(&[]).data_type().clone(), true);
     Arc::new(Schema::new(COLUMNS.map(field).to_vec()))
 }

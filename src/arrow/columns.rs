@@ -26,7 +26,7 @@ use crate::scan::reader::Context;
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
 /// What [`Columns::share`] of a full batch is.
-pub const FULL: u64 = 1024;
+pub(crate) const FULL: u64 = 1024;
 
 /// `some` of `all`, in parts of [`FULL`].
 const fn part(some: usize, all: usize) -> u64 {
@@ -84,7 +84,7 @@ enum TextOf {
 
 /// The columns of one batch in the making.
 #[derive(Debug)]
-pub struct Columns {
+pub(crate) struct Columns {
     options: ColumnOptions,
     schema: SchemaRef,
     builders: Vec<Builder>,
@@ -114,7 +114,7 @@ impl Columns {
     ///
     /// # Errors
     /// `InvalidArgument` for a batch of no rows or no bytes.
-    pub fn try_new(mut options: ColumnOptions) -> Result<Self> {
+    pub(crate) fn try_new(mut options: ColumnOptions) -> Result<Self> {
         if options.batch_rows == 0 || options.batch_bytes == 0 {
             return Err(Error::InvalidArgument(
                 "batch_rows and batch_bytes must be at least 1".to_owned(),
@@ -152,31 +152,31 @@ impl Columns {
 
     /// What [`Columns::finish`] makes.
     #[must_use]
-    pub fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// Rows so far.
     #[must_use]
-    pub const fn rows(&self) -> usize {
+    pub(crate) const fn rows(&self) -> usize {
         self.rows
     }
 
     /// Whether columns may point into what records were read from, instead of copying.
     #[must_use]
-    pub const fn keep_sources(&self) -> bool {
+    pub(crate) const fn keep_sources(&self) -> bool {
         self.sources.is_some()
     }
 
     /// Bytes of our own, not of a map, that this batch keeps because views point into them.
     #[must_use]
-    pub fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.sources.as_ref().map_or(0, Sources::kept)
     }
 
     /// How much of a full batch there is, in parts of [`FULL`].
     #[must_use]
-    pub const fn share(&self) -> u64 {
+    pub(crate) const fn share(&self) -> u64 {
         let rows = part(self.rows, self.options.batch_rows);
         let bytes = part(self.bytes, self.options.batch_bytes);
         if rows > bytes { rows } else { bytes }
@@ -186,7 +186,12 @@ impl Columns {
     ///
     /// `encoded` is at least the size of their keys and values: a first estimate that avoids a look at each.
     #[must_use]
-    pub fn fits(&self, slots: &[RecordSlot], source: &[u8], encoded: usize) -> (usize, usize) {
+    pub(crate) fn fits(
+        &self,
+        slots: &[RecordSlot],
+        source: &[u8],
+        encoded: usize,
+    ) -> (usize, usize) {
         let free_rows = self.options.batch_rows.saturating_sub(self.rows);
         let free_bytes = self.options.batch_bytes.saturating_sub(self.bytes);
         if slots.len() <= free_rows && self.wants.key && self.wants.value {
@@ -213,7 +218,10 @@ impl Columns {
 
     /// The first of these records whose timestamp the column's unit cannot hold, and its place among them.
     #[must_use]
-    pub fn beyond_unit<'a>(&self, slots: &'a [RecordSlot]) -> Option<(usize, &'a RecordSlot)> {
+    pub(crate) fn beyond_unit<'a>(
+        &self,
+        slots: &'a [RecordSlot],
+    ) -> Option<(usize, &'a RecordSlot)> {
         if !self.wants.microseconds {
             return None;
         }
@@ -256,7 +264,7 @@ impl Columns {
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for slots that do not fit their source (a fault of ours, not of the data).
-    pub fn append(
+    pub(crate) fn append(
         &mut self,
         chunk: &Chunk,
         count: usize,
@@ -296,7 +304,7 @@ impl Columns {
     }
 
     /// Empties the arena of a chunk: its bytes go to the batch if columns may point into them.
-    pub fn empty_arena(&mut self, chunk: &mut Chunk) {
+    pub(crate) fn empty_arena(&mut self, chunk: &mut Chunk) {
         match &mut self.sources {
             Some(sources) => sources.freeze(&chunk.freeze()),
             None => chunk.arena_mut().clear(),
@@ -308,7 +316,7 @@ impl Columns {
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
-    pub fn finish(&mut self, chunk: &mut Chunk) -> Result<(RecordBatch, bool)> {
+    pub(crate) fn finish(&mut self, chunk: &mut Chunk) -> Result<(RecordBatch, bool)> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
         if self.sources.as_ref().is_some_and(Sources::has_arena) {

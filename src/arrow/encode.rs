@@ -16,7 +16,8 @@ use arrow_schema::SchemaRef;
 
 use self::columns::InputColumns;
 use self::fill::{Filled, MOST, Wanted, too_large};
-pub use self::sizes::first_too_large;
+#[cfg(feature = "python")]
+pub(crate) use self::sizes::first_too_large;
 use crate::compress::{Codec, Compressor};
 use crate::error::Result;
 use crate::format::attributes::Attributes;
@@ -67,7 +68,11 @@ pub const DEFAULT_BATCH_SIZE: usize = 16 << 10;
 ///
 /// # Errors
 /// As [`Encoder::rows`].
-pub fn check_schema(schema: SchemaRef, keeps_offsets: bool, ignore_extra: bool) -> Result<()> {
+pub(crate) fn check_schema(
+    schema: SchemaRef,
+    keeps_offsets: bool,
+    ignore_extra: bool,
+) -> Result<()> {
     InputColumns::new(&RecordBatch::new_empty(schema), keeps_offsets, ignore_extra).map(drop)
 }
 

@@ -185,7 +185,7 @@ pub struct FixedColumn {
 ///
 /// # Errors
 /// As [`Fixed::finish`].
-pub fn finish<T: ArrowPrimitiveType>(column: &mut Fixed) -> Result<ArrayRef> {
+pub(crate) fn finish<T: ArrowPrimitiveType>(column: &mut Fixed) -> Result<ArrayRef> {
     Ok(Arc::new(column.finish::<T>()?))
 }
 
@@ -193,7 +193,7 @@ pub fn finish<T: ArrowPrimitiveType>(column: &mut Fixed) -> Result<ArrayRef> {
 ///
 /// # Errors
 /// As [`Fixed::finish`].
-pub fn finish_utc<T: arrow_array::types::ArrowTimestampType>(
+pub(crate) fn finish_utc<T: arrow_array::types::ArrowTimestampType>(
     column: &mut Fixed,
 ) -> Result<ArrayRef> {
     Ok(Arc::new(column.finish::<T>()?.with_timezone("UTC")))

@@ -91,7 +91,7 @@ fn push_key(
 
 /// The headers column in the making.
 #[derive(Debug)]
-pub struct Headers {
+pub(crate) struct Headers {
     layout: Layout,
     ends: Block,
     rows: usize,
@@ -103,7 +103,7 @@ pub struct Headers {
 impl Headers {
     /// An empty column.
     #[must_use]
-    pub fn new(layout: Layout, rows: usize) -> Self {
+    pub(crate) fn new(layout: Layout, rows: usize) -> Self {
         let ends = Block::new(rows.saturating_add(1).saturating_mul(4));
         Self {
             layout,
@@ -119,7 +119,7 @@ impl Headers {
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for a slot that does not fit its source (a fault of ours, not of the data).
-    pub fn append(
+    pub(crate) fn append(
         &mut self,
         slots: &[RecordSlot],
         source: RowBytes<'_>,
@@ -188,7 +188,7 @@ impl Headers {
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
-    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
         self.reserve(0);
         let len = self.rows.saturating_add(1);
         let next = Self {
@@ -220,7 +220,7 @@ fn offset(count: usize) -> Result<i32> {
 
 /// Bytes that the headers of a record add to an Arrow batch: about what they take in its source.
 #[must_use]
-pub fn size(slot: &RecordSlot, source: &[u8]) -> usize {
+pub(crate) fn size(slot: &RecordSlot, source: &[u8]) -> usize {
     let start = slot.headers_start as usize;
     let mut at = start;
     for _ in 0..slot.headers_count.saturating_mul(2) {

@@ -20,18 +20,18 @@
 //!
 //! Here a bare `RecordBatch` is Arrow's.
 
-pub mod append;
-pub mod batches;
-pub mod columns;
-pub mod encode;
-pub mod fixed;
-pub mod headers;
-pub mod parallel;
-pub mod payload;
-pub mod pool;
-pub mod reader;
-pub mod rows;
-pub mod schema;
-pub mod sources;
-pub mod text;
-pub mod views;
+pub(crate) mod append;
+pub(crate) mod batches;
+pub(crate) mod columns;
+pub(crate) mod encode;
+pub(crate) mod fixed;
+pub(crate) mod headers;
+pub(crate) mod parallel;
+pub(crate) mod payload;
+pub(crate) mod pool;
+pub(crate) mod reader;
+pub(crate) mod rows;
+pub(crate) mod schema;
+pub(crate) mod sources;
+pub(crate) mod text;
+pub(crate) mod views;

@@ -42,7 +42,7 @@ impl Part {
 
 /// Offsets and gathered bytes.
 #[derive(Debug)]
-pub struct Gathered {
+pub(crate) struct Gathered {
     offsets: Block,
     data: Block,
     rows: usize,
@@ -53,7 +53,7 @@ pub struct Gathered {
 impl Gathered {
     /// An empty column; its first blocks have about these sizes.
     #[must_use]
-    pub fn new(rows: usize, bytes: usize) -> Self {
+    pub(crate) fn new(rows: usize, bytes: usize) -> Self {
         let offsets = rows.saturating_add(1).saturating_mul(4);
         Self::in_blocks(Block::new(offsets), Block::new(bytes.saturating_add(SLACK)))
     }
@@ -66,12 +66,6 @@ impl Gathered {
             used: 0,
             nulls: NullBufferBuilder::new(0),
         }
-    }
-
-    /// Rows so far.
-    #[must_use]
-    pub const fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Makes room for `rows` more rows with `bytes` more bytes.
@@ -98,7 +92,7 @@ impl Gathered {
     ///
     /// # Errors
     /// `OutOfMemory`; `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data).
-    pub fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
+    pub(crate) fn append(&mut self, slots: &[RecordSlot], source: &[u8], part: Part) -> Result<()> {
         match part {
             Part::Key => self.append_by(slots, source, |slot| (slot.key_start, slot.key_len)),
             Part::Value => self.append_by(slots, source, |slot| (slot.value_start, slot.value_len)),
@@ -155,7 +149,7 @@ impl Gathered {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) -> Result<()> {
+    pub(crate) fn repeat(&mut self, bytes: Option<&[u8]>, times: usize) -> Result<()> {
         let value = bytes.unwrap_or_default();
         let total = value.len().saturating_mul(times);
         self.reserve(times, total)?;
@@ -192,7 +186,7 @@ impl Gathered {
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
-    pub fn finish(&mut self) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
         let (offsets, data, nulls) = self.take()?;
         let array = BinaryArray::try_new(offsets, data, nulls)
             .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?;
@@ -203,7 +197,7 @@ impl Gathered {
     ///
     /// # Errors
     /// As [`Gathered::finish`]; also of bytes that are not UTF-8.
-    pub fn finish_text(&mut self) -> Result<ArrayRef> {
+    pub(crate) fn finish_text(&mut self) -> Result<ArrayRef> {
         let (offsets, data, nulls) = self.take()?;
         let array = StringArray::try_new(offsets, data, nulls)
             .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))?;
@@ -389,7 +383,7 @@ mod tests {
             values,
             [Some("topic"), Some("topic"), Some("topic"), None, Some("")]
         );
-        assert_eq!(gathered.rows(), 0);
+        assert_eq!(gathered.rows, 0);
         gathered.repeat(Some(b"\xff"), 1).unwrap();
         let refused = internal_message(AssertUnwindSafe(|| gathered.finish_text()));
         assert!(refused.contains("UTF-8"), "{refused}");

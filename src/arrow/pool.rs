@@ -28,7 +28,7 @@ static SPARE: Pool<Line> = Pool::new(24 << 20);
 
 /// Memory being written to; none before it is asked for.
 #[derive(Debug)]
-pub struct Block {
+pub(crate) struct Block {
     lines: Vec<Line>,
     /// Lines it will have at least when it has any.
     first: usize,
@@ -43,7 +43,7 @@ impl fmt::Debug for Line {
 impl Block {
     /// Will have room for at least `bytes` bytes of arbitrary content at the first [`Block::grow`].
     #[must_use]
-    pub const fn new(bytes: usize) -> Self {
+    pub(crate) const fn new(bytes: usize) -> Self {
         Self {
             lines: Vec::new(),
             first: bytes.div_ceil(LINE),
@@ -53,7 +53,7 @@ impl Block {
     /// For the next batch of a column whose last one, in this block, took `used` bytes. Batches vary, and the last one of a
     /// range is small, so the size falls slowly.
     #[must_use]
-    pub fn next(&self, used: usize) -> Self {
+    pub(crate) fn next(&self, used: usize) -> Self {
         Self::new(
             used.saturating_add(used / 8)
                 .max((self.len() / 8).saturating_mul(7)),
@@ -63,25 +63,19 @@ impl Block {
     /// The whole block as values of a plain type.
     #[inline]
     #[must_use]
-    pub fn values<T: Pod>(&mut self) -> &mut [T] {
+    pub(crate) fn values<T: Pod>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(&mut self.lines)
     }
 
     /// Its size in bytes.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.lines.len().saturating_mul(LINE)
-    }
-
-    /// Whether it has no memory yet.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.lines.is_empty()
     }
 
     /// Grows to at least `bytes` bytes and keeps the content: for sizes that the number of rows bounds.
     #[inline]
-    pub fn grow(&mut self, bytes: usize) {
+    pub(crate) fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
             let wanted = self.lines_for(bytes);
             let larger = SPARE.take(wanted).unwrap_or_default();
@@ -98,7 +92,7 @@ impl Block {
     /// # Errors
     /// `OutOfMemory`.
     #[inline]
-    pub fn try_grow(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.len() {
             self.try_move(bytes)?;
         }
@@ -139,7 +133,7 @@ impl Block {
 
     /// The first `len` bytes as an Arrow buffer; the memory comes back to the pool when the last user drops it.
     #[must_use]
-    pub fn freeze(mut self, len: usize) -> Buffer {
+    pub(crate) fn freeze(mut self, len: usize) -> Buffer {
         let owner = Arc::new(Owned(std::mem::take(&mut self.lines)));
         let bytes: &[u8] = bytemuck::cast_slice(&owner.0);
         let len = len.min(bytes.len());
@@ -166,7 +160,7 @@ impl Drop for Block {
 
 /// A region's bytes as an Arrow buffer that keeps the region.
 #[must_use]
-pub fn region_buffer(region: &Region) -> Buffer {
+pub(crate) fn region_buffer(region: &Region) -> Buffer {
     let owner = Arc::new(RegionOwner(region.clone()));
     let bytes = owner.0.as_slice();
     let (start, len) = (NonNull::from(bytes).cast::<u8>(), bytes.len());
@@ -189,7 +183,7 @@ mod tests {
     fn aligned_and_used_again() {
         const SIZE: usize = 5 << 20;
         let mut block = Block::new(SIZE);
-        assert!(block.is_empty() && block.values::<i64>().is_empty());
+        assert!(block.lines.is_empty() && block.values::<i64>().is_empty());
         block.grow(24);
         assert_eq!(block.len(), SIZE);
         block.values::<i64>()[..3].copy_from_slice(&[1, 2, 3]);

@@ -242,7 +242,7 @@ impl Column {
 
 /// The schema of these columns.
 #[must_use]
-pub fn record_schema(columns: &[Column], layout: Layout, unit: TimestampUnit) -> SchemaRef {
+pub(crate) fn record_schema(columns: &[Column], layout: Layout, unit: TimestampUnit) -> SchemaRef {
     Arc::new(Schema::new(
         columns
             .iter()

@@ -69,7 +69,7 @@ impl<'a> SourceBytes<'a> {
 
 /// Text that a view may point at.
 #[derive(Clone, Copy, Debug)]
-pub struct SourceText<'a> {
+pub(crate) struct SourceText<'a> {
     text: &'a str,
     source: SourceBytes<'a>,
     start: usize,
@@ -109,7 +109,7 @@ struct Entry {
 
 /// The data buffers of one batch in the making.
 #[derive(Debug)]
-pub struct Sources {
+pub(crate) struct Sources {
     batch: BatchId,
     entries: Vec<Entry>,
     /// The number of the last region, if more records of it may follow.
@@ -137,7 +137,7 @@ impl Sources {
     ///
     /// # Errors
     /// `Internal` beyond 2^32 buffers.
-    pub fn of<'a>(&mut self, bytes: ChunkBytes<'a>) -> Result<SourceBytes<'a>> {
+    pub(crate) fn of<'a>(&mut self, bytes: ChunkBytes<'a>) -> Result<SourceBytes<'a>> {
         let number = match bytes {
             ChunkBytes::Region(region) => self.region(region)?,
             ChunkBytes::Arena(arena) => self.arena(arena.id())?,
@@ -177,7 +177,7 @@ impl Sources {
     ///
     /// # Errors
     /// `Internal` beyond 2^32 buffers.
-    pub fn text<'a>(&mut self, text: &'a str) -> Result<SourceText<'a>> {
+    pub(crate) fn text<'a>(&mut self, text: &'a str) -> Result<SourceText<'a>> {
         let last = self.entries.len().saturating_sub(1);
         let is_last = |entry: &Entry| matches!(&entry.place, Place::Own(own) if own.as_slice() == text.as_bytes());
         let number = if text.len() <= INLINE as usize {
@@ -210,7 +210,7 @@ impl Sources {
     }
 
     /// Keeps the bytes of this number: a view points into them.
-    pub fn point(&mut self, number: u32) {
+    pub(crate) fn point(&mut self, number: u32) {
         if let Some(entry) = self.entries.get_mut(number as usize) {
             entry.is_pointed = true;
         }
@@ -218,12 +218,12 @@ impl Sources {
 
     /// Whether records of this batch lie in the arena that still grows.
     #[must_use]
-    pub const fn has_arena(&self) -> bool {
+    pub(crate) const fn has_arena(&self) -> bool {
         self.arena.is_some()
     }
 
     /// Takes the bytes of the arena.
-    pub fn freeze(&mut self, frozen: &Frozen) {
+    pub(crate) fn freeze(&mut self, frozen: &Frozen) {
         let Some(number) = self.arena.take() else {
             return;
         };
@@ -257,13 +257,13 @@ impl Sources {
 
     /// Bytes of our own, not of a map, that views made us keep.
     #[must_use]
-    pub const fn kept(&self) -> usize {
+    pub(crate) const fn kept(&self) -> usize {
         self.kept
     }
 
     /// The buffers of this batch; begins the next one.
     #[must_use]
-    pub fn finish(&mut self) -> DataBuffers {
+    pub(crate) fn finish(&mut self) -> DataBuffers {
         self.leave_region();
         let done = std::mem::take(self);
         let mut has = Vec::with_capacity(done.entries.len());
@@ -290,7 +290,7 @@ fn too_many(error: std::num::TryFromIntError) -> Error {
 
 /// The data buffers of a batch that is done.
 #[derive(Debug)]
-pub struct DataBuffers {
+pub(crate) struct DataBuffers {
     buffers: Arc<[Buffer]>,
     batch: BatchId,
     has: Vec<bool>,
@@ -313,7 +313,7 @@ impl DataBuffers {
 
     /// Whether anything points into a source.
     #[must_use]
-    pub fn are_used(&self) -> bool {
+    pub(crate) fn are_used(&self) -> bool {
         self.has.contains(&true)
     }
 }

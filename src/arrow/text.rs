@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// A string column that is appended run by run.
 #[derive(Debug)]
-pub enum Text {
+pub(crate) enum Text {
     /// `string`
     Gathered(Gathered),
     /// `string_view`, with data buffers of its own.
@@ -20,7 +20,7 @@ pub enum Text {
 impl Text {
     /// An empty column.
     #[must_use]
-    pub fn new(layout: Layout) -> Self {
+    pub(crate) fn new(layout: Layout) -> Self {
         match layout {
             Layout::Binary => Self::Gathered(Gathered::new(1024, 1024)),
             Layout::View => Self::Views(TextViews::new(1024), Sources::default()),
@@ -31,7 +31,7 @@ impl Text {
     ///
     /// # Errors
     /// `OutOfMemory`, and those of [`TextViews::push`].
-    pub fn repeat(&mut self, value: Option<&str>, times: usize) -> Result<()> {
+    pub(crate) fn repeat(&mut self, value: Option<&str>, times: usize) -> Result<()> {
         match (self, value) {
             (Self::Gathered(column), value) => column.repeat(value.map(str::as_bytes), times),
             (Self::Views(column, _), None) => column.push_nulls(times),
@@ -45,7 +45,7 @@ impl Text {
     ///
     /// # Errors
     /// `Internal` where Arrow refuses what was built.
-    pub fn finish(&mut self) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self) -> Result<ArrayRef> {
         match self {
             Self::Gathered(column) => column.finish_text(),
             Self::Views(column, sources) => column.finish(&sources.finish()),

@@ -32,7 +32,7 @@ const ALIKE: usize = 64;
 
 /// A column of views in the making.
 #[derive(Debug)]
-pub struct Views {
+pub(crate) struct Views {
     words: Block,
     rows: usize,
     nulls: NullBufferBuilder,
@@ -52,7 +52,7 @@ struct Parts {
 impl Views {
     /// An empty column; its first block has room for about `rows` rows.
     #[must_use]
-    pub fn new(rows: usize) -> Self {
+    pub(crate) fn new(rows: usize) -> Self {
         Self::in_block(Block::new(rows.saturating_mul(16)))
     }
 
@@ -72,7 +72,7 @@ impl Views {
     /// # Errors
     /// `InvalidRecord` for a slot that points outside the source (a fault of ours, not of the data); `Internal` for a source
     /// of another batch.
-    pub fn append(
+    pub(crate) fn append(
         &mut self,
         slots: &[RecordSlot],
         source: SourceBytes<'_>,
@@ -150,7 +150,7 @@ impl Views {
     ///
     /// # Errors
     /// As [`Views::append`]; `OutOfMemory`.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         source: SourceBytes<'_>,
         (start, len): (usize, u32),
@@ -172,7 +172,7 @@ impl Views {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn push_nulls(&mut self, times: usize) -> Result<()> {
+    pub(crate) fn push_nulls(&mut self, times: usize) -> Result<()> {
         self.repeat([0; 2], times)?;
         self.nulls.append_n_nulls(times);
         Ok(())
@@ -190,7 +190,7 @@ impl Views {
     ///
     /// # Errors
     /// `Internal` for the buffers of another batch, or without one that a view points into.
-    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
         let Parts {
             views,
             buffers,
@@ -231,12 +231,12 @@ impl Views {
 
 /// A column of text as views.
 #[derive(Debug)]
-pub struct TextViews(Views);
+pub(crate) struct TextViews(Views);
 
 impl TextViews {
     /// As [`Views::new`].
     #[must_use]
-    pub fn new(rows: usize) -> Self {
+    pub(crate) fn new(rows: usize) -> Self {
         Self(Views::new(rows))
     }
 
@@ -244,7 +244,7 @@ impl TextViews {
     ///
     /// # Errors
     /// As [`Views::push`].
-    pub fn push(&mut self, text: SourceText<'_>, times: usize) -> Result<bool> {
+    pub(crate) fn push(&mut self, text: SourceText<'_>, times: usize) -> Result<bool> {
         let len = u32::try_from(text.len())
             .map_err(|e| Error::internal(format_args!("a text of {} bytes: {e}", text.len())))?;
         self.0.push(text.source(), (text.start(), len), times)
@@ -254,7 +254,7 @@ impl TextViews {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn push_nulls(&mut self, times: usize) -> Result<()> {
+    pub(crate) fn push_nulls(&mut self, times: usize) -> Result<()> {
         self.0.push_nulls(times)
     }
 
@@ -262,7 +262,7 @@ impl TextViews {
     ///
     /// # Errors
     /// As [`Views::finish`].
-    pub fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self, sources: &DataBuffers) -> Result<ArrayRef> {
         let Parts {
             views,
             buffers,

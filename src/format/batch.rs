@@ -32,7 +32,8 @@
 
 mod write;
 
-pub use write::{assign, set_max_timestamp};
+pub(crate) use write::assign;
+pub(crate) use write::set_max_timestamp;
 
 use super::attributes::Attributes;
 use super::crc::{Crc, crc32, crc32c};
@@ -48,9 +49,9 @@ pub const LOG_OVERHEAD: usize = LENGTH_AT + 4;
 /// Where the length stands.
 pub const LENGTH_AT: usize = 8;
 /// Where the magic stands, in every format.
-pub const MAGIC_AT: usize = 16;
+pub(crate) const MAGIC_AT: usize = 16;
 /// What is needed to see the magic (`Records.HEADER_SIZE_UP_TO_MAGIC`).
-pub const HEADER_SIZE_UP_TO_MAGIC: usize = MAGIC_AT + 1;
+pub(crate) const HEADER_SIZE_UP_TO_MAGIC: usize = MAGIC_AT + 1;
 
 const EPOCH_AT: usize = LOG_OVERHEAD;
 /// Magic 2: where the checksum stands.
@@ -69,13 +70,13 @@ pub const RECORD_BATCH_OVERHEAD: usize = RECORDS_COUNT_AT + 4;
 const _: () = assert!(RECORD_BATCH_OVERHEAD == 61);
 
 /// Magic 0 and 1: where the checksum stands.
-pub const LEGACY_CRC_AT: usize = LOG_OVERHEAD;
+pub(crate) const LEGACY_CRC_AT: usize = LOG_OVERHEAD;
 /// Magic 0 and 1: where the attributes stand.
-pub const LEGACY_ATTRIBUTES_AT: usize = MAGIC_AT + 1;
+pub(crate) const LEGACY_ATTRIBUTES_AT: usize = MAGIC_AT + 1;
 /// Magic 1: where the timestamp stands.
-pub const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
+pub(crate) const LEGACY_TIMESTAMP_AT: usize = LEGACY_ATTRIBUTES_AT + 1;
 /// Smallest length field Kafka accepts (`LegacyRecord.RECORD_OVERHEAD_V0`): crc, magic, attributes, two null lengths.
-pub const MIN_LENGTH: i32 = 14;
+pub(crate) const MIN_LENGTH: i32 = 14;
 
 /// The header of one batch, as it stands.
 ///

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::types::{Offset, TopicPartition};
 
 /// The leader epochs of a partition folder.
-pub const LEADER_EPOCH_CHECKPOINT: &str = "leader-epoch-checkpoint";
+pub(crate) const LEADER_EPOCH_CHECKPOINT: &str = "leader-epoch-checkpoint";
 /// The topic id of a partition folder.
-pub const PARTITION_METADATA: &str = "partition.metadata";
+pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
 
 const VERSION: i32 = 0;
 
@@ -135,7 +135,7 @@ fn write_entries(lines: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
 
 /// An offset checkpoint of a log dir, by topic and partition (Kafka's own order is that of a hash map).
 #[must_use]
-pub fn write_offsets(offsets: &BTreeMap<TopicPartition, Offset>) -> Vec<u8> {
+pub(crate) fn write_offsets(offsets: &BTreeMap<TopicPartition, Offset>) -> Vec<u8> {
     write_entries(offsets.iter().map(|(key, offset)| {
         let (topic, partition) = (&key.topic, key.partition);
         format!("{topic} {partition} {offset}")
@@ -144,7 +144,7 @@ pub fn write_offsets(offsets: &BTreeMap<TopicPartition, Offset>) -> Vec<u8> {
 
 /// A `leader-epoch-checkpoint`.
 #[must_use]
-pub fn write_epochs(epochs: &[EpochEntry]) -> Vec<u8> {
+pub(crate) fn write_epochs(epochs: &[EpochEntry]) -> Vec<u8> {
     write_entries(
         epochs
             .iter()
@@ -202,13 +202,13 @@ pub fn parse_partition_metadata(data: &[u8]) -> Result<String> {
 
 /// A `partition.metadata`: two lines, no newline behind the last.
 #[must_use]
-pub fn write_partition_metadata(topic_id: Uuid) -> Vec<u8> {
+pub(crate) fn write_partition_metadata(topic_id: Uuid) -> Vec<u8> {
     format!("version: 0\ntopic_id: {topic_id}").into_bytes()
 }
 
 /// A `.kafka_cleanshutdown` (KIP-966). Without a broker there is no epoch of one, which is -1.
 #[must_use]
-pub fn write_clean_shutdown() -> Vec<u8> {
+pub(crate) fn write_clean_shutdown() -> Vec<u8> {
     b"{\"version\":0,\"brokerEpoch\":-1}".to_vec()
 }
 

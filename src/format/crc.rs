@@ -26,14 +26,14 @@ const fn low_32(crc: u64) -> u32 {
 /// CRC-32 of these bytes.
 #[inline]
 #[must_use]
-pub fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
 /// CRC-32C of these bytes.
 #[inline]
 #[must_use]
-pub fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     low_32(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes))
 }
 

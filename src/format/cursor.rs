@@ -3,7 +3,7 @@
 /// The `N` bytes at `at`, if they are there.
 #[inline]
 #[must_use]
-pub fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<&[u8; N]> {
+pub(crate) fn bytes<const N: usize>(data: &[u8], at: usize) -> Option<&[u8; N]> {
     data.get(at..)?.first_chunk::<N>()
 }
 
@@ -12,7 +12,7 @@ macro_rules! getter {
         #[doc = concat!("The big-endian `", stringify!($type), "` at `at`.")]
         #[inline]
         #[must_use]
-        pub fn $name(data: &[u8], at: usize) -> Option<$type> {
+        pub(crate) fn $name(data: &[u8], at: usize) -> Option<$type> {
             Some(<$type>::from_be_bytes(*bytes(data, at)?))
         }
     )*};

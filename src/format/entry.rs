@@ -21,20 +21,20 @@ use crate::error::{Error, Result};
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// Bytes of an offset index entry.
-pub const OFFSET_ENTRY_SIZE: usize = 4 + 4;
+pub(crate) const OFFSET_ENTRY_SIZE: usize = 4 + 4;
 /// Bytes of a time index entry.
-pub const TIME_ENTRY_SIZE: usize = 8 + 4;
+pub(crate) const TIME_ENTRY_SIZE: usize = 8 + 4;
 
 /// Entries that both indexes of a segment have room for, by `segment.index.bytes`; the time index keeps its last slot for
 /// the roll.
 #[must_use]
-pub fn index_room(segment_index_bytes: i32) -> usize {
+pub(crate) fn index_room(segment_index_bytes: i32) -> usize {
     let size = usize::try_from(segment_index_bytes).unwrap_or_default();
     (size / OFFSET_ENTRY_SIZE).min((size / TIME_ENTRY_SIZE).saturating_sub(1))
 }
 
 /// Bytes of an aborted transaction.
-pub const ABORTED_TXN_SIZE: usize = LAST_STABLE_OFFSET_AT + 8;
+pub(crate) const ABORTED_TXN_SIZE: usize = LAST_STABLE_OFFSET_AT + 8;
 const _: () = assert!(OFFSET_ENTRY_SIZE == 8 && TIME_ENTRY_SIZE == 12 && ABORTED_TXN_SIZE == 34);
 
 const PRODUCER_ID_AT: usize = 2;
@@ -66,7 +66,7 @@ pub struct TimestampOffset {
 /// (`AbstractIndex.canAppendOffset`).
 #[inline]
 #[must_use]
-pub fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32> {
+pub(crate) fn relative_offset(base_offset: Offset, offset: Offset) -> Option<i32> {
     let relative = i32::try_from(offset.wrapping_sub(base_offset)).ok();
     relative.filter(|&relative| relative >= 0)
 }
@@ -215,7 +215,7 @@ pub struct ProducerState {
 
 /// The sequence `delta` before `last`; below 0 it wraps to `i32::MAX` (`DefaultRecordBatch.decrementSequence`).
 #[must_use]
-pub const fn sequence_before(last: i32, delta: i32) -> i32 {
+pub(crate) const fn sequence_before(last: i32, delta: i32) -> i32 {
     if last < delta {
         i32::MAX
             .wrapping_sub(delta.wrapping_sub(last))

@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::types::{Offset, TopicPartition};
 
 /// Digits of a base offset in a file name (`LogFileUtils.filenamePrefixFromOffset`).
-pub const OFFSET_DIGITS: usize = 20;
+pub(crate) const OFFSET_DIGITS: usize = 20;
 /// Longest topic name (`Topic.MAX_NAME_LENGTH`).
-pub const MAX_TOPIC_LEN: usize = 249;
+pub(crate) const MAX_TOPIC_LEN: usize = 249;
 /// The metadata log's topic (KIP-595).
-pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
+pub(crate) const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 /// What the names of Kafka's own topics begin with.
-pub const INTERNAL_TOPIC_PREFIX: &str = "__";
+pub(crate) const INTERNAL_TOPIC_PREFIX: &str = "__";
 
 /// What a segment's file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,7 +152,7 @@ pub fn base_offset(name: &str) -> Option<Offset> {
 /// The offset a file name begins with, up to the first dot, as Kafka reads it where it loads a log: it asks for no 20
 /// digits there (`LogFileUtils.offsetFromFileName`).
 #[must_use]
-pub fn leading_offset(name: &str) -> Option<Offset> {
+pub(crate) fn leading_offset(name: &str) -> Option<Offset> {
     name.split_once('.')?.0.parse().ok()
 }
 
@@ -160,7 +160,7 @@ pub fn leading_offset(name: &str) -> Option<Offset> {
 ///
 /// # Errors
 /// `CorruptIndex` where the name begins with no offset.
-pub fn offset_of_file(path: &Path) -> Result<Offset> {
+pub(crate) fn offset_of_file(path: &Path) -> Result<Offset> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     leading_offset(&name).ok_or_else(|| {
         let expected = "an offset before the first dot";
@@ -207,7 +207,7 @@ impl FolderName {
     /// Takes a folder's name apart as `UnifiedLog.parseTopicPartitionName` does; `None` where Kafka would refuse it.
     ///
     /// ```
-    /// use kafkalog::format::file_name::{FolderName, FolderState};
+    /// use kafkalog::internal::format::file_name::{FolderName, FolderState};
     /// let name = FolderName::parse("a.b-c-12.0123456789abcdef0123456789abcdef-delete").unwrap();
     /// assert_eq!(name.topic_partition.to_string(), "a.b-c-12");
     /// assert_eq!(name.state, FolderState::Delete);

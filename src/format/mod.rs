@@ -19,17 +19,17 @@
 //! | [`properties`] | Java properties |
 //! | [`uuid`] | ids |
 
-pub mod attributes;
-pub mod batch;
-pub mod checkpoint;
-pub mod control;
-pub mod crc;
-pub mod cursor;
-pub mod entry;
-pub mod file_name;
-pub mod message;
-pub mod properties;
-pub mod record;
-pub mod text;
-pub mod uuid;
-pub mod varint;
+pub(crate) mod attributes;
+pub(crate) mod batch;
+pub(crate) mod checkpoint;
+pub(crate) mod control;
+pub(crate) mod crc;
+pub(crate) mod cursor;
+pub(crate) mod entry;
+pub(crate) mod file_name;
+pub(crate) mod message;
+pub(crate) mod properties;
+pub(crate) mod record;
+pub(crate) mod text;
+pub(crate) mod uuid;
+pub(crate) mod varint;

@@ -85,7 +85,7 @@ fn unescape(at: u64, raw: &str) -> Result<String> {
 
 /// A properties file of these entries, by key. Java writes a comment with the date on top; it means nothing.
 #[must_use]
-pub fn write_properties(properties: &BTreeMap<String, String>) -> Vec<u8> {
+pub(crate) fn write_properties(properties: &BTreeMap<String, String>) -> Vec<u8> {
     let mut text = String::new();
     for (key, value) in properties {
         escape(key, true, &mut text);

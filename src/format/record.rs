@@ -16,7 +16,7 @@
 
 mod write;
 
-pub use write::NewRecord;
+pub(crate) use write::NewRecord;
 
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// Appends what Java's `new String(bytes, UTF_8)` holds: every malformed piece becomes U+FFFD.
 #[inline]
-pub fn put_text(bytes: &[u8], to: &mut Vec<u8>) {
+pub(crate) fn put_text(bytes: &[u8], to: &mut Vec<u8>) {
     match std::str::from_utf8(bytes) {
         Ok(_) => to.extend_from_slice(bytes),
         Err(_) => put_malformed(bytes, to),

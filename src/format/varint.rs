@@ -2,15 +2,15 @@
 //! at most 5 bytes for 32 bits and 10 for 64. Bits beyond the type's width are dropped, as Java drops them.
 
 /// Longest varint.
-pub const MAX_VARINT_LEN: usize = 5;
+pub(crate) const MAX_VARINT_LEN: usize = 5;
 /// Longest varlong.
-pub const MAX_VARLONG_LEN: usize = 10;
+pub(crate) const MAX_VARLONG_LEN: usize = 10;
 
 /// Undoes zig-zag: 0, -1, 1, -2, ...
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
-pub const fn unzigzag32(raw: u32) -> i32 {
+pub(crate) const fn unzigzag32(raw: u32) -> i32 {
     ((raw >> 1) as i32) ^ (raw & 1).wrapping_neg() as i32
 }
 
@@ -18,13 +18,13 @@ pub const fn unzigzag32(raw: u32) -> i32 {
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_wrap, reason = "zig-zag reinterprets the bits")]
-pub const fn unzigzag64(raw: u64) -> i64 {
+pub(crate) const fn unzigzag64(raw: u64) -> i64 {
     ((raw >> 1) as i64) ^ (raw & 1).wrapping_neg() as i64
 }
 
 /// The unsigned varint at `*at`, which moves behind it; `None` where bytes run out or it does not end in 5.
 #[inline]
-pub fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
+pub(crate) fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
     let mut value = 0u32;
     for (i, &byte) in data.get(*at..)?.iter().take(MAX_VARINT_LEN).enumerate() {
         value |= u32::from(byte & 0x7f).wrapping_shl(u32::try_from(i).ok()?.wrapping_mul(7));
@@ -38,13 +38,13 @@ pub fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
 
 /// The signed varint at `*at`.
 #[inline]
-pub fn get_varint(data: &[u8], at: &mut usize) -> Option<i32> {
+pub(crate) fn get_varint(data: &[u8], at: &mut usize) -> Option<i32> {
     get_uvarint(data, at).map(unzigzag32)
 }
 
 /// The signed varlong at `*at`.
 #[inline]
-pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
+pub(crate) fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
     let mut value = 0u64;
     for (i, &byte) in data.get(*at..)?.iter().take(MAX_VARLONG_LEN).enumerate() {
         value |= u64::from(byte & 0x7f).wrapping_shl(u32::try_from(i).ok()?.wrapping_mul(7));
@@ -60,13 +60,13 @@ pub fn get_varlong(data: &[u8], at: &mut usize) -> Option<i64> {
 #[inline]
 #[must_use]
 #[expect(clippy::cast_sign_loss, reason = "zig-zag reinterprets the bits")]
-pub const fn zigzag64(value: i64) -> u64 {
+pub(crate) const fn zigzag64(value: i64) -> u64 {
     (value.wrapping_shl(1) ^ value.wrapping_shr(63)) as u64
 }
 
 /// Appends the signed varlong.
 #[inline]
-pub fn put_varlong(value: i64, to: &mut Vec<u8>) {
+pub(crate) fn put_varlong(value: i64, to: &mut Vec<u8>) {
     let mut rest = zigzag64(value);
     while rest >= 0x80 {
         to.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
@@ -77,14 +77,14 @@ pub fn put_varlong(value: i64, to: &mut Vec<u8>) {
 
 /// Appends the signed varint. A varint is the varlong of the same number.
 #[inline]
-pub fn put_varint(value: i32, to: &mut Vec<u8>) {
+pub(crate) fn put_varint(value: i32, to: &mut Vec<u8>) {
     put_varlong(i64::from(value), to);
 }
 
 /// How many bytes the signed varlong takes, which is what the varint of the same number takes.
 #[inline]
 #[must_use]
-pub const fn varlong_len(value: i64) -> usize {
+pub(crate) const fn varlong_len(value: i64) -> usize {
     let bits = 64u32.saturating_sub(zigzag64(value).leading_zeros());
     // Seven to a byte; zero takes one.
     let bytes = bits.saturating_add(6) / 7;

@@ -26,13 +26,13 @@ use crate::io::file::{open, read_at};
 use crate::io::mapping::Mapping;
 use crate::io::region::Region;
 
-pub mod offset;
+pub(crate) mod offset;
 mod pace;
-pub mod read;
-pub mod search;
-pub mod time;
-pub mod txn;
-pub mod writable;
+pub(crate) mod read;
+pub(crate) mod search;
+pub(crate) mod time;
+pub(crate) mod txn;
+pub(crate) mod writable;
 
 /// The most that is copied of an index. Kafka's default index is 10 MiB; what lies after is not used, which an index,
 /// being a hint, can bear.

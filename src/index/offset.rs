@@ -15,7 +15,7 @@ const POSITION_AT: usize = 4;
 /// A read-only offset index.
 ///
 /// ```
-/// use kafkalog::index::offset::OffsetIndex;
+/// use kafkalog::internal::index::offset::OffsetIndex;
 /// let bytes = [[0, 0, 0, 5], [0, 0, 16, 0], [0, 0, 0, 9], [0, 0, 32, 0]].concat();
 /// let index = OffsetIndex::from_bytes(bytes, 100);
 /// assert_eq!(index.lookup(107).position, 4096);
@@ -98,7 +98,7 @@ impl OffsetIndex {
     }
 
     /// The entries whose positions are not below `position`.
-    pub fn from_position(&self, position: u64) -> impl Iterator<Item = OffsetPosition> + use<'_> {
+    pub fn entries_from(&self, position: u64) -> impl Iterator<Item = OffsetPosition> + use<'_> {
         let slots = self.slots.written();
         let below = |slot: &[u8; OFFSET_ENTRY_SIZE]| {
             i64::from(self::position(*slot)) < i64::try_from(position).unwrap_or(i64::MAX)

@@ -63,7 +63,7 @@ pub(super) fn floor<const W: usize>(
 ///
 /// # Errors
 /// The first of `key`.
-pub fn try_floor<const W: usize, E>(
+pub(crate) fn try_floor<const W: usize, E>(
     entries: usize,
     target: i64,
     key: impl FnMut(usize) -> Result<i64, E>,
@@ -100,7 +100,7 @@ pub(super) fn below<const W: usize>(
 ///
 /// # Errors
 /// The first of `key`.
-pub fn try_below<const W: usize, E>(
+pub(crate) fn try_below<const W: usize, E>(
     entries: usize,
     target: i64,
     mut key: impl FnMut(usize) -> Result<i64, E>,

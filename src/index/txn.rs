@@ -84,7 +84,7 @@ const AT_ONCE: usize = 1024;
 
 /// Aborted transactions that a fetch has to know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbortedTxns {
+pub(crate) struct AbortedTxns {
     /// Those of this segment.
     pub txns: Vec<AbortedTxn>,
     /// Whether later segments hold none.
@@ -94,7 +94,7 @@ pub struct AbortedTxns {
 /// Of a segment's entries, those that touch offsets from `fetch_offset` to before `upper_bound`; what comes after an entry
 /// whose last stable offset reaches that far began later.
 #[must_use]
-pub fn collect_aborted(
+pub(crate) fn collect_aborted(
     entries: impl IntoIterator<Item = AbortedTxn>,
     fetch_offset: Offset,
     upper_bound: Offset,
@@ -120,7 +120,7 @@ pub fn collect_aborted(
 /// Entries are read as a broker reads them ([`AbortedTxn::ensure_readable`]), up to where the file ended when it was opened,
 /// and what was appended since.
 #[derive(Debug)]
-pub struct TransactionIndexFile<S: Storage = DiskFolder> {
+pub(crate) struct TransactionIndexFile<S: Storage = DiskFolder> {
     storage: S,
     name: String,
     base_offset: Offset,
@@ -136,7 +136,7 @@ impl TransactionIndexFile {
     ///
     /// # Errors
     /// `Io`.
-    pub fn open(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
+    pub(crate) fn open(disk: &Disk, path: &Path, base_offset: Offset) -> Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = DiskFolder::new(folder_of(path), disk);
         Self::open_in(&folder, &name, base_offset)
@@ -148,7 +148,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn open_in(storage: &S, name: &str, base_offset: Offset) -> Result<Self> {
+    pub(crate) fn open_in(storage: &S, name: &str, base_offset: Offset) -> Result<Self> {
         let mut index = Self {
             storage: storage.clone(),
             name: name.to_owned(),
@@ -178,34 +178,28 @@ impl<S: Storage> TransactionIndexFile<S> {
 
     /// The file, whether it is there or not.
     #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.storage.path_of(&self.name)
     }
 
     /// The segment's base offset.
     #[must_use]
-    pub const fn base_offset(&self) -> Offset {
+    pub(crate) const fn base_offset(&self) -> Offset {
         self.base_offset
     }
 
     /// Entries in the file.
     #[must_use]
-    pub fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         let entries = self.length.checked_div(ABORTED_TXN_SIZE as u64);
         usize::try_from(entries.unwrap_or_default()).unwrap_or(usize::MAX)
-    }
-
-    /// Whether there is none, or no file.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.length == 0
     }
 
     /// Writes an entry after the others.
     ///
     /// # Errors
     /// `Refused` (`OffsetsOutOfOrder`) where its marker is not above the last one's; `Io`.
-    pub fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
+    pub(crate) fn append(&mut self, txn: &AbortedTxn) -> Result<()> {
         if let Some(last) = self.last_offset.filter(|&last| last >= txn.last_offset) {
             let path = self.path();
             let path = path.display();
@@ -256,7 +250,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
-    pub fn all(&self) -> Result<Vec<AbortedTxn>> {
+    pub(crate) fn all(&self) -> Result<Vec<AbortedTxn>> {
         let mut all = Vec::new();
         self.scan(|txn, _| {
             all.push(txn);
@@ -269,7 +263,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn entry(&self, n: usize) -> Result<Option<AbortedTxn>> {
+    pub(crate) fn entry(&self, n: usize) -> Result<Option<AbortedTxn>> {
         let Some(file) = self.file.as_ref().filter(|_| n < self.entries()) else {
             return Ok(None);
         };
@@ -285,7 +279,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// As [`TransactionIndexFile::all`].
-    pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
+    pub(crate) fn truncate_to(&mut self, offset: Offset) -> Result<()> {
         let (mut cut, mut last) = (None, None);
         self.scan(|txn, position| {
             if txn.last_offset >= offset {
@@ -315,7 +309,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn reset(&mut self) -> Result<()> {
+    pub(crate) fn reset(&mut self) -> Result<()> {
         self.cut(0)?;
         self.last_offset = None;
         Ok(())
@@ -325,7 +319,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`, else as [`AbortedTxn::sanity_check`].
-    pub fn sanity_check(&self) -> Result<()> {
+    pub(crate) fn sanity_check(&self) -> Result<()> {
         self.scan(|txn, position| {
             let checked = txn.sanity_check(position, self.base_offset);
             checked
@@ -338,7 +332,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn flush(&self) -> Result<()> {
+    pub(crate) fn flush(&self) -> Result<()> {
         match &self.file {
             Some(file) => file.sync(),
             None => Ok(()),
@@ -346,17 +340,7 @@ impl<S: Storage> TransactionIndexFile<S> {
     }
 
     /// Closes the file; an append would open it again.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.file = None;
-    }
-
-    /// Closes and removes the file; returns whether there was one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn delete_if_exists(&mut self) -> Result<bool> {
-        self.close();
-        self.length = 0;
-        self.storage.remove(&self.name)
     }
 }

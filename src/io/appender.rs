@@ -86,7 +86,7 @@ impl<'a> From<&'a [u8]> for Bytes<'a> {
 
 /// A `.log` that is appended to.
 #[derive(Debug)]
-pub struct Appender {
+pub(crate) struct Appender {
     file: File,
     path: PathBuf,
     disk: Disk,
@@ -104,7 +104,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub fn open(disk: &Disk, path: &Path) -> Result<Self> {
+    pub(crate) fn open(disk: &Disk, path: &Path) -> Result<Self> {
         let file = disk.open_or_create(path)?;
         let length = file.metadata().map_err(Error::io(path))?.len();
         if length > MAX_LENGTH {
@@ -127,7 +127,7 @@ impl Appender {
     ///
     /// # Errors
     /// As [`Appender::open`].
-    pub fn open_until(disk: &Disk, path: &Path, end: Position) -> Result<Self> {
+    pub(crate) fn open_until(disk: &Disk, path: &Path, end: Position) -> Result<Self> {
         let mut log = Self::open(disk, path)?;
         log.end = log.end.min(end);
         Ok(log)
@@ -137,7 +137,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`.
-    pub fn create(disk: &Disk, path: &Path, length: u64) -> Result<Self> {
+    pub(crate) fn create(disk: &Disk, path: &Path, length: u64) -> Result<Self> {
         let mut made = Self::open(disk, path)?;
         if length > 0 {
             disk.set_length(&made.file, path, length)?;
@@ -149,19 +149,19 @@ impl Appender {
 
     /// The file.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where the next append goes.
     #[must_use]
-    pub const fn end(&self) -> Position {
+    pub(crate) const fn end(&self) -> Position {
         self.end
     }
 
     /// The end, and after it what was written ahead of the next append.
     #[must_use]
-    pub const fn written(&self) -> Position {
+    pub(crate) const fn written(&self) -> Position {
         self.end.saturating_add(self.ahead)
     }
 
@@ -169,7 +169,7 @@ impl Appender {
     ///
     /// # Errors
     /// `InvalidArgument` where positions would overflow; `Io`, and then the end is what it was.
-    pub fn append(&mut self, bytes: Bytes<'_>) -> Result<Position> {
+    pub(crate) fn append(&mut self, bytes: Bytes<'_>) -> Result<Position> {
         let position = self.end;
         let size = bytes.all.len() as u64;
         let end = position.saturating_add(size);
@@ -219,7 +219,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`.
-    pub fn read(&self, buffer: &mut [u8], position: Position) -> Result<usize> {
+    pub(crate) fn read(&self, buffer: &mut [u8], position: Position) -> Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let most = left.min(buffer.len());
         let wanted = buffer.get_mut(..most).unwrap_or_default();
@@ -230,7 +230,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`.
-    pub fn truncate(&mut self, position: Position) -> Result<u64> {
+    pub(crate) fn truncate(&mut self, position: Position) -> Result<u64> {
         let cut = self.end.saturating_sub(position);
         let end = self.end.saturating_sub(cut);
         if self.length > end || self.room.is_some_and(|room| room > end) {
@@ -247,7 +247,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`.
-    pub fn trim(&mut self) -> Result<()> {
+    pub(crate) fn trim(&mut self) -> Result<()> {
         self.truncate(self.end).map(drop)
     }
 
@@ -255,7 +255,7 @@ impl Appender {
     ///
     /// # Errors
     /// `Io`.
-    pub fn sync(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         self.disk.sync(&self.file, &self.path)
     }
 }
@@ -264,7 +264,7 @@ impl Appender {
 ///
 /// # Errors
 /// `Io`.
-pub fn free_room(disk: &Disk, file: &File, path: &Path) -> Result<bool> {
+pub(crate) fn free_room(disk: &Disk, file: &File, path: &Path) -> Result<bool> {
     // A file's last block and what a file system keeps of its own are less than the room that any log was given.
     disk.free_room(file, path, LEAST_ROOM)
 }

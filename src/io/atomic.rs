@@ -9,11 +9,11 @@ use super::disk::Disk;
 use crate::error::Result;
 
 /// What the half-written file's name ends with.
-pub const TMP_SUFFIX: &str = ".tmp";
+pub(crate) const TMP_SUFFIX: &str = ".tmp";
 
 /// The name under which `path`'s new bytes are written.
 #[must_use]
-pub fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(TMP_SUFFIX);
     PathBuf::from(name)
@@ -21,7 +21,7 @@ pub fn beside(path: &Path) -> PathBuf {
 
 /// The folder a file lies in.
 #[must_use]
-pub fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -32,7 +32,7 @@ pub fn folder_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// `Io`; the old content is still there unless the last step, syncing the folder, is what failed.
-pub fn replace(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn replace(disk: &Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     let new = beside(path);
     let file = disk.create(&new)?;
     disk.write(&file, &new, bytes)?;

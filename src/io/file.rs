@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// What the operating system reports; of what is no file too.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     about(path)?;
     File::open(path)
 }
@@ -17,7 +17,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// What the operating system reports; for what is no file, what it would report at the first read.
-pub fn about(path: &Path) -> io::Result<Metadata> {
+pub(crate) fn about(path: &Path) -> io::Result<Metadata> {
     let about = fs::metadata(path)?;
     if about.is_file() {
         return Ok(about);
@@ -36,7 +36,7 @@ pub fn about(path: &Path) -> io::Result<Metadata> {
 ///
 /// # Errors
 /// What the operating system reports.
-pub fn read_all(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_all(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut open(path)?, &mut bytes)?;
     Ok(bytes)
@@ -47,7 +47,12 @@ pub fn read_all(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// What the operating system reports, interruptions aside.
-pub fn read_into(file: &File, buffer: &mut Vec<u8>, position: u64, len: usize) -> io::Result<()> {
+pub(crate) fn read_into(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    position: u64,
+    len: usize,
+) -> io::Result<()> {
     if buffer.len() < len {
         buffer.try_reserve_exact(len.saturating_sub(buffer.len()))?;
     }
@@ -61,7 +66,7 @@ pub fn read_into(file: &File, buffer: &mut Vec<u8>, position: u64, len: usize) -
 ///
 /// # Errors
 /// What the operating system reports, interruptions aside.
-pub fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
     let mut done = 0usize;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
         match read_some(file, rest, position.saturating_add(done as u64)) {

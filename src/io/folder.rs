@@ -105,7 +105,7 @@ impl Storage for DiskFolder {
 
 /// A file on a disk, open for reading.
 #[derive(Debug)]
-pub struct DiskReader {
+pub(crate) struct DiskReader {
     file: File,
     path: PathBuf,
 }
@@ -115,7 +115,7 @@ impl DiskReader {
     ///
     /// # Errors
     /// `Io`, also for what is no file.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = open(path).map_err(Error::io(path))?;
         let path = path.to_path_buf();
         Ok(Self { file, path })

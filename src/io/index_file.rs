@@ -34,7 +34,9 @@ use crate::error::{Error, Result};
 
 mod view;
 
-pub use view::{IndexReader, Snapshot, halves};
+pub(crate) use view::IndexReader;
+pub(crate) use view::Snapshot;
+pub(crate) use view::halves;
 use view::{PAGE, Shared, View, WORD};
 
 /// How much of a hole is filled at once.
@@ -53,7 +55,7 @@ struct Open<const W: usize> {
 
 /// An index file and its only writer.
 #[derive(Debug)]
-pub struct IndexFile<const W: usize> {
+pub(crate) struct IndexFile<const W: usize> {
     disk: Disk,
     path: PathBuf,
     max_size: u64,
@@ -71,7 +73,7 @@ pub struct IndexFile<const W: usize> {
 
 impl<const W: usize> IndexFile<W> {
     /// Bytes of an entry.
-    pub const ENTRY_SIZE: usize = W * WORD;
+    pub(crate) const ENTRY_SIZE: usize = W * WORD;
 
     /// Opens the index at `path`; a new one gets `max_size` bytes, rounded down to whole entries. Of an
     /// existing one every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
@@ -82,7 +84,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Safety
     /// Until this and its readers are dropped, nobody else writes to the file or shortens it.
-    pub unsafe fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
+    pub(crate) unsafe fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
         let max_size = max_size as u64;
         if max_size > MAX_SIZE {
             return Err(invalid(
@@ -114,7 +116,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Safety
     /// As [`IndexFile::open`].
-    pub unsafe fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
+    pub(crate) unsafe fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
         let file = open(path).map_err(Error::io(path))?;
         let max_size = (max_size as u64).min(MAX_SIZE);
         Self::over(&Disk::default(), path, max_size, file, false, false)
@@ -174,38 +176,38 @@ impl<const W: usize> IndexFile<W> {
 
     /// The file.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Sets the path after the file or its folder was renamed; the file stays open.
-    pub fn set_path(&mut self, path: PathBuf) {
+    pub(crate) fn set_path(&mut self, path: PathBuf) {
         self.path = path;
     }
 
     /// Entries written.
     #[inline]
     #[must_use]
-    pub const fn entries(&self) -> usize {
+    pub(crate) const fn entries(&self) -> usize {
         self.entries
     }
 
     /// Entries the file has room for.
     #[inline]
     #[must_use]
-    pub const fn max_entries(&self) -> usize {
+    pub(crate) const fn max_entries(&self) -> usize {
         self.slots
     }
 
     /// The file's length.
     #[must_use]
-    pub const fn length(&self) -> u64 {
+    pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
     /// The length of a file that is as long as it may be, before rounding.
     #[must_use]
-    pub const fn max_size(&self) -> u64 {
+    pub(crate) const fn max_size(&self) -> u64 {
         self.max_size
     }
 
@@ -219,7 +221,7 @@ impl<const W: usize> IndexFile<W> {
     /// # Errors
     /// `InvalidArgument` after a close.
     #[inline]
-    pub fn snapshot(&self) -> Result<Snapshot<'_, W>> {
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_, W>> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
         let hint = self.shared.hint.load(Ordering::Relaxed);
         // SAFETY: the file holds `slots` entries, of which `entries` are written, and only `&mut self` cuts it.
@@ -230,7 +232,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `InvalidArgument` after a close.
-    pub fn reader(&self) -> Result<IndexReader<W>> {
+    pub(crate) fn reader(&self) -> Result<IndexReader<W>> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
         Ok(IndexReader::new(
             Arc::clone(&self.shared),
@@ -240,7 +242,7 @@ impl<const W: usize> IndexFile<W> {
 
     /// Leaves a number for [`Snapshot::hint`].
     #[inline]
-    pub fn set_hint(&self, hint: u64) {
+    pub(crate) fn set_hint(&self, hint: u64) {
         self.shared.hint.store(hint, Ordering::Relaxed);
     }
 
@@ -250,7 +252,7 @@ impl<const W: usize> IndexFile<W> {
     /// `InvalidArgument` where there is no room, after a close, or in a file that was opened for reading; `Io` where the
     /// disk has no room.
     #[inline]
-    pub fn push(&mut self, words: [u32; W]) -> Result<()> {
+    pub(crate) fn push(&mut self, words: [u32; W]) -> Result<()> {
         let end = Self::size_of(self.entries.saturating_add(1));
         if end > self.backed {
             self.back(end)?;
@@ -305,7 +307,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `InvalidArgument` after a close.
-    pub fn truncate(&mut self, entries: usize) -> Result<()> {
+    pub(crate) fn truncate(&mut self, entries: usize) -> Result<()> {
         let Some(open) = &self.open else {
             return Err(self.closed());
         };
@@ -324,7 +326,7 @@ impl<const W: usize> IndexFile<W> {
     /// # Errors
     /// `Io`; `InvalidArgument` after a close, or where entries would be lost: cut them first. (Kafka shortens the file,
     /// then throws, and the index is unusable from then on.)
-    pub fn resize(&mut self, size: usize) -> Result<bool> {
+    pub(crate) fn resize(&mut self, size: usize) -> Result<bool> {
         let size = Self::whole(size as u64);
         if size == self.length {
             return Ok(false);
@@ -423,7 +425,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn trim_to_valid_size(&mut self) -> Result<()> {
+    pub(crate) fn trim_to_valid_size(&mut self) -> Result<()> {
         if self.open.is_none() {
             return Ok(());
         }
@@ -435,7 +437,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.
-    pub fn flush(&self) -> Result<()> {
+    pub(crate) fn flush(&self) -> Result<()> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
         self.disk.before(Step::Sync, &self.path)?;
         let length = usize::try_from(self.length).unwrap_or_default();
@@ -446,14 +448,14 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`; it is closed even so.
-    pub fn close(&mut self) -> Result<()> {
+    pub(crate) fn close(&mut self) -> Result<()> {
         let trimmed = self.trim_to_valid_size();
         self.close_handler();
         trimmed
     }
 
     /// Closes and leaves the file as long as it is (`closeHandler`): as after a crash.
-    pub fn close_handler(&mut self) {
+    pub(crate) fn close_handler(&mut self) {
         self.open = None;
         if Arc::get_mut(&mut self.shared).is_some() {
             self.shared.set_view(None);
@@ -464,7 +466,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn delete_if_exists(&mut self) -> Result<bool> {
+    pub(crate) fn delete_if_exists(&mut self) -> Result<bool> {
         self.close_handler();
         self.disk.remove(&self.path)
     }
@@ -473,7 +475,7 @@ impl<const W: usize> IndexFile<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
+    pub(crate) fn rename_to(&mut self, path: &Path) -> Result<()> {
         self.disk.rename(&self.path, path)?;
         self.path = path.to_path_buf();
         Ok(())

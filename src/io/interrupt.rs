@@ -33,7 +33,7 @@ pub fn with_cancellation<T>(poll: impl FnMut() -> bool + 'static, work: impl FnO
 ///
 /// # Errors
 /// `Interrupted` if the work was cancelled.
-pub fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     // Taken out meanwhile: the poll itself may do work that checks.
     let Some(mut poll) = POLL.take() else {
         return Ok(());

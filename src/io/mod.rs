@@ -17,17 +17,17 @@
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
-pub mod appender;
-pub mod atomic;
-pub mod disk;
-pub mod file;
-pub mod folder;
-pub mod index_file;
-pub mod interrupt;
-pub mod lock;
-pub mod mapping;
-pub mod overlay;
-pub mod pool;
-pub mod region;
-pub mod storage;
-pub mod words;
+pub(crate) mod appender;
+pub(crate) mod atomic;
+pub(crate) mod disk;
+pub(crate) mod file;
+pub(crate) mod folder;
+pub(crate) mod index_file;
+pub(crate) mod interrupt;
+pub(crate) mod lock;
+pub(crate) mod mapping;
+pub(crate) mod overlay;
+pub(crate) mod pool;
+pub(crate) mod region;
+pub(crate) mod storage;
+pub(crate) mod words;

@@ -14,7 +14,7 @@ const MAX_BLOCKS: usize = 256;
 
 /// Blocks that may be used again.
 #[derive(Debug)]
-pub struct Pool<T> {
+pub(crate) struct Pool<T> {
     most: usize,
     kept: Mutex<Kept<T>>,
 }
@@ -29,7 +29,7 @@ struct Kept<T> {
 impl<T> Pool<T> {
     /// Will keep at most so many bytes.
     #[must_use]
-    pub const fn new(most: usize) -> Self {
+    pub(crate) const fn new(most: usize) -> Self {
         Self {
             most,
             kept: Mutex::new(Kept {
@@ -41,7 +41,7 @@ impl<T> Pool<T> {
 
     /// A block with room for `wanted` values, with what it held; `None` where there is none that fits.
     #[must_use]
-    pub fn take(&self, wanted: usize) -> Option<Vec<T>> {
+    pub(crate) fn take(&self, wanted: usize) -> Option<Vec<T>> {
         let mut kept = self.enter()?;
         // The smallest that fits, unless it is so large that a small array would pin much; of several the last one
         // used, which is still near.
@@ -59,7 +59,7 @@ impl<T> Pool<T> {
     }
 
     /// Keeps a block for the next one who wants it.
-    pub fn give(&self, block: Vec<T>) {
+    pub(crate) fn give(&self, block: Vec<T>) {
         let size = bytes(&block);
         // One of unusual size would push out all others.
         if size < LEAST || size > self.most / 4 {

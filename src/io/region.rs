@@ -29,7 +29,7 @@ impl Drop for Spare {
 
 /// Used memory with room for `len` bytes and arbitrary content, if there is some: for [`Region::spare`].
 #[must_use]
-pub fn spare(len: usize) -> Vec<u8> {
+pub(crate) fn spare(len: usize) -> Vec<u8> {
     SPARE.take(len).unwrap_or_default()
 }
 

@@ -154,7 +154,7 @@ pub trait Storage: ReadFolder + Clone {
 ///
 /// # Errors
 /// `Io`, also where there is no such file; `CorruptIndex` above `limit`.
-pub fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
+pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
     let file = folder.open(name)?;
     let length = file.length()?;
     if length > limit {
@@ -171,7 +171,7 @@ pub fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Ve
 ///
 /// # Errors
 /// `Io`, also where the file ends before: somebody has cut it.
-pub fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> Result<()> {
+pub(crate) fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> Result<()> {
     match file.read_at(buffer, position) {
         Ok(read) if read == buffer.len() => Ok(()),
         Ok(_) => Err(Error::io(file.path())(io::ErrorKind::UnexpectedEof.into())),
@@ -184,7 +184,7 @@ pub fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> R
 ///
 /// # Errors
 /// What the storage reports.
-pub fn read_range(
+pub(crate) fn read_range(
     file: &dyn ReadFile,
     buffer: &mut Vec<u8>,
     position: u64,

@@ -10,19 +10,19 @@
 
 /// Bytes that are read in pieces of a fixed size.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a>(&'a [u8]);
+pub(crate) struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
     /// Over these bytes.
     #[inline]
     #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// Has the processor fetch the byte at `at`, and its neighbours, before it is read; nothing where there is none.
     #[inline]
-    pub fn fetch(self, at: usize) {
+    pub(crate) fn fetch(self, at: usize) {
         #[cfg(target_arch = "x86_64")]
         if let Some(byte) = self.0.get(at) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -40,7 +40,7 @@ impl<'a> Words<'a> {
         clippy::little_endian_bytes,
         reason = "the first byte must be the lowest on every machine"
     )]
-    pub const fn eight(self, at: usize) -> Option<u64> {
+    pub(crate) const fn eight(self, at: usize) -> Option<u64> {
         match self.window(at) {
             Some(word) => Some(u64::from_le_bytes(*word)),
             None => None,
@@ -50,7 +50,7 @@ impl<'a> Words<'a> {
     /// The `N` bytes from `at`.
     #[inline]
     #[must_use]
-    pub const fn window<const N: usize>(self, at: usize) -> Option<&'a [u8; N]> {
+    pub(crate) const fn window<const N: usize>(self, at: usize) -> Option<&'a [u8; N]> {
         if at >= self.0.len().saturating_sub(N.saturating_sub(1)) {
             return None;
         }
@@ -61,7 +61,7 @@ impl<'a> Words<'a> {
     /// The byte at `at`.
     #[inline]
     #[must_use]
-    pub const fn byte(self, at: usize) -> Option<u8> {
+    pub(crate) const fn byte(self, at: usize) -> Option<u8> {
         if at >= self.0.len() {
             return None;
         }
@@ -72,7 +72,7 @@ impl<'a> Words<'a> {
     /// All of them.
     #[inline]
     #[must_use]
-    pub const fn bytes(self) -> &'a [u8] {
+    pub(crate) const fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
@@ -80,7 +80,7 @@ impl<'a> Words<'a> {
 /// Asks for these bytes to be brought near, a cache line at a time. A hint that can do no harm; nothing where the
 /// processor has none.
 #[inline]
-pub fn prefetch(bytes: &[u8]) {
+pub(crate) fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -35,14 +35,15 @@ mod tests;
 
 use std::path::Path;
 
-pub use self::loaded::{LoadedLog, LoadedSegment};
+pub use self::loaded::LoadedLog;
+pub(crate) use self::loaded::LoadedSegment;
 use self::loader::Loader;
 pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
 use crate::error::Result;
 use crate::log::config::LogConfig;
-pub use crate::segment::entries::EntryOffset;
+pub(crate) use crate::segment::entries::EntryOffset;
 
 /// Plans the loading of the partition folder `path`.
 ///
@@ -70,7 +71,7 @@ pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Re
 ///
 /// # Errors
 /// As [`plan`].
-pub fn plan_rebuild(
+pub(crate) fn plan_rebuild(
     path: &Path,
     config: &LogConfig,
     request: LoadRequest,

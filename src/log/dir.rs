@@ -24,16 +24,16 @@ pub const RECOVERY_POINT: &str = "recovery-point-offset-checkpoint";
 /// First offset that may be read, where it lies above the first segment's base.
 pub const LOG_START: &str = "log-start-offset-checkpoint";
 /// High watermark.
-pub const REPLICATION: &str = "replication-offset-checkpoint";
+pub(crate) const REPLICATION: &str = "replication-offset-checkpoint";
 /// First offset not yet compacted.
-pub const CLEANER: &str = "cleaner-offset-checkpoint";
+pub(crate) const CLEANER: &str = "cleaner-offset-checkpoint";
 /// The offset checkpoints of a log dir.
 pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
 /// The most that is read of a text file: a million partitions with long names.
 const MAX_TEXT: u64 = 256 << 20;
 
 /// Offsets by partition.
-pub type Offsets = BTreeMap<TopicPartition, Offset>;
+pub(crate) type Offsets = BTreeMap<TopicPartition, Offset>;
 
 /// Reads a text file whole; `None` where there is none.
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
@@ -248,7 +248,7 @@ impl Seen {
 
 /// What a path that a user names may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathKind {
+pub(crate) enum PathKind {
     /// A directory with partition folders.
     LogDir,
     /// A partition folder.
@@ -262,7 +262,7 @@ impl PathKind {
     ///
     /// # Errors
     /// `Io` if the path does not exist.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub(crate) fn of(path: &Path) -> Result<Self> {
         let meta = fs::metadata(path).map_err(Error::io(path))?;
         if !meta.is_dir() {
             return Ok(Self::File);
@@ -291,7 +291,7 @@ impl PathKind {
     ///
     /// # Errors
     /// `Io` if the path does not exist; `InvalidArgument` for anything but a partition folder.
-    pub fn partition(path: &Path) -> Result<FolderName> {
+    pub(crate) fn partition(path: &Path) -> Result<FolderName> {
         let Self::Partition(name) = Self::of(path)? else {
             let text = format!("{}: not a partition folder", path.display());
             return Err(Error::InvalidArgument(text));
@@ -301,7 +301,7 @@ impl PathKind {
 
     /// Topic and partition of a folder that holds a partition's files, also under a name of the user's own.
     #[must_use]
-    pub fn name_of(folder: &Path) -> FolderName {
+    pub(crate) fn name_of(folder: &Path) -> FolderName {
         let name = folder_name(folder);
         FolderName::parse(&name).unwrap_or_else(|| FolderName {
             topic_partition: TopicPartition::new(name, UNKNOWN_PARTITION),
@@ -311,7 +311,7 @@ impl PathKind {
 }
 
 /// Kafka's number for a partition nobody knows (`RecordMetadata.UNKNOWN_PARTITION`).
-pub const UNKNOWN_PARTITION: i32 = -1;
+pub(crate) const UNKNOWN_PARTITION: i32 = -1;
 
 /// The last name of a path, also of `.` and `..`.
 pub(crate) fn folder_name(path: &Path) -> String {

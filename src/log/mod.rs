@@ -10,10 +10,10 @@
 //! | [`output`] | where results may be written: never among logs |
 //! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
 
-pub mod config;
-pub mod dir;
-pub mod epochs;
-pub mod listed;
+pub(crate) mod config;
+pub(crate) mod dir;
+pub(crate) mod epochs;
+pub(crate) mod listed;
 pub(crate) mod listing;
-pub mod output;
-pub mod partition;
+pub(crate) mod output;
+pub(crate) mod partition;

@@ -11,7 +11,7 @@ use crate::records::control::EndTransaction;
 use crate::types::{AppendOrigin, NO_PRODUCER_EPOCH, NO_SEQUENCE, Offset};
 
 /// The transaction version of a marker is not known (`TransactionVersion.TV_UNKNOWN`); right for copied batches.
-pub const TV_UNKNOWN: i16 = -1;
+pub(crate) const TV_UNKNOWN: i16 = -1;
 /// From this version on the coordinator raises a producer's epoch before its marker (KIP-890).
 const TV_2: i16 = 2;
 

@@ -7,7 +7,7 @@ use crate::format::entry::{ProducerState, sequence_before};
 use crate::types::{NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, Offset, TimestampMs};
 
 /// Batches kept per producer, to know a repeated one by (`NUM_BATCHES_TO_RETAIN`; a producer has so many in flight).
-pub const BATCHES_TO_RETAIN: usize = 5;
+pub(crate) const BATCHES_TO_RETAIN: usize = 5;
 
 /// One of a producer's last batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,10 +16,10 @@
 //! Not here: the verification of transactions with their coordinator (KIP-890), a talk between brokers that leaves
 //! nothing in the log. Clocks are the caller's.
 
-pub mod append;
-pub mod entry;
-pub mod replay;
-pub mod snapshots;
+pub(crate) mod append;
+pub(crate) mod entry;
+pub(crate) mod replay;
+pub(crate) mod snapshots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

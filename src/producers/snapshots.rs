@@ -11,7 +11,7 @@ use crate::io::storage::{Storage, read_small};
 use crate::types::Offset;
 
 /// Longest snapshot that is read: some twenty million producers.
-pub const MAX_SNAPSHOT: u64 = 1 << 30;
+pub(crate) const MAX_SNAPSHOT: u64 = 1 << 30;
 
 /// Where snapshots are kept. Names are plain file names.
 pub trait SnapshotFiles: fmt::Debug + Send + Sync {

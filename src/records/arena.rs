@@ -16,7 +16,7 @@ use crate::records::legacy;
 
 /// What an arena holds from one clearing to the next; no two arenas of the process share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArenaId(u64);
+pub(crate) struct ArenaId(u64);
 
 impl ArenaId {
     fn next() -> Self {
@@ -27,7 +27,7 @@ impl ArenaId {
 
 /// Decompressed records of one or more batches.
 #[derive(Debug)]
-pub struct Arena {
+pub(crate) struct Arena {
     bytes: Vec<u8>,
     full: usize,
     id: ArenaId,
@@ -35,7 +35,7 @@ pub struct Arena {
 
 /// The bytes of an arena as a region.
 #[derive(Clone, Debug)]
-pub struct Frozen {
+pub(crate) struct Frozen {
     id: ArenaId,
     region: Region,
 }
@@ -43,13 +43,13 @@ pub struct Frozen {
 impl Frozen {
     /// Which bytes these are.
     #[must_use]
-    pub const fn id(&self) -> ArenaId {
+    pub(crate) const fn id(&self) -> ArenaId {
         self.id
     }
 
     /// The bytes.
     #[must_use]
-    pub const fn region(&self) -> &Region {
+    pub(crate) const fn region(&self) -> &Region {
         &self.region
     }
 }
@@ -70,7 +70,7 @@ impl Arena {
 
     /// For records that are copied into columns. Nothing points into it, so it is as small as is fastest.
     #[must_use]
-    pub fn near() -> Self {
+    pub(crate) fn near() -> Self {
         Self::with_size(Self::NEAR)
     }
 
@@ -84,19 +84,19 @@ impl Arena {
 
     /// The bytes so far.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Which bytes these are.
     #[must_use]
-    pub const fn id(&self) -> ArenaId {
+    pub(crate) const fn id(&self) -> ArenaId {
         self.id
     }
 
     /// Whether it should be emptied before more is decompressed: beyond this size it leaves the cache.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
+    pub(crate) const fn is_full(&self) -> bool {
         self.bytes.len() >= self.full
     }
 
@@ -105,7 +105,7 @@ impl Arena {
     /// # Errors
     /// As [`block::open`].
     #[inline]
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         batch: &[u8],
         header: &BatchHeader,
@@ -120,7 +120,7 @@ impl Arena {
     ///
     /// # Errors
     /// As [`legacy::walk`].
-    pub fn walk_legacy(
+    pub(crate) fn walk_legacy(
         &mut self,
         batch: &[u8],
         batch_start: u32,
@@ -143,7 +143,7 @@ impl Arena {
     }
 
     /// Drops the bytes and keeps the memory, unless an unusually large batch made it large.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(Self::FULL.saturating_mul(8));
         self.id = ArenaId::next();
@@ -151,7 +151,7 @@ impl Arena {
 
     /// Moves the bytes into a region and begins with other memory.
     #[must_use]
-    pub fn freeze(&mut self) -> Frozen {
+    pub(crate) fn freeze(&mut self) -> Frozen {
         Frozen {
             id: std::mem::replace(&mut self.id, ArenaId::next()),
             region: Region::spare(std::mem::take(&mut self.bytes)),

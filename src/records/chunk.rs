@@ -28,7 +28,7 @@ pub struct BatchRows {
 
 /// Which bytes decoded records lie in.
 #[derive(Clone, Debug)]
-pub enum RecordBytes {
+pub(crate) enum RecordBytes {
     /// A mapped file, a window of a file, or an arena that was frozen.
     Region(Region),
     /// What the chunk's arena holds while it has this id.
@@ -46,7 +46,7 @@ impl RecordBytes {
     }
 
     /// Names the region instead of the arena that it was.
-    pub fn freeze(&mut self, frozen: &Frozen) {
+    pub(crate) fn freeze(&mut self, frozen: &Frozen) {
         if matches!(self, Self::Arena(id) if *id == frozen.id()) {
             *self = Self::Region(frozen.region().clone());
         }
@@ -55,7 +55,7 @@ impl RecordBytes {
 
 /// The bytes of a chunk's records.
 #[derive(Clone, Copy, Debug)]
-pub enum ChunkBytes<'a> {
+pub(crate) enum ChunkBytes<'a> {
     /// All of a region.
     Region(&'a Region),
     /// What an arena holds so far.
@@ -66,7 +66,7 @@ impl<'a> ChunkBytes<'a> {
     /// The bytes that slots count from.
     #[inline]
     #[must_use]
-    pub fn as_slice(self) -> &'a [u8] {
+    pub(crate) fn as_slice(self) -> &'a [u8] {
         match self {
             Self::Region(region) => region.as_slice(),
             Self::Arena(arena) => arena.bytes(),
@@ -76,7 +76,7 @@ impl<'a> ChunkBytes<'a> {
 
 /// Decoded records and the batches they are from.
 #[derive(Debug)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     slots: Box<[RecordSlot]>,
     start: usize,
     end: usize,
@@ -96,11 +96,11 @@ impl Default for Chunk {
 
 impl Chunk {
     /// Most records in a chunk: 40 KiB of slots.
-    pub const CAPACITY: usize = 1024;
+    pub(crate) const CAPACITY: usize = 1024;
 
     /// Without records; decompressed ones will lie in `arena`.
     #[must_use]
-    pub fn new(arena: Arena) -> Self {
+    pub(crate) fn new(arena: Arena) -> Self {
         Self {
             slots: vec![RecordSlot::default(); Self::CAPACITY].into_boxed_slice(),
             start: 0,
@@ -115,19 +115,19 @@ impl Chunk {
 
     /// The records not yet taken.
     #[must_use]
-    pub fn slots(&self) -> &[RecordSlot] {
+    pub(crate) fn slots(&self) -> &[RecordSlot] {
         self.slots.get(self.start..self.end).unwrap_or_default()
     }
 
     /// The batches of [`Chunk::slots`], in order; their rows add up to it.
     #[must_use]
-    pub fn runs(&self) -> &[BatchRows] {
+    pub(crate) fn runs(&self) -> &[BatchRows] {
         &self.runs
     }
 
     /// The records' bytes; `None` while there are none.
     #[must_use]
-    pub fn bytes(&self) -> Option<ChunkBytes<'_>> {
+    pub(crate) fn bytes(&self) -> Option<ChunkBytes<'_>> {
         match self.source.as_ref()? {
             RecordBytes::Region(region) => Some(ChunkBytes::Region(region)),
             RecordBytes::Arena(id) if *id == self.arena.id() => {
@@ -139,35 +139,35 @@ impl Chunk {
 
     /// The decompressed records.
     #[must_use]
-    pub const fn arena(&self) -> &Arena {
+    pub(crate) const fn arena(&self) -> &Arena {
         &self.arena
     }
 
     /// The decompressed records, to append more.
-    pub const fn arena_mut(&mut self) -> &mut Arena {
+    pub(crate) const fn arena_mut(&mut self) -> &mut Arena {
         &mut self.arena
     }
 
     /// At least the bytes of all keys and values: what the records take in their encoding.
     #[must_use]
-    pub const fn encoded(&self) -> usize {
+    pub(crate) const fn encoded(&self) -> usize {
         self.encoded
     }
 
     /// No records left.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.start >= self.end
     }
 
     /// No room for more.
     #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.end >= self.slots.len()
     }
 
     /// Drops the records.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.end = 0;
         self.runs.clear();
@@ -177,7 +177,7 @@ impl Chunk {
 
     /// Whether records in `region` can join those here; an empty chunk takes any.
     #[inline]
-    pub fn accepts_region(&mut self, region: &Region) -> bool {
+    pub(crate) fn accepts_region(&mut self, region: &Region) -> bool {
         match &self.source {
             Some(RecordBytes::Region(own)) => own.same(region),
             Some(RecordBytes::Arena(_)) => false,
@@ -189,7 +189,7 @@ impl Chunk {
     }
 
     /// Whether records in `bytes` can join those here; an empty chunk takes any.
-    pub fn accepts(&mut self, bytes: &RecordBytes) -> bool {
+    pub(crate) fn accepts(&mut self, bytes: &RecordBytes) -> bool {
         if self.is_empty() {
             // Batches without records may have named their bytes already.
             self.clear();
@@ -201,7 +201,7 @@ impl Chunk {
 
     /// Moves the decompressed records into a region. Records here, and a batch that a reader is in the middle of, lie in that
     /// region from now on.
-    pub fn freeze(&mut self) -> Frozen {
+    pub(crate) fn freeze(&mut self) -> Frozen {
         let frozen = self.arena.freeze();
         if let Some(source) = &mut self.source {
             source.freeze(&frozen);
@@ -211,19 +211,19 @@ impl Chunk {
     }
 
     /// What [`Chunk::freeze`] made since this was last asked.
-    pub const fn take_frozen(&mut self) -> Option<Frozen> {
+    pub(crate) const fn take_frozen(&mut self) -> Option<Frozen> {
         self.frozen.take()
     }
 
     /// Drops records and decompressed bytes, and keeps the memory.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.clear();
         self.arena.clear();
         self.frozen = None;
     }
 
     /// Takes the first `rows` records off.
-    pub fn consume(&mut self, rows: usize) {
+    pub(crate) fn consume(&mut self, rows: usize) {
         self.start = self.start.saturating_add(rows).min(self.end);
         let mut left = rows;
         let mut gone = 0usize;
@@ -244,7 +244,7 @@ impl Chunk {
     }
 
     /// Keeps the records that `wanted` accepts; returns how many it dropped.
-    pub fn retain(&mut self, mut wanted: impl FnMut(&RecordSlot) -> bool) -> usize {
+    pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&RecordSlot) -> bool) -> usize {
         let (start, before) = (self.start, self.slots().len());
         let (mut at, mut kept) = (start, start);
         for run in &mut self.runs {
@@ -275,7 +275,7 @@ impl Chunk {
     /// # Errors
     /// What [`Walk::step`] finds; nothing is added then.
     #[inline]
-    pub fn walk(
+    pub(crate) fn walk(
         &mut self,
         walk: &mut Walk,
         source: &[u8],
@@ -300,7 +300,7 @@ impl Chunk {
     /// # Errors
     /// As [`Chunk::walk`].
     #[inline]
-    pub fn walk_own(
+    pub(crate) fn walk_own(
         &mut self,
         walk: &mut Walk,
         header: &BatchHeader,
@@ -326,7 +326,7 @@ impl Chunk {
 
     /// Adds as many records decoded elsewhere as there is room for, keeping offsets in `from..to`; returns how many of
     /// `decoded` it looked at.
-    pub fn extend(
+    pub(crate) fn extend(
         &mut self,
         decoded: &[RecordSlot],
         header: &BatchHeader,

@@ -9,7 +9,7 @@ use crate::format::record::Record;
 use crate::types::{TimestampMs, TimestampType};
 
 /// The fault of a marker whose kind ends no transaction, which Kafka throws another exception for than for the others.
-pub const NO_END: &str = "control record type";
+pub(crate) const NO_END: &str = "control record type";
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::types::{Compression, Offset};
 /// # Errors
 /// `InvalidRecord` and `CorruptRecord` where the messages or the stream are broken; positions count from the beginning
 /// of the batch. Nothing is appended then.
-pub fn walk(
+pub(crate) fn walk(
     batch: &[u8],
     batch_start: u32,
     header: &BatchHeader,

@@ -5,16 +5,16 @@
 //!
 //! And back: [`builder`] makes batches of records; [`validate`] prepares batches from elsewhere for a log.
 
-pub mod arena;
-pub mod block;
-pub mod builder;
-pub mod chunk;
-pub mod control;
-pub mod encoded;
-pub mod legacy;
-pub mod plain;
-pub mod validate;
-pub mod walk;
+pub(crate) mod arena;
+pub(crate) mod block;
+pub(crate) mod builder;
+pub(crate) mod chunk;
+pub(crate) mod control;
+pub(crate) mod encoded;
+pub(crate) mod legacy;
+pub(crate) mod plain;
+pub(crate) mod validate;
+pub(crate) mod walk;
 
 use crate::types::{Offset, TimestampMs};
 

@@ -8,7 +8,7 @@ use crate::types::{Offset, Position};
 
 /// An open segment, and how far its batches were read.
 #[derive(Debug)]
-pub struct OpenBatches {
+pub(crate) struct OpenBatches {
     /// The segment.
     pub opened: Box<OpenSegment>,
     cursor: BatchCursor,
@@ -18,7 +18,7 @@ pub struct OpenBatches {
 impl OpenBatches {
     /// Before the first one.
     #[must_use]
-    pub fn new(opened: Box<OpenSegment>) -> Self {
+    pub(crate) fn new(opened: Box<OpenSegment>) -> Self {
         let segment = &opened.segment;
         Self {
             cursor: BatchCursor::new(segment.bounds(), segment.start_position),
@@ -29,7 +29,7 @@ impl OpenBatches {
 
     /// The offset after the last batch that was read, or the segment's base.
     #[must_use]
-    pub const fn next_offset(&self) -> Offset {
+    pub(crate) const fn next_offset(&self) -> Offset {
         self.cursor.next_offset()
     }
 
@@ -38,7 +38,7 @@ impl OpenBatches {
     ///
     /// # Errors
     /// As [`BatchCursor::next`].
-    pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+    pub(crate) fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         if self.put_back.is_some() {
             return Ok(self.put_back.take());
         }
@@ -48,7 +48,7 @@ impl OpenBatches {
     }
 
     /// Returns this batch again next time.
-    pub const fn put_back(&mut self, batch: (Position, BatchHeader)) {
+    pub(crate) const fn put_back(&mut self, batch: (Position, BatchHeader)) {
         self.put_back = Some(batch);
     }
 }

@@ -12,7 +12,7 @@ use crate::types::Offset;
 
 /// The offsets of one partition that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionBounds {
+pub(crate) struct PartitionBounds {
     /// The partition folder.
     pub folder: PathBuf,
     /// The topic's name.
@@ -29,7 +29,7 @@ pub struct PartitionBounds {
 ///
 /// # Errors
 /// As [`super::plan::plan_scan`], and what is wrong with a header of an active segment.
-pub fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
+pub(crate) fn bounds(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionBounds>> {
     ask_all(paths, options, bounds_of)
 }
 

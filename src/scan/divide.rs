@@ -15,7 +15,7 @@ use crate::types::{Offset, Position};
 ///
 /// # Errors
 /// `Io`, or what is wrong with the headers on the way from an index entry to a border.
-pub fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<PartitionRange>> {
+pub(crate) fn divide(range: &PartitionRange, borders: &[Offset]) -> Result<Vec<PartitionRange>> {
     let folder: Arc<Path> = Arc::from(range.folder.as_path());
     let end = range.end_offset.unwrap_or(Offset::MAX);
     let mut starts = vec![range.start_offset];

@@ -16,7 +16,7 @@ use crate::types::Offset;
 
 /// How the files of segments are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub(crate) struct Opening {
     /// Which are read by copy.
     pub copying: Copying,
     /// What of them.

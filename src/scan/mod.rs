@@ -14,14 +14,14 @@
 //! | [`batches`] | the batches of a planned segment, header by header |
 //! | [`verbatim`] | the batches of a planned range, byte for byte |
 
-pub mod batches;
-pub mod bounds;
-pub mod divide;
+pub(crate) mod batches;
+pub(crate) mod bounds;
+pub(crate) mod divide;
 mod exchanged;
-pub mod pieces;
-pub mod plan;
-pub mod planned;
-pub mod range;
-pub mod reader;
-pub mod transactions;
-pub mod verbatim;
+pub(crate) mod pieces;
+pub(crate) mod plan;
+pub(crate) mod planned;
+pub(crate) mod range;
+pub(crate) mod reader;
+pub(crate) mod transactions;
+pub(crate) mod verbatim;

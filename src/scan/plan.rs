@@ -49,9 +49,10 @@ mod ends;
 mod options;
 
 pub(super) use self::ends::{stable_end_of, transactions_of};
+#[cfg(feature = "python")]
+pub(crate) use self::options::ByPartition;
 pub use self::options::{
-    ByPartition, EARLIEST, Ending, IsolationLevel, LATEST, Partitions, PlanOptions, Pruning,
-    Starting, Timestamp,
+    Ending, IsolationLevel, Partitions, PlanOptions, Pruning, Starting, Timestamp,
 };
 
 /// How often a folder is listed while a broker exchanges files in it.

@@ -6,7 +6,7 @@
 use std::vec::IntoIter;
 
 use crate::error::Result;
-pub use crate::scan::exchanged::Opening;
+pub(crate) use crate::scan::exchanged::Opening;
 use crate::scan::exchanged::{open_planned, replacement};
 use crate::scan::range::{PartitionRange, SegmentRange};
 use crate::segment::source::{Copying, SegmentSource};
@@ -14,7 +14,7 @@ use crate::types::Offset;
 
 /// Opens planned segments in order.
 #[derive(Debug)]
-pub struct PlannedSegments {
+pub(crate) struct PlannedSegments {
     ranges: IntoIter<PartitionRange>,
     /// The one at hand; its segments are in `segments`, as far as they are to come.
     range: PartitionRange,
@@ -32,7 +32,7 @@ pub struct PlannedSegments {
 
 /// What became of a planned segment.
 #[derive(Debug)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// It, or what stands in for it.
     Open(Box<OpenSegment>),
     /// Retention took it.
@@ -41,7 +41,7 @@ pub enum Turn {
 
 /// A segment to be read.
 #[derive(Debug)]
-pub struct OpenSegment {
+pub(crate) struct OpenSegment {
     /// As planned, or the one that stands in.
     pub segment: SegmentRange,
     /// Its bytes.
@@ -55,7 +55,7 @@ pub struct OpenSegment {
 impl PlannedSegments {
     /// Will open those of `ranges`.
     #[must_use]
-    pub fn new(ranges: Vec<PartitionRange>, opening: Opening) -> Self {
+    pub(crate) fn new(ranges: Vec<PartitionRange>, opening: Opening) -> Self {
         Self {
             ranges: ranges.into_iter(),
             range: PartitionRange::default(),
@@ -69,34 +69,34 @@ impl PlannedSegments {
     }
 
     /// Will open those of other ranges.
-    pub fn restart(&mut self, ranges: Vec<PartitionRange>) {
+    pub(crate) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.ranges = ranges.into_iter();
         self.segments = Vec::new().into_iter();
     }
 
     /// There is no further turn.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.restart(Vec::new());
     }
 
     /// Which of those to come are read by copy.
-    pub const fn set_copying(&mut self, copying: Copying) {
+    pub(crate) const fn set_copying(&mut self, copying: Copying) {
         self.opening.copying = copying;
     }
 
     /// The range of the last turn.
     #[must_use]
-    pub const fn range(&self) -> &PartitionRange {
+    pub(crate) const fn range(&self) -> &PartitionRange {
         &self.range
     }
 
     /// All of the open segment was read: up to this offset.
-    pub fn advance(&mut self, next_offset: Offset) {
+    pub(crate) fn advance(&mut self, next_offset: Offset) {
         self.floor = self.floor.max(next_offset.min(self.ceiling));
     }
 
     /// Takes back a source that was opened here.
-    pub fn keep(&mut self, source: SegmentSource) {
+    pub(crate) fn keep(&mut self, source: SegmentSource) {
         self.last = Some(source);
     }
 
@@ -104,7 +104,7 @@ impl PlannedSegments {
     ///
     /// # Errors
     /// `Io` where a file is there but cannot be opened; `CorruptRecord` for one longer than Kafka's positions reach.
-    pub fn next_turn(&mut self) -> Result<Option<Turn>> {
+    pub(crate) fn next_turn(&mut self) -> Result<Option<Turn>> {
         loop {
             let Some(segment) = self.segments.next() else {
                 let Some(mut range) = self.ranges.next() else {

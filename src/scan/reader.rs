@@ -25,7 +25,7 @@ pub struct Context {
 
 /// Reads planned ranges in order.
 #[derive(Debug)]
-pub struct LogReader {
+pub(crate) struct LogReader {
     segments: PlannedSegments,
     options: ReadOptions,
     open: Option<SegmentReader>,
@@ -39,7 +39,7 @@ pub struct LogReader {
 impl LogReader {
     /// Will read `ranges` one after the other.
     #[must_use]
-    pub fn new(ranges: Vec<PartitionRange>, options: ReadOptions, copying: Copying) -> Self {
+    pub(crate) fn new(ranges: Vec<PartitionRange>, options: ReadOptions, copying: Copying) -> Self {
         let empty: Arc<str> = Arc::from("");
         let opening = Opening {
             copying,
@@ -61,7 +61,7 @@ impl LogReader {
     }
 
     /// Will read other ranges with the contexts it has; counts start again from zero.
-    pub fn restart(&mut self, ranges: Vec<PartitionRange>) {
+    pub(crate) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         if let Some(reader) = self.open.take() {
             self.segments.keep(reader.into_source());
         }
@@ -73,24 +73,24 @@ impl LogReader {
 
     /// What was done so far.
     #[must_use]
-    pub const fn metrics(&self) -> Metrics {
+    pub(crate) const fn metrics(&self) -> Metrics {
         self.state.metrics
     }
 
     /// Which of the segments to come are read by copy.
-    pub const fn set_copying(&mut self, copying: Copying) {
+    pub(crate) const fn set_copying(&mut self, copying: Copying) {
         self.segments.set_copying(copying);
     }
 
     /// Where the chunk's records are from.
     #[must_use]
-    pub const fn context(&self) -> &Context {
+    pub(crate) const fn context(&self) -> &Context {
         &self.context
     }
 
     /// The file that the chunk's records are from.
     #[must_use]
-    pub fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.segments.range().folder.join(&*self.context.segment)
     }
 
@@ -99,7 +99,7 @@ impl LogReader {
     ///
     /// # Errors
     /// What reading finds, after the records before it. Nothing follows an error.
-    pub fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled> {
+    pub(crate) fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }

@@ -24,7 +24,7 @@ const RESYNC_WINDOW: usize = 4 << 20;
 /// How far a cursor goes before it asks whether it is still wanted: a map has no windows at which that would be asked.
 const PACE: u64 = 4 << 20;
 /// The highest magic there is (`RecordBatch.CURRENT_MAGIC_VALUE`).
-pub const CURRENT_MAGIC: u8 = 2;
+pub(crate) const CURRENT_MAGIC: u8 = 2;
 
 /// What is known of a segment besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

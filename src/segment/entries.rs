@@ -8,7 +8,7 @@ use crate::format::entry::TimestampOffset;
 
 /// Counts the bytes between index entries.
 #[derive(Clone, Copy, Debug)]
-pub struct EntryInterval {
+pub(crate) struct EntryInterval {
     /// `index.interval.bytes`.
     interval: u64,
     since: u64,
@@ -17,33 +17,33 @@ pub struct EntryInterval {
 impl EntryInterval {
     /// Begins to count.
     #[must_use]
-    pub const fn new(interval: u64) -> Self {
+    pub(crate) const fn new(interval: u64) -> Self {
         Self { interval, since: 0 }
     }
 
     /// Whether the next batch gets an entry.
     #[inline]
     #[must_use]
-    pub const fn is_due(&self) -> bool {
+    pub(crate) const fn is_due(&self) -> bool {
         self.since > self.interval
     }
 
     /// Begins to count again: an entry was made, or the segment was cut.
     #[inline]
-    pub const fn restart(&mut self) {
+    pub(crate) const fn restart(&mut self) {
         self.since = 0;
     }
 
     /// Counts a batch.
     #[inline]
-    pub const fn count(&mut self, batch: &BatchHeader) {
+    pub(crate) const fn count(&mut self, batch: &BatchHeader) {
         self.since = self.since.saturating_add(batch.size as u64);
     }
 }
 
 /// Which of its batch's offsets an entry of the offset index names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EntryOffset {
+pub(crate) enum EntryOffset {
     /// The last, since 2.0.
     #[default]
     Last,
@@ -54,7 +54,7 @@ pub enum EntryOffset {
 /// The largest timestamp once `batch` is there too, and the last offset of the batch that reached it.
 #[inline]
 #[must_use]
-pub fn largest_timestamp(so_far: TimestampOffset, batch: &BatchHeader) -> TimestampOffset {
+pub(crate) fn largest_timestamp(so_far: TimestampOffset, batch: &BatchHeader) -> TimestampOffset {
     if batch.max_timestamp > so_far.timestamp {
         TimestampOffset {
             timestamp: batch.max_timestamp,

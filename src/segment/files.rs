@@ -9,7 +9,7 @@ use crate::io::disk::Disk;
 use crate::types::Offset;
 
 /// The kinds of files a segment has, in the order Kafka renames and removes them.
-pub const SEGMENT_FILES: [FileKind; 4] = [
+pub(crate) const SEGMENT_FILES: [FileKind; 4] = [
     FileKind::Log,
     FileKind::OffsetIndex,
     FileKind::TimeIndex,
@@ -20,7 +20,7 @@ pub const SEGMENT_FILES: [FileKind; 4] = [
 ///
 /// # Errors
 /// `Io`.
-pub fn rename_segment(
+pub(crate) fn rename_segment(
     disk: &Disk,
     folder: &Path,
     base_offset: Offset,
@@ -51,7 +51,7 @@ pub fn rename_segment(
 ///
 /// # Errors
 /// `Io`.
-pub fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
+pub(crate) fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
     let path = folder.join(FileName::new(base_offset, FileKind::Log).to_string());
     if path.exists() {
         let file = disk.open_or_create(&path)?;
@@ -64,7 +64,7 @@ pub fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset) -> Res
 ///
 /// # Errors
 /// `Io`.
-pub fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
+pub(crate) fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
     for kind in SEGMENT_FILES {
         let path = folder.join(FileName::new(base_offset, kind).to_string());
         if path.exists() {

@@ -82,7 +82,7 @@ impl TimestampBounds {
 
 /// What is left out of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordFilter {
+pub(crate) struct RecordFilter {
     /// Sorted by producer, then by offset; `None` where what became of transactions does not matter.
     pub aborted: Option<Arc<[AbortedRange]>>,
     /// Bounds of time.
@@ -93,7 +93,7 @@ impl RecordFilter {
     /// Whether the batch belongs to an aborted transaction. Control batches never do: they are about transactions.
     #[inline]
     #[must_use]
-    pub fn is_aborted(&self, header: &BatchHeader) -> bool {
+    pub(crate) fn is_aborted(&self, header: &BatchHeader) -> bool {
         match &self.aborted {
             Some(aborted) if header.is_transactional() && !header.is_control() => {
                 covered(aborted, header)
@@ -115,19 +115,19 @@ fn covered(aborted: &[AbortedRange], header: &BatchHeader) -> bool {
 
 /// Producers whose transactional records were given, and whose transaction has not ended since.
 #[derive(Clone, Debug, Default)]
-pub struct GivenTransactions {
+pub(crate) struct GivenTransactions {
     producers: BTreeSet<i64>,
 }
 
 impl GivenTransactions {
     /// Forgets all: another partition begins.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.producers.clear();
     }
 
     /// A batch whose records are given.
     #[inline]
-    pub fn give(&mut self, header: &BatchHeader) {
+    pub(crate) fn give(&mut self, header: &BatchHeader) {
         let is_empty = header.records_count == Some(0);
         if header.is_transactional() && !header.is_control() && !is_empty {
             self.producers.insert(header.producer_id);
@@ -138,7 +138,7 @@ impl GivenTransactions {
     ///
     /// # Errors
     /// `CorruptIndex` where it aborts what was given; its position counts from the batch's beginning.
-    pub fn end(&mut self, header: &BatchHeader, kind: ControlType) -> Result<()> {
+    pub(crate) fn end(&mut self, header: &BatchHeader, kind: ControlType) -> Result<()> {
         let was_given = kind.ends_transaction() && self.producers.remove(&header.producer_id);
         if !was_given || kind == ControlType::Commit {
             return Ok(());

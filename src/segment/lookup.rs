@@ -126,7 +126,7 @@ impl<'a> SegmentLookup<'a> {
         let index = self.offset_index.get_or_init(|| segment.offset_index());
         let entries: Vec<(Position, Offset)> = index
             .iter()
-            .flat_map(|index| index.from_position(position).take(ENTRIES_TRIED))
+            .flat_map(|index| index.entries_from(position).take(ENTRIES_TRIED))
             .filter_map(|entry| Some((u64::try_from(entry.position).ok()?, entry.offset)))
             .collect();
         for (position, offset) in entries {

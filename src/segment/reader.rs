@@ -46,7 +46,7 @@ impl Default for ReadOptions {
 
 /// What outlasts a segment and stays with the reader of segments: contexts and counts.
 #[derive(Debug, Default)]
-pub struct ReadState {
+pub(crate) struct ReadState {
     decompressor: Decompressor,
     /// Counts for the caller.
     pub metrics: Metrics,
@@ -57,7 +57,7 @@ pub struct ReadState {
 
 /// How [`SegmentReader::fill`] left the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
+pub(crate) enum Filled {
     /// With records.
     Records,
     /// Empty: the arena must be cleared or frozen before the next batch is decompressed into it.
@@ -97,7 +97,7 @@ enum Next {
 
 /// Reads one segment.
 #[derive(Debug)]
-pub struct SegmentReader {
+pub(crate) struct SegmentReader {
     source: SegmentSource,
     cursor: BatchCursor,
     options: ReadOptions,
@@ -117,7 +117,7 @@ impl SegmentReader {
     /// Reads `source` from the batch at `position`, without offsets outside `wanted` and batches that the filter excludes
     /// as a whole.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         mut source: SegmentSource,
         bounds: Bounds,
         position: Position,
@@ -143,13 +143,13 @@ impl SegmentReader {
 
     /// The segment's bytes, for another piece of it or, as memory, for another segment.
     #[must_use]
-    pub fn into_source(self) -> SegmentSource {
+    pub(crate) fn into_source(self) -> SegmentSource {
         self.source
     }
 
     /// The offset after the last batch that was read or skipped, or the segment's base.
     #[must_use]
-    pub const fn next_offset(&self) -> Offset {
+    pub(crate) const fn next_offset(&self) -> Offset {
         self.cursor.next_offset()
     }
 
@@ -157,7 +157,7 @@ impl SegmentReader {
     ///
     /// # Errors
     /// Every corruption, with path and position. Records before it are in the chunk.
-    pub fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+    pub(crate) fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
         if let (Some(frozen), Some(current)) = (chunk.take_frozen(), &mut self.current) {
             current.bytes.freeze(&frozen);
         }

@@ -5,7 +5,7 @@ use crate::types::{Offset, Position};
 
 /// A batch's place in the log and its offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchSpan {
+pub(crate) struct BatchSpan {
     /// Where it begins.
     pub position: Position,
     /// Its first offset; of a wrapper, the first inside.
@@ -19,7 +19,7 @@ pub struct BatchSpan {
 ///
 /// # Errors
 /// Those of `next`.
-pub fn search_for_offset(
+pub(crate) fn search_for_offset(
     target: Offset,
     mut next: impl FnMut() -> Result<Option<BatchSpan>>,
 ) -> Result<Option<Position>> {

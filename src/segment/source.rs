@@ -17,13 +17,13 @@ use crate::io::storage::{ReadFile, read_range};
 use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
-pub const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
+pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 /// How much is taken into memory at once for a checksum.
 const MAX_PIECE: usize = 1 << 20;
 
 /// Which segments are read by copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copying {
+pub(crate) enum Copying {
     /// Only the active one; closed ones are mapped, so that columns can point into them.
     Active,
     /// All. For columns that are gathered anyway this is as quick as a map or quicker (no page faults, and the window

@@ -24,7 +24,7 @@ const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// A transaction begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TxnEvent {
+pub(crate) enum TxnEvent {
     /// The first batch of a producer after where it had nothing open.
     Began {
         /// The producer.
@@ -46,7 +46,7 @@ pub enum TxnEvent {
 impl TxnEvent {
     /// Where in the log.
     #[must_use]
-    pub const fn offset(&self) -> Offset {
+    pub(crate) const fn offset(&self) -> Offset {
         match self {
             Self::Began { offset, .. } | Self::Ended { offset, .. } => *offset,
         }
@@ -59,7 +59,11 @@ impl TxnEvent {
 ///
 /// # Errors
 /// `Io`, or what is wrong with a header or a marker on the way.
-pub fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Vec<TxnEvent>> {
+pub(crate) fn events(
+    segment: &LogSegment,
+    position: Position,
+    from: Offset,
+) -> Result<Vec<TxnEvent>> {
     // By copy: a map's pages would come one fault at a time.
     let mut source = SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?;
     let mut cursor = BatchCursor::new(segment.bounds(), position);

@@ -20,7 +20,7 @@ const MAX_MARKER: usize = 1 << 20;
 
 /// The batches of a `.log`.
 #[derive(Debug)]
-pub struct LogWalk {
+pub(crate) struct LogWalk {
     file: Arc<dyn ReadFile>,
     source: SegmentSource,
     position: Position,
@@ -35,7 +35,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub fn new(
+    pub(crate) fn new(
         file: Arc<dyn ReadFile>,
         position: Position,
         end: Position,
@@ -51,7 +51,7 @@ impl LogWalk {
     }
 
     /// Every checksum from here on will be asked for: has several threads compute them, where there is much to do.
-    pub fn sum_ahead(&mut self) {
+    pub(crate) fn sum_ahead(&mut self) {
         self.ahead = Ahead::start(&self.file, self.position, self.source.planned_len());
         if self.ahead.is_some() {
             self.source.expect(Access::Headers);
@@ -60,12 +60,12 @@ impl LogWalk {
 
     /// Where the next batch begins.
     #[must_use]
-    pub const fn position(&self) -> Position {
+    pub(crate) const fn position(&self) -> Position {
         self.position
     }
 
     /// Goes on at `position`.
-    pub fn seek(&mut self, position: Position) {
+    pub(crate) fn seek(&mut self, position: Position) {
         self.position = position;
         self.ahead = None;
     }
@@ -74,7 +74,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// `Io`.
-    pub fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
+    pub(crate) fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
         let room = usize::try_from(self.source.planned_len().saturating_sub(position));
         let room = room.unwrap_or(usize::MAX);
         self.source.bytes(position, wanted.min(room))
@@ -90,7 +90,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// `CorruptRecord` for a length below the smallest; `Io`.
-    pub fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
+    pub(crate) fn next_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let position = self.position;
         if let Some(header) = self.next_sound()? {
             self.position = position.saturating_add(header.size as u64);
@@ -127,7 +127,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// `CorruptRecord` where it differs or the batch is too short for its format; `Io`.
-    pub fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
+    pub(crate) fn ensure_valid(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
         if self.sound == Some(position) {
             return Ok(());
         }
@@ -149,7 +149,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// Those of [`EndTransaction::of`].
-    pub fn marker(
+    pub(crate) fn marker(
         &mut self,
         position: Position,
         header: &BatchHeader,
@@ -165,7 +165,11 @@ impl LogWalk {
     ///
     /// # Errors
     /// Those of [`legacy::first_offset`], `Io`.
-    pub fn first_offset(&mut self, position: Position, header: &BatchHeader) -> Result<Offset> {
+    pub(crate) fn first_offset(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<Offset> {
         if !header.is_wrapper() {
             return Ok(header.base_offset);
         }
@@ -178,7 +182,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// Those of [`legacy::first_offset`], `Io`.
-    pub fn entry_offset(
+    pub(crate) fn entry_offset(
         &mut self,
         position: Position,
         header: &BatchHeader,
@@ -194,7 +198,7 @@ impl LogWalk {
     ///
     /// # Errors
     /// As [`LogWalk::next_batch`], and those of [`legacy::first_offset`].
-    pub fn search(&mut self, target: Offset) -> Result<Option<Position>> {
+    pub(crate) fn search(&mut self, target: Offset) -> Result<Option<Position>> {
         search_for_offset(target, || {
             let Some((position, header)) = self.next_batch()? else {
                 return Ok(None);

@@ -6,6 +6,6 @@
 //! | [`rebuild`] | indexes made anew, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 
-pub mod dump;
-pub mod rebuild;
-pub mod recover;
+pub(crate) mod dump;
+pub(crate) mod rebuild;
+pub(crate) mod recover;

@@ -26,7 +26,7 @@ use crate::types::{Offset, TopicPartition};
 
 /// Where a loaded log begins and ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogEnds {
+pub(crate) struct LogEnds {
     /// Whose log it is.
     pub partition: TopicPartition,
     /// The base offset of its first segment.
@@ -80,7 +80,7 @@ impl fmt::Display for CheckpointChange {
 
 /// The checkpoints that will be written, and how they differ from those there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checkpoints {
+pub(crate) struct Checkpoints {
     files: Vec<(&'static str, Offsets)>,
     changes: Vec<CheckpointChange>,
 }
@@ -89,7 +89,7 @@ impl Checkpoints {
     /// Plans the checkpoints of a log dir after `logs` were loaded, flushed and closed; `is_whole` says that they are all
     /// of its logs.
     #[must_use]
-    pub fn plan(log_dir: &Path, logs: &[LogEnds], is_whole: bool) -> Self {
+    pub(crate) fn plan(log_dir: &Path, logs: &[LogEnds], is_whole: bool) -> Self {
         let mut planned = Self::default();
         for file in CHECKPOINTS {
             let (before, is_broken) = match read_parsed(&log_dir.join(file), parse_offsets) {
@@ -140,7 +140,7 @@ impl Checkpoints {
 
     /// The lines that change.
     #[must_use]
-    pub fn changes(&self) -> &[CheckpointChange] {
+    pub(crate) fn changes(&self) -> &[CheckpointChange] {
         &self.changes
     }
 
@@ -154,7 +154,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// `Io`.
-    pub fn write(&self, disk: &Disk, log_dir: &Path) -> Result<()> {
+    pub(crate) fn write(&self, disk: &Disk, log_dir: &Path) -> Result<()> {
         self.files.iter().try_for_each(|(file, lines)| {
             atomic::replace(disk, &log_dir.join(file), &write_offsets(lines))
         })

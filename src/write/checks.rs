@@ -6,7 +6,7 @@ use crate::types::{AppendOrigin, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset
 
 /// By what batches are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Who appends.
     pub origin: AppendOrigin,
     /// The largest batch taken, where that is asked.
@@ -19,7 +19,7 @@ pub struct Rules {
 
 /// Batches that may be appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub(crate) struct Checked {
     /// First offset, where the first batch says it without being decompressed.
     pub first_offset: Option<Offset>,
     /// Last offset of the first batch.
@@ -37,7 +37,7 @@ pub struct Checked {
 impl Checked {
     /// The first offset, or what is known of it.
     #[must_use]
-    pub fn first_or_last_of_first(&self) -> Offset {
+    pub(crate) fn first_or_last_of_first(&self) -> Offset {
         self.first_offset.unwrap_or(self.last_offset_of_first)
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn headers(records: &[u8]) -> Result<Vec<BatchHeader>> {
 /// # Errors
 /// `CorruptRecord` for a header or checksum that is wrong; `InvalidRecord` for a client's batch that does not begin at
 /// offset 0; `Refused` for one too large, or offsets that do not rise.
-pub fn check(records: &[u8], rules: &Rules) -> Result<Checked> {
+pub(crate) fn check(records: &[u8], rules: &Rules) -> Result<Checked> {
     let mut checked = Checked {
         first_offset: None,
         last_offset_of_first: -1,

@@ -40,21 +40,21 @@ use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
-pub mod append;
-pub mod checkpoints;
-pub mod checks;
+pub(crate) mod append;
+pub(crate) mod checkpoints;
+pub(crate) mod checks;
 mod encoded;
 mod offsets;
 mod open;
 mod rebuild;
 mod roll;
-pub mod segments;
-pub mod storage;
+pub(crate) mod segments;
+pub(crate) mod storage;
 mod truncate;
-pub mod writer;
+pub(crate) mod writer;
 
 pub use append::{AppendInfo, LeaderAppend};
-pub use segments::SegmentInfo;
+pub(crate) use segments::SegmentInfo;
 use segments::Segments;
 use truncate::Deleted;
 
@@ -78,7 +78,7 @@ pub struct WriteOptions {
 /// The page cache takes a write that covers a naturally aligned power of two in one large folio, instead of a page or a
 /// few at a time; the more, the rarer what every write costs. Still more stays in no processor's cache between the
 /// encoding and the writing: twice as much was no quicker, half of it 5 % slower.
-pub const DEFAULT_WRITE_BYTES: NonZeroU64 = NonZeroU64::new(512 << 10).unwrap();
+pub(crate) const DEFAULT_WRITE_BYTES: NonZeroU64 = NonZeroU64::new(512 << 10).unwrap();
 
 impl WriteOptions {
     /// These settings, synced as they say.

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use kafkalog::compress::{DecodeLimit, Decompressor};
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::record::HeaderIter;
-use kafkalog::records::block::Payload;
-use kafkalog::records::plain;
+use kafkalog::internal::compress::{DecodeLimit, Decompressor};
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::record::HeaderIter;
+use kafkalog::internal::records::block::Payload;
+use kafkalog::internal::records::plain;
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;

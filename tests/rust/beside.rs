@@ -8,15 +8,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use kafkalog::error::Result;
-use kafkalog::format::entry::{OffsetPosition, TimestampOffset};
-use kafkalog::index::Access;
-use kafkalog::index::offset::OffsetIndex;
-use kafkalog::index::time::TimeIndex;
-use kafkalog::index::writable::offset::WritableOffsetIndex;
-use kafkalog::index::writable::time::WritableTimeIndex;
-use kafkalog::index::writable::{Entry, Reader, WritableIndex};
-use kafkalog::io::disk::Disk;
+use kafkalog::internal::error::Result;
+use kafkalog::internal::format::entry::{OffsetPosition, TimestampOffset};
+use kafkalog::internal::index::Access;
+use kafkalog::internal::index::offset::OffsetIndex;
+use kafkalog::internal::index::time::TimeIndex;
+use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
+use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::index::writable::{Entry, Reader, WritableIndex};
+use kafkalog::internal::io::disk::Disk;
 
 use crate::common::{Chance, is_slow};
 

@@ -1,21 +1,23 @@
 //! What must hold on any bytes whatever. Each `check` panics where it does not; a fuzzer, a proptest and the mutation
 //! test drive the same ones.
 
-use kafkalog::compress::{Codec, DecodeLimit, Decompressor};
-use kafkalog::error::Error;
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::checkpoint::{parse_epochs, parse_offsets, parse_partition_metadata};
-use kafkalog::format::control::{ControlType, EndTransactionMarker};
-use kafkalog::format::file_name;
-use kafkalog::format::message::Message;
-use kafkalog::format::properties::parse_properties;
-use kafkalog::format::record::{HeaderIter, Record, key_text};
-use kafkalog::index::{offset::OffsetIndex, time::TimeIndex};
-use kafkalog::records::block::Payload;
-use kafkalog::records::validate::{LeaderRules, LeaderValidator, Placement};
-use kafkalog::records::walk::Walk;
-use kafkalog::records::{RecordSlot, block, legacy, plain};
-use kafkalog::types::{AppendOrigin, Compression, TimestampType};
+use kafkalog::internal::compress::{Codec, DecodeLimit, Decompressor};
+use kafkalog::internal::error::Error;
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::checkpoint::{
+    parse_epochs, parse_offsets, parse_partition_metadata,
+};
+use kafkalog::internal::format::control::{ControlType, EndTransactionMarker};
+use kafkalog::internal::format::file_name;
+use kafkalog::internal::format::message::Message;
+use kafkalog::internal::format::properties::parse_properties;
+use kafkalog::internal::format::record::{HeaderIter, Record, key_text};
+use kafkalog::internal::index::{offset::OffsetIndex, time::TimeIndex};
+use kafkalog::internal::records::block::Payload;
+use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
+use kafkalog::internal::records::walk::Walk;
+use kafkalog::internal::records::{RecordSlot, block, legacy, plain};
+use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
 
 /// The most a check lets anything decompress to.
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
@@ -235,7 +237,7 @@ pub fn names(data: &[u8]) {
     let _ = parse_epochs(data);
     let _ = parse_partition_metadata(data);
     let _ = parse_properties(data);
-    let _ = kafkalog::format::entry::ProducerState::parse_snapshot(data);
+    let _ = kafkalog::internal::format::entry::ProducerState::parse_snapshot(data);
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = file_name::base_offset(text);
         let _ = file_name::is_topic_name(text);

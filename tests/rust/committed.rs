@@ -6,17 +6,17 @@ use std::fs;
 use std::path::Path;
 
 use arrow_array::{Array, Int64Array};
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::Column;
-use kafkalog::error::Error;
-use kafkalog::format::file_name::FileKind;
-use kafkalog::log::partition::PartitionLog;
-use kafkalog::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan_scan};
-use kafkalog::scan::range::PartitionRange;
-use kafkalog::scan::transactions::Transactions;
-use kafkalog::segment::filter::AbortedRange;
-use kafkalog::segment::reader::ReadOptions;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::Column;
+use kafkalog::internal::error::Error;
+use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::log::partition::PartitionLog;
+use kafkalog::internal::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan_scan};
+use kafkalog::internal::scan::range::PartitionRange;
+use kafkalog::internal::scan::transactions::Transactions;
+use kafkalog::internal::segment::filter::AbortedRange;
+use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::common::Chance;
 use crate::corpus::{Case, Copy, EARLY, cases, lines};

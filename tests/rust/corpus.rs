@@ -10,8 +10,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use kafkalog::format::file_name::{FileKind, FileName, FileState};
-use kafkalog::log::partition::PartitionLog;
+use kafkalog::internal::format::file_name::{FileKind, FileName, FileState};
+use kafkalog::internal::log::partition::PartitionLog;
 use serde_json::Value;
 
 /// The year 2100, which the `late` answers assume.

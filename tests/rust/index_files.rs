@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use kafkalog::format::checkpoint::{parse_epochs, parse_partition_metadata};
-use kafkalog::format::entry::ProducerState;
-use kafkalog::index::Access;
-use kafkalog::index::offset::OffsetIndex;
-use kafkalog::index::time::TimeIndex;
-use kafkalog::index::txn::TransactionIndex;
-use kafkalog::log::dir::{LogDir, META_PROPERTIES};
+use kafkalog::internal::format::checkpoint::{parse_epochs, parse_partition_metadata};
+use kafkalog::internal::format::entry::ProducerState;
+use kafkalog::internal::index::Access;
+use kafkalog::internal::index::offset::OffsetIndex;
+use kafkalog::internal::index::time::TimeIndex;
+use kafkalog::internal::index::txn::TransactionIndex;
+use kafkalog::internal::log::dir::{LogDir, META_PROPERTIES};
 use serde_json::Value;
 
 use crate::corpus::{Differences, case_dirs, cases, lines, log_dirs, name};
@@ -49,7 +49,8 @@ fn index_file(path: &Path, expected: &[Value], differences: &mut Differences) {
     let (head, rest) = expected.split_first().unwrap();
     let place = || path.display().to_string();
     let base = name(path).split('.').next().unwrap().parse().unwrap_or(0);
-    let sane = |result: kafkalog::error::Result<()>| if result.is_ok() { "ok" } else { "not" };
+    let sane =
+        |result: kafkalog::internal::error::Result<()>| if result.is_ok() { "ok" } else { "not" };
     let kafkas_sanity = if head["sanity"] == "ok" { "ok" } else { "not" };
     let data = || fs::read(path).unwrap();
     for access in [Access::Closed, Access::Active] {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 13] = [
+const LAYERS: [&[&str]; 14] = [
     &["types"],
     &["error"],
     &["io", "compress", "format"],
@@ -19,6 +19,7 @@ const LAYERS: [&[&str]; 13] = [
     &["arrow"],
     &["tools"],
     &["api"],
+    &["internal"],
     &["python"],
 ];
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kafkalog::error::Error;
-use kafkalog::io::lock::{LOCK_FILE, LogDirLock};
+use kafkalog::internal::error::Error;
+use kafkalog::internal::io::lock::{LOCK_FILE, LogDirLock};
 
 use crate::common;
 

@@ -4,11 +4,11 @@
 use std::fs::{self, File};
 use std::time::UNIX_EPOCH;
 
-use kafkalog::error::Error;
-use kafkalog::format::file_name::{FileKind, FileName, FileState};
-use kafkalog::log::partition::{OffsetAndTimestamp, PartitionLog};
-use kafkalog::segment::lookup::SegmentLookup;
-use kafkalog::segment::statistics::SegmentStatistics;
+use kafkalog::internal::error::Error;
+use kafkalog::internal::format::file_name::{FileKind, FileName, FileState};
+use kafkalog::internal::log::partition::{OffsetAndTimestamp, PartitionLog};
+use kafkalog::internal::segment::lookup::SegmentLookup;
+use kafkalog::internal::segment::statistics::SegmentStatistics;
 use serde_json::Value;
 
 use crate::corpus::{Case, Copy, Differences, EARLY, LATE, cases, lines, name};

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::parallel::ParallelReader;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::scan::pieces::{NoIndexEntry, Pieces};
-use kafkalog::scan::plan::{Ending, PlanOptions, Starting, plan_scan};
-use kafkalog::scan::range::PartitionRange;
-use kafkalog::segment::reader::ReadOptions;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::parallel::ParallelReader;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::{Column, Layout};
+use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
+use kafkalog::internal::scan::plan::{Ending, PlanOptions, Starting, plan_scan};
+use kafkalog::internal::scan::range::PartitionRange;
+use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::common::{Chance, Head, batch, one_record, put_varint};
 use crate::corpus::cases;

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kafkalog::error::{Error, Result};
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::scan::plan::{Ending, Partitions, PlanOptions, Starting, Timestamp, plan_scan};
-use kafkalog::scan::range::{PartitionRange, SegmentRange};
-use kafkalog::scan::verbatim::WholeBatches;
-use kafkalog::types::TopicPartition;
+use kafkalog::internal::error::{Error, Result};
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::scan::plan::{
+    Ending, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
+};
+use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::internal::scan::verbatim::WholeBatches;
+use kafkalog::internal::types::TopicPartition;
 
 use crate::common::Chance;
 use crate::corpus::{Copy, EARLY, cases, lines};

@@ -8,14 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::entry::ProducerState;
-use kafkalog::format::file_name::{FileKind, FileName, FileState};
-use kafkalog::io::disk::Disk;
-use kafkalog::producers::ProducerStateManager;
-use kafkalog::producers::snapshots::FolderSnapshots;
-use kafkalog::records::control::EndTransaction;
-use kafkalog::types::AppendOrigin;
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::entry::ProducerState;
+use kafkalog::internal::format::file_name::{FileKind, FileName, FileState};
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::producers::ProducerStateManager;
+use kafkalog::internal::producers::snapshots::FolderSnapshots;
+use kafkalog::internal::records::control::EndTransaction;
+use kafkalog::internal::types::AppendOrigin;
 
 use crate::common;
 

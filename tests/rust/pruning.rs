@@ -4,16 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use arrow_array::{Array, Int64Array, TimestampMillisecondArray};
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::parallel::ParallelReader;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::format::file_name::FileKind;
-use kafkalog::scan::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan_scan};
-use kafkalog::scan::range::PartitionRange;
-use kafkalog::segment::filter::TimestampBounds;
-use kafkalog::segment::metrics::Metrics;
-use kafkalog::segment::reader::ReadOptions;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::parallel::ParallelReader;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::{Column, Layout};
+use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, Pruning, Starting, plan_scan};
+use kafkalog::internal::scan::range::PartitionRange;
+use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::segment::metrics::Metrics;
+use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::common::Chance;
 use crate::corpus::{Copy, EARLY, cases};

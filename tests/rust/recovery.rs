@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kafkalog::error::Error;
-use kafkalog::io::disk::{Disk, Failure, Faults, Step};
-use kafkalog::io::lock::LogDirLock;
-use kafkalog::load::{LoadRequest, plan};
-use kafkalog::log::config::LogConfig;
-use kafkalog::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
-use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::error::Error;
+use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::lock::LogDirLock;
+use kafkalog::internal::load::{LoadRequest, plan};
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 
 use crate::common::{Chance, Head, batch, is_slow};
 use crate::log_cases::{self, Case};

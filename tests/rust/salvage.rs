@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use kafkalog::error::{Error, ProducerRule};
-use kafkalog::format::entry::ProducerState;
-use kafkalog::io::disk::Disk;
-use kafkalog::load::{LoadRequest, Note, plan, plan_salvage};
-use kafkalog::log::config::LogConfig;
-use kafkalog::tools::recover::report::PartitionReport;
-use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
-use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::error::{Error, ProducerRule};
+use kafkalog::internal::format::entry::ProducerState;
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::load::{LoadRequest, Note, plan, plan_salvage};
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::tools::recover::report::PartitionReport;
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use crate::common::{Chance, give_to_producer, is_slow, one_record, seal};
 use crate::log_cases::{self, Tree};

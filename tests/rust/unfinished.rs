@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kafkalog::error::Error;
-use kafkalog::io::disk::{Disk, Failure, Faults, Step};
-use kafkalog::io::interrupt;
-use kafkalog::tools::rebuild::{RebuildOptions, rebuild_indexes};
-use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::error::Error;
+use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::io::interrupt;
+use kafkalog::internal::tools::rebuild::{RebuildOptions, rebuild_indexes};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 
 use crate::log_cases::{self, Case};
 use crate::recovery::{After, only_log_files, options};

@@ -13,7 +13,7 @@ use crate::format::batch::RECORD_BATCH_OVERHEAD;
 ///
 /// # Errors
 /// `InvalidArgument` for columns that are missing or of a type that does not serve.
-pub fn first_too_large(rows: &RecordBatch, most: usize) -> Result<Option<(usize, usize)>> {
+pub(crate) fn first_too_large(rows: &RecordBatch, most: usize) -> Result<Option<(usize, usize)>> {
     let columns = InputColumns::new(rows, false, true)?;
     let sizes = (0..columns.rows).map(|row| (row, batch_size(&columns, row)));
     Ok({ sizes }.find(|&(_, size)| size > most))

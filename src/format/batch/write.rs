@@ -66,14 +66,14 @@ fn put<const N: usize>(to: &mut [u8], at: usize, bytes: [u8; N]) {
 }
 
 /// Gives the whole batch of magic 2 that begins at `batch` its place in the log. Neither field is checksummed.
-pub fn assign(batch: &mut [u8], base_offset: Offset, partition_leader_epoch: i32) {
+pub(crate) fn assign(batch: &mut [u8], base_offset: Offset, partition_leader_epoch: i32) {
     put(batch, 0, base_offset.to_be_bytes());
     put(batch, EPOCH_AT, partition_leader_epoch.to_be_bytes());
 }
 
 /// Says who set the timestamps of a batch of magic 2 and what the largest is; `batch` is all of it, `header` what stands
 /// there. Where both are as they were, the checksum stays, a wrong one too (`DefaultRecordBatch.setMaxTimestamp`).
-pub fn set_max_timestamp(
+pub(crate) fn set_max_timestamp(
     batch: &mut [u8],
     header: &BatchHeader,
     timestamp_type: TimestampType,

@@ -9,7 +9,7 @@ const NULL: i32 = -1;
 
 /// A record to be written; numbers count from its batch's.
 #[derive(Clone, Copy, Debug)]
-pub struct NewRecord<'a> {
+pub(crate) struct NewRecord<'a> {
     /// Timestamp minus the batch's base timestamp.
     pub timestamp_delta: i64,
     /// Offset minus the batch's base offset.
@@ -27,7 +27,7 @@ impl NewRecord<'_> {
     ///
     /// # Errors
     /// `InvalidRecord` for more than 31 bits can say.
-    pub fn body_len(&self) -> Result<i32> {
+    pub(crate) fn body_len(&self) -> Result<i32> {
         let mut len = 1usize
             .saturating_add(varlong_len(self.timestamp_delta))
             .saturating_add(varlong_len(i64::from(self.offset_delta)))
@@ -53,7 +53,7 @@ impl NewRecord<'_> {
     ///
     /// # Errors
     /// As [`NewRecord::body_len`].
-    pub fn put(&self, out: &mut Vec<u8>) -> Result<usize> {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) -> Result<usize> {
         let body = self.body_len()?;
         let begun = out.len();
         put_varint(body, out);

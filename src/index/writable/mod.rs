@@ -22,8 +22,8 @@ use crate::io::disk::Disk;
 use crate::io::index_file::{IndexFile, IndexReader, Snapshot};
 use crate::types::Offset;
 
-pub mod offset;
-pub mod time;
+pub(crate) mod offset;
+pub(crate) mod time;
 
 /// An entry of `W` words.
 pub trait Entry<const W: usize>: Copy + Debug + PartialEq {

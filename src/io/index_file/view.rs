@@ -135,7 +135,7 @@ impl<const W: usize> View<W> {
 /// The upper and the lower half.
 #[inline]
 #[must_use]
-pub fn halves(both: u64) -> (u32, u32) {
+pub(crate) fn halves(both: u64) -> (u32, u32) {
     let half = |word| u32::try_from(word).unwrap_or_default();
     (half(both >> 32), half(both & u64::from(u32::MAX)))
 }
@@ -232,7 +232,7 @@ impl<'a, const W: usize> Snapshot<'a, W> {
 ///
 /// It outlasts the writer, and then answers from what was there at the end.
 #[derive(Debug)]
-pub struct IndexReader<const W: usize> {
+pub(crate) struct IndexReader<const W: usize> {
     shared: Arc<Shared<W>>,
     /// The map, and the sequence at which it was the current one.
     view: RefCell<(u64, Arc<View<W>>)>,
@@ -256,7 +256,7 @@ impl<const W: usize> IndexReader<W> {
 
     /// What `look` says of the entries of one moment; it is called again where the writer took entries back meanwhile.
     #[inline]
-    pub fn read<T>(&self, look: impl Fn(Snapshot<'_, W>) -> T) -> T {
+    pub(crate) fn read<T>(&self, look: impl Fn(Snapshot<'_, W>) -> T) -> T {
         loop {
             let sequence = self.shared.sequence.load(Ordering::Acquire);
             if self.view.borrow().0 != sequence

@@ -13,7 +13,7 @@ use self::content::{Content, Origins, Source};
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile, read_small};
 use crate::error::{Error, Result};
 
-pub mod content;
+pub(crate) mod content;
 
 /// One step of a plan. Names are of files in the folder.
 #[derive(Clone, Debug)]
@@ -253,7 +253,7 @@ impl State {
 
 /// A folder under plan. Clones are the same folder: like a file system, it is shared by all who work on it.
 #[derive(Clone, Debug)]
-pub struct Overlay {
+pub(crate) struct Overlay {
     path: Arc<Path>,
     state: Arc<Mutex<State>>,
 }
@@ -263,7 +263,7 @@ impl Overlay {
     ///
     /// # Errors
     /// `Io`.
-    pub fn new(base: Arc<dyn ReadFolder>) -> Result<Self> {
+    pub(crate) fn new(base: Arc<dyn ReadFolder>) -> Result<Self> {
         let before: BTreeMap<_, _> = base.list("")?.into_iter().collect();
         let content =
             |(name, &length): (&String, &u64)| (name.clone(), Content::base(name, length));
@@ -286,31 +286,31 @@ impl Overlay {
 
     /// Where the files of the beginning are: no action has been carried out.
     #[must_use]
-    pub fn origins(&self) -> Origins {
+    pub(crate) fn origins(&self) -> Origins {
         self.state().origins.clone()
     }
 
     /// Names there are now, in Java's order of file names.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.state().files.keys().cloned().collect()
     }
 
     /// The bytes of a file, if it is there.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<Content> {
+    pub(crate) fn get(&self, name: &str) -> Option<Content> {
         self.state().files.get(name).cloned()
     }
 
     /// Whether there is a file of that name.
     #[must_use]
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.state().files.contains_key(name)
     }
 
     /// The length of a file; 0 where there is none.
     #[must_use]
-    pub fn length(&self, name: &str) -> u64 {
+    pub(crate) fn length(&self, name: &str) -> u64 {
         self.state().files.get(name).map_or(0, Content::length)
     }
 
@@ -318,7 +318,7 @@ impl Overlay {
     ///
     /// # Errors
     /// `Io`; `CorruptIndex` above `limit`.
-    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
         if self.contains(name) {
             read_small(self, name, limit)
         } else {
@@ -327,12 +327,12 @@ impl Overlay {
     }
 
     /// Removes a file; nothing where there is none.
-    pub fn delete(&self, name: &str) {
+    pub(crate) fn delete(&self, name: &str) {
         self.state().remove(name);
     }
 
     /// Cuts a file, or adds zeros; nothing where there is none.
-    pub fn set_length(&self, name: &str, to: u64) {
+    pub(crate) fn set_length(&self, name: &str, to: u64) {
         self.state().set_length(name, to);
     }
 
@@ -340,13 +340,13 @@ impl Overlay {
     ///
     /// # Errors
     /// `Io` where the old bytes cannot be read.
-    pub fn write(&self, name: &str, content: Content) -> Result<()> {
+    pub(crate) fn write(&self, name: &str, content: Content) -> Result<()> {
         self.state().write(name, content)
     }
 
     /// Moves the last cut of a file after everything planned so far: what follows the cut must be gone before, so that a
     /// crash in between does not make it look as if it followed.
-    pub fn cut_last(&self, name: &str) {
+    pub(crate) fn cut_last(&self, name: &str) {
         let mut state = self.state();
         if let Some(at) = state.last_on(name)
             && matches!(state.actions.get(at), Some(Action::SetLength { .. }))
@@ -357,7 +357,7 @@ impl Overlay {
     }
 
     /// Says in another way where the bytes come from that will be written.
-    pub fn replace(&self, name: &str, by: Content) {
+    pub(crate) fn replace(&self, name: &str, by: Content) {
         let mut state = self.state();
         if let Some(Action::Write { content, .. }) = state.last_action(name) {
             *content = by.clone();
@@ -367,7 +367,7 @@ impl Overlay {
 
     /// Bytes in memory that will be written.
     #[must_use]
-    pub fn kept_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self) -> u64 {
         let state = self.state();
         let files = state.files.values();
         files
@@ -380,7 +380,7 @@ impl Overlay {
 
     /// What becomes of the files, by name.
     #[must_use]
-    pub fn changes(&self) -> Vec<FileChange> {
+    pub(crate) fn changes(&self) -> Vec<FileChange> {
         let state = self.state();
         let mut names: Vec<&String> = state.before.keys().chain(state.files.keys()).collect();
         names.sort_unstable();
@@ -406,13 +406,13 @@ impl Overlay {
 
     /// What there is now.
     #[must_use]
-    pub fn files(&self) -> BTreeMap<String, Content> {
+    pub(crate) fn files(&self) -> BTreeMap<String, Content> {
         self.state().files.clone()
     }
 
     /// What has been done so far, every file that was written with the bytes it has by now.
     #[must_use]
-    pub fn actions(&self) -> Vec<Action> {
+    pub(crate) fn actions(&self) -> Vec<Action> {
         let state = self.state();
         let whole = |action: &Action| match action {
             Action::Write { name, .. } if state.open.contains(name) => Action::Write {
@@ -488,7 +488,7 @@ impl Storage for Overlay {
 /// A file under plan, open for writing. Syncing it ends the writing piece by piece: bytes that the file had at the
 /// beginning are not written then.
 #[derive(Debug)]
-pub struct PlannedFile {
+pub(crate) struct PlannedFile {
     overlay: Overlay,
     path: PathBuf,
     name: String,

@@ -6,9 +6,9 @@ use crate::segment::filter::TimestampBounds;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Kafka's number for the log start (`ListOffsetsRequest.EARLIEST_TIMESTAMP`).
-pub const EARLIEST: Offset = -2;
+pub(crate) const EARLIEST: Offset = -2;
 /// Kafka's number for the log end (`ListOffsetsRequest.LATEST_TIMESTAMP`).
-pub const LATEST: Offset = -1;
+pub(crate) const LATEST: Offset = -1;
 
 /// Which partitions of the topics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Partitions {
 }
 
 /// Offsets or timestamps by partition.
-pub type ByPartition = BTreeMap<TopicPartition, i64>;
+pub(crate) type ByPartition = BTreeMap<TopicPartition, i64>;
 
 /// Where to begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

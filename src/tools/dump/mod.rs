@@ -36,7 +36,7 @@ use text::{Text, put};
 
 /// How keys or values are printed (`org.apache.kafka.tools.api.Decoder`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Decoder {
+pub(crate) enum Decoder {
     /// As UTF-8, what is none replaced as Java does.
     #[default]
     String,
@@ -54,7 +54,7 @@ pub enum Decoder {
     clippy::struct_excessive_bools,
     reason = "one field a flag, by the flags' names"
 )]
-pub struct Options {
+pub(crate) struct Options {
     /// Print keys and values; includes `deep_iteration`.
     pub print_data_log: bool,
     /// Print each record.
@@ -77,7 +77,7 @@ pub struct Options {
 
 impl Options {
     /// The tool's default for `max_message_size`.
-    pub const MAX_MESSAGE_SIZE: i32 = 5 << 20;
+    pub(crate) const MAX_MESSAGE_SIZE: i32 = 5 << 20;
 }
 
 impl Default for Options {
@@ -105,7 +105,7 @@ impl Default for Options {
 /// # Errors
 /// What ends the real tool too, once everything before it is printed: a batch length or a record that makes no sense, an
 /// index that points outside its log or fails its sanity check, a file that cannot be read.
-pub fn dump(
+pub(crate) fn dump(
     files: &[PathBuf],
     options: &Options,
     out: &mut dyn Write,

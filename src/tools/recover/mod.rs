@@ -19,7 +19,7 @@
 
 pub(super) mod output;
 mod refused;
-pub mod report;
+pub(crate) mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -221,7 +221,11 @@ impl Drop for DirHandle {
 ///
 /// # Errors
 /// `Io`.
-pub fn write_checkpoints(log_dir: &Path, checkpoints: &Checkpoints, disk: &Disk) -> Result<()> {
+pub(crate) fn write_checkpoints(
+    log_dir: &Path,
+    checkpoints: &Checkpoints,
+    disk: &Disk,
+) -> Result<()> {
     let dir = open_dir(LogDirLock::acquire(log_dir)?);
     let mut known = dir.known();
     checkpoints.write(disk, log_dir)?;

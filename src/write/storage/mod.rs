@@ -20,11 +20,11 @@ mod progress;
 use std::path::PathBuf;
 
 use self::dir::DirHandle;
-pub use self::dir::write_checkpoints;
+pub(crate) use self::dir::write_checkpoints;
 pub use self::identity::Identity;
 use self::identity::identify;
-pub use self::partition::PartitionDir;
-pub use self::progress::Progress;
+pub(crate) use self::partition::PartitionDir;
+pub(crate) use self::progress::Progress;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderState, MAX_TOPIC_LEN, is_topic_name};
 use crate::format::uuid::Uuid;
@@ -34,7 +34,7 @@ use crate::types::TopicPartition;
 
 /// Log dirs opened for writing, one for each disk.
 #[derive(Debug)]
-pub struct LogDirs {
+pub(crate) struct LogDirs {
     dirs: Vec<DirHandle>,
 }
 
@@ -44,7 +44,7 @@ impl LogDirs {
     /// # Errors
     /// `LogLocked` where another process holds one of them. `InvalidArgument` for none, one twice, a partition folder, or
     /// ids that are not those in `meta.properties`. `CorruptIndex` where that file is broken. `Io`.
-    pub fn open(paths: &[PathBuf], identity: &Identity, disk: &Disk) -> Result<Self> {
+    pub(crate) fn open(paths: &[PathBuf], identity: &Identity, disk: &Disk) -> Result<Self> {
         identity.ids()?;
         let mut dirs: Vec<DirHandle> = Vec::new();
         for path in paths {
@@ -71,7 +71,7 @@ impl LogDirs {
     /// `InvalidArgument` for a name that Kafka would refuse, or another topic id than the folder's. `DuplicatePartition`
     /// where two log dirs have it. `LogLocked` where another writer of this process writes to it. `CorruptIndex` for a
     /// broken `partition.metadata`. `Io`.
-    pub fn partition(
+    pub(crate) fn partition(
         &self,
         partition: &TopicPartition,
         topic_id: Option<Uuid>,
@@ -122,7 +122,7 @@ impl LogDirs {
     ///
     /// # Errors
     /// `Io` where a marker cannot be written.
-    pub fn close(mut self) -> Result<()> {
+    pub(crate) fn close(mut self) -> Result<()> {
         let outcomes: Vec<_> = self.dirs.iter_mut().map(DirHandle::close).collect();
         outcomes.into_iter().collect()
     }
@@ -132,7 +132,7 @@ impl LogDirs {
 ///
 /// # Errors
 /// `InvalidArgument` where it would not.
-pub fn check_names(partition: &TopicPartition, topic_id: Option<Uuid>) -> Result<()> {
+pub(crate) fn check_names(partition: &TopicPartition, topic_id: Option<Uuid>) -> Result<()> {
     if !is_topic_name(&partition.topic) || partition.partition < 0 {
         return Err(Error::InvalidArgument(format!(
             "topic {:?}: expected 1 to {MAX_TOPIC_LEN} ASCII letters, digits, '.', '_' and '-', but not '.' or '..'",

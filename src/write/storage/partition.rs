@@ -18,7 +18,7 @@ use crate::write::checkpoints::truncate_cleaner;
 
 /// A partition folder opened for writing: what the log dir knows of it, and tells of it.
 #[derive(Debug)]
-pub struct PartitionDir {
+pub(crate) struct PartitionDir {
     dir: DirHandle,
     _claim: PartitionClaim,
     partition: TopicPartition,
@@ -86,57 +86,53 @@ impl PartitionDir {
         Ok(())
     }
 
-    /// The partition.
-    #[must_use]
-    pub const fn partition(&self) -> &TopicPartition {
-        &self.partition
-    }
-
     /// The log dir.
+    #[cfg(test)]
     #[must_use]
-    pub fn log_dir(&self) -> &Path {
+    pub(crate) fn log_dir(&self) -> &Path {
         &self.dir.path
     }
 
     /// The partition folder.
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The topic id in `partition.metadata`.
     #[must_use]
-    pub fn topic_id(&self) -> Option<&str> {
+    pub(crate) fn topic_id(&self) -> Option<&str> {
         self.topic_id.as_deref()
     }
 
     /// Whether it was closed as it should be when it was last written to; a new one was.
     #[must_use]
-    pub const fn is_clean(&self) -> bool {
+    pub(crate) const fn is_clean(&self) -> bool {
         self.is_clean
     }
 
     /// The recovery point as it was checkpointed.
     #[must_use]
-    pub const fn recovery_point(&self) -> Option<Offset> {
+    pub(crate) const fn recovery_point(&self) -> Option<Offset> {
         self.recovery_point
     }
 
     /// The log start offset as it was checkpointed.
     #[must_use]
-    pub const fn log_start_offset(&self) -> Option<Offset> {
+    pub(crate) const fn log_start_offset(&self) -> Option<Offset> {
         self.log_start_offset
     }
 
     /// The high watermark as it was checkpointed.
+    #[cfg(test)]
     #[must_use]
-    pub const fn high_watermark(&self) -> Option<Offset> {
+    pub(crate) const fn high_watermark(&self) -> Option<Offset> {
         self.high_watermark
     }
 
     /// Whether this process may write: a forked child may not.
     #[must_use]
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.dir.lock.is_held()
     }
 
@@ -144,7 +140,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io`.
-    pub fn checkpoint(&self, progress: &Progress) -> Result<()> {
+    pub(crate) fn checkpoint(&self, progress: &Progress) -> Result<()> {
         self.dir.checkpoint(&self.partition, progress)
     }
 
@@ -152,7 +148,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io`; `CorruptIndex` for a checkpoint that cannot be read.
-    pub fn truncate_cleaner(&self, active_base_offset: Offset) -> Result<()> {
+    pub(crate) fn truncate_cleaner(&self, active_base_offset: Offset) -> Result<()> {
         let (path, disk) = (&self.dir.path, &self.dir.disk);
         self.dir
             .with(|_| truncate_cleaner(disk, path, &self.partition, active_base_offset))
@@ -163,7 +159,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io` where a checkpoint or the marker cannot be written.
-    pub fn close(mut self, progress: &Progress) -> Result<()> {
+    pub(crate) fn close(mut self, progress: &Progress) -> Result<()> {
         self.checkpoint(progress)?;
         self.dir.with(|dir| {
             dir.dirty.remove(&self.partition);
@@ -177,7 +173,7 @@ impl PartitionDir {
     ///
     /// # Errors
     /// `Io` where the marker cannot be written.
-    pub fn release(mut self) -> Result<()> {
+    pub(crate) fn release(mut self) -> Result<()> {
         self.dir.with(|dir| {
             if !self.was_left {
                 dir.dirty.remove(&self.partition);

@@ -4,7 +4,7 @@ use crate::types::Offset;
 
 /// How far a partition is, for the checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// The first offset that may not be on the device.
     pub recovery_point: Offset,
     /// The first offset that may be read, if it lies above the base of the first segment.

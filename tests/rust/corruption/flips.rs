@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kafkalog::arrow::schema::Layout;
+use kafkalog::internal::arrow::schema::Layout;
 
 use super::{Bench, Seed, columns, first_seed, is_about_bytes, is_plausible, read, seeds, spans};
 use crate::common::{Chance, is_slow};

@@ -6,17 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Array, Int64Array, RecordBatch};
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::compress::{DecodeLimit, Decompressor};
-use kafkalog::error::{Error, Result};
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::file_name::base_offset;
-use kafkalog::records::{legacy, plain};
-use kafkalog::scan::range::{PartitionRange, SegmentRange};
-use kafkalog::segment::filter::TimestampBounds;
-use kafkalog::segment::reader::ReadOptions;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::{Column, Layout};
+use kafkalog::internal::compress::{DecodeLimit, Decompressor};
+use kafkalog::internal::error::{Error, Result};
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::file_name::base_offset;
+use kafkalog::internal::records::{legacy, plain};
+use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::checks;
 use crate::common::{files, root};

@@ -1,10 +1,10 @@
 //! Any bytes: reading them ends in records or in an error, within bounded memory.
 
-use kafkalog::arrow::batches::BatchReader;
-use kafkalog::arrow::parallel::ParallelReader;
-use kafkalog::arrow::schema::Layout;
-use kafkalog::compress::Decompressor;
-use kafkalog::format::batch::BatchHeader;
+use kafkalog::internal::arrow::batches::BatchReader;
+use kafkalog::internal::arrow::parallel::ParallelReader;
+use kafkalog::internal::arrow::schema::Layout;
+use kafkalog::internal::compress::Decompressor;
+use kafkalog::internal::format::batch::BatchHeader;
 
 use super::{Bench, Seed, columns, drain, first_seed, is_about_bytes, options, read, seeds};
 use crate::batches::lz4_stored;

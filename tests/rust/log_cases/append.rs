@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use kafkalog::error::{Error, ProducerRule, Refusal};
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::load::LoadRequest;
-use kafkalog::log::config::BrokerCompression;
-use kafkalog::types::{AppendOrigin, Compression};
-use kafkalog::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::error::{Error, ProducerRule, Refusal};
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::log::config::BrokerCompression;
+use kafkalog::internal::types::{AppendOrigin, Compression};
+use kafkalog::internal::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use serde_json::{Value, json};
 
 use super::batches;
@@ -95,7 +95,7 @@ pub fn state(log: &WritableLog) -> Value {
     let producers: Vec<_> = entries
         .iter()
         .map(|entry| {
-            let state = kafkalog::format::entry::ProducerState::from(*entry);
+            let state = kafkalog::internal::format::entry::ProducerState::from(*entry);
             json!({
                 "producer_id": state.producer_id,
                 "epoch": state.producer_epoch,

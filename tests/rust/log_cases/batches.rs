@@ -2,15 +2,17 @@
 
 use std::path::Path;
 
-use kafkalog::compress::{Codec, Compressor, DecodeLimit, Decompressor};
-use kafkalog::error::Result;
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::control::ControlType;
-use kafkalog::format::record::{Header, HeaderIter};
-use kafkalog::records::block::Payload;
-use kafkalog::records::builder::{BatchBuilder, BatchOptions, empty_batch, end_transaction};
-use kafkalog::records::plain;
-use kafkalog::types::{Compression, TimestampType};
+use kafkalog::internal::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use kafkalog::internal::error::Result;
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::control::ControlType;
+use kafkalog::internal::format::record::{Header, HeaderIter};
+use kafkalog::internal::records::block::Payload;
+use kafkalog::internal::records::builder::{
+    BatchBuilder, BatchOptions, empty_batch, end_transaction,
+};
+use kafkalog::internal::records::plain;
+use kafkalog::internal::types::{Compression, TimestampType};
 use serde_json::Value;
 
 use crate::common;

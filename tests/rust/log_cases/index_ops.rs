@@ -5,11 +5,11 @@ use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use kafkalog::error::{Error, Refusal, Result};
-use kafkalog::format::entry::{OffsetPosition, TimestampOffset};
-use kafkalog::index::writable::offset::WritableOffsetIndex;
-use kafkalog::index::writable::time::WritableTimeIndex;
-use kafkalog::io::disk::Disk;
+use kafkalog::internal::error::{Error, Refusal, Result};
+use kafkalog::internal::format::entry::{OffsetPosition, TimestampOffset};
+use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
+use kafkalog::internal::index::writable::time::WritableTimeIndex;
+use kafkalog::internal::io::disk::Disk;
 use serde_json::{Value, json};
 
 use super::{Case, Outcome, run_all};

@@ -23,8 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use kafkalog::format::entry::{PRODUCER_STATE_SIZE, ProducerState};
-use kafkalog::log::config::LogConfig;
+use kafkalog::internal::format::entry::{PRODUCER_STATE_SIZE, ProducerState};
+use kafkalog::internal::log::config::LogConfig;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

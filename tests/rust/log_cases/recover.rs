@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use kafkalog::format::batch::BatchHeader;
-use kafkalog::format::entry::ProducerState;
-use kafkalog::io::disk::Disk;
-use kafkalog::load::{LoadRequest, LoadedLog, Plan, plan};
-use kafkalog::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT};
-use kafkalog::tools::recover::{OnLoss, RecoverOptions, recover};
-use kafkalog::write::WritableLog;
+use kafkalog::internal::format::batch::BatchHeader;
+use kafkalog::internal::format::entry::ProducerState;
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::load::{LoadRequest, LoadedLog, Plan, plan};
+use kafkalog::internal::log::dir::{
+    CHECKPOINTS, CLEAN_SHUTDOWN, LOG_START, LogDir, RECOVERY_POINT,
+};
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::write::WritableLog;
 use serde_json::{Value, json};
 
 use super::append::options;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kafkalog::load::LoadRequest;
-use kafkalog::write::WritableLog;
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::write::WritableLog;
 use serde_json::{Value, json};
 
 use super::append::{compare_error, compare_fields, options, state};

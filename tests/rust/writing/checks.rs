@@ -2,20 +2,20 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
-use kafkalog::arrow::columns::ColumnOptions;
-use kafkalog::arrow::reader::RecordReader;
-use kafkalog::arrow::schema::{Column, Layout};
-use kafkalog::error::{Error, Refusal, Result};
-use kafkalog::format::file_name::FileKind;
-use kafkalog::index::Access;
-use kafkalog::index::offset::OffsetIndex;
-use kafkalog::index::time::TimeIndex;
-use kafkalog::log::partition::PartitionLog;
-use kafkalog::scan::plan::{PlanOptions, Starting, plan_scan};
-use kafkalog::segment::batches::BatchCursor;
-use kafkalog::segment::reader::ReadOptions;
-use kafkalog::segment::source::Access as LogAccess;
-use kafkalog::write::LeaderAppend;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::{Column, Layout};
+use kafkalog::internal::error::{Error, Refusal, Result};
+use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::index::Access;
+use kafkalog::internal::index::offset::OffsetIndex;
+use kafkalog::internal::index::time::TimeIndex;
+use kafkalog::internal::log::partition::PartitionLog;
+use kafkalog::internal::scan::plan::{PlanOptions, Starting, plan_scan};
+use kafkalog::internal::segment::batches::BatchCursor;
+use kafkalog::internal::segment::reader::ReadOptions;
+use kafkalog::internal::segment::source::Access as LogAccess;
+use kafkalog::internal::write::LeaderAppend;
 
 use super::{Driver, Op, Pending, Row, append, by_producer, offsets};
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use kafkalog::io::appender::SyncPolicy;
-use kafkalog::types::Compression;
+use kafkalog::internal::io::appender::SyncPolicy;
+use kafkalog::internal::types::Compression;
 
 use super::faults::{FaultyDisk, Mode};
 use super::{Driver, Op, append, by_producer, folder};
@@ -72,7 +72,7 @@ const POLICIES: [SyncPolicy; 4] = [
 ];
 
 /// Runs the script until a step fails; what went wrong, if anything did.
-fn run(driver: &mut Driver, script: &[Op]) -> Option<kafkalog::error::Error> {
+fn run(driver: &mut Driver, script: &[Op]) -> Option<kafkalog::internal::error::Error> {
     script.iter().find_map(|op| driver.run(op).err())
 }
 

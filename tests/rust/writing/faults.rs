@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-use kafkalog::io::disk::{Failure, Faults, Step};
+use kafkalog::internal::io::disk::{Failure, Faults, Step};
 
 /// How a step fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,17 +12,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kafkalog::compress::{Codec, Compressor};
-use kafkalog::error::Result;
-use kafkalog::format::control::ControlType;
-use kafkalog::io::appender::SyncPolicy;
-use kafkalog::io::disk::Disk;
-use kafkalog::load::LoadRequest;
-use kafkalog::log::config::LogConfig;
-use kafkalog::producers::entry::ProducerEntry;
-use kafkalog::records::builder::{BatchBuilder, BatchOptions, end_transaction};
-use kafkalog::types::{AppendOrigin, Compression};
-use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::compress::{Codec, Compressor};
+use kafkalog::internal::error::Result;
+use kafkalog::internal::format::control::ControlType;
+use kafkalog::internal::io::appender::SyncPolicy;
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::producers::entry::ProducerEntry;
+use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions, end_transaction};
+use kafkalog::internal::types::{AppendOrigin, Compression};
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use self::faults::FaultyDisk;
 

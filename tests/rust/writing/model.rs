@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kafkalog::io::appender::SyncPolicy;
-use kafkalog::types::Compression;
+use kafkalog::internal::io::appender::SyncPolicy;
+use kafkalog::internal::types::Compression;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

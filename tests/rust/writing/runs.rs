@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use kafkalog::arrow::append::{Appended, append_rows, encode_options};
-use kafkalog::arrow::encode::Encoder;
-use kafkalog::error::{Error, Refusal};
-use kafkalog::io::disk::Disk;
-use kafkalog::load::LoadRequest;
-use kafkalog::log::config::LogConfig;
-use kafkalog::types::TimestampType;
-use kafkalog::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::arrow::append::{Appended, append_rows, encode_options};
+use kafkalog::internal::arrow::encode::Encoder;
+use kafkalog::internal::error::{Error, Refusal};
+use kafkalog::internal::io::disk::Disk;
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::types::TimestampType;
+use kafkalog::internal::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

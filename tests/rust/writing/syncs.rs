@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use kafkalog::format::control::ControlType;
-use kafkalog::io::appender::SyncPolicy;
-use kafkalog::io::disk::{Disk, Failure, Faults, Step};
-use kafkalog::load::LoadRequest;
-use kafkalog::log::config::LogConfig;
-use kafkalog::records::builder::{BatchOptions, end_transaction};
-use kafkalog::types::AppendOrigin;
-use kafkalog::write::{LeaderAppend, WritableLog, WriteOptions};
+use kafkalog::internal::format::control::ControlType;
+use kafkalog::internal::io::appender::SyncPolicy;
+use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
+use kafkalog::internal::load::LoadRequest;
+use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::records::builder::{BatchOptions, end_transaction};
+use kafkalog::internal::types::AppendOrigin;
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use super::{NOW_MS, folder};
 use crate::common::{give_to_producer, one_record};

@@ -1,0 +1,222 @@
+//! What the tests, benchmarks and fuzz targets of this repository look at inside. Not part of the interface: it changes
+//! without notice.
+
+pub mod arrow {
+    pub mod append {
+        pub use crate::arrow::append::{Appended, append_rows, encode_options};
+    }
+    pub mod batches {
+        pub use crate::arrow::batches::BatchReader;
+    }
+    pub mod columns {
+        pub use crate::arrow::columns::ColumnOptions;
+    }
+    pub mod encode {
+        pub use crate::arrow::encode::{DEFAULT_BATCH_SIZE, EncodeOptions, Encoder};
+    }
+    pub mod parallel {
+        pub use crate::arrow::parallel::ParallelReader;
+    }
+    pub mod reader {
+        pub use crate::arrow::reader::RecordReader;
+    }
+    pub mod schema {
+        pub use crate::arrow::schema::{Column, Layout};
+    }
+}
+pub mod compress {
+    pub use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+}
+pub mod error {
+    pub use crate::error::{Error, ProducerRule, Refusal, Result};
+}
+pub mod format {
+    pub mod batch {
+        pub use crate::format::batch::{
+            ATTRIBUTES_AT, BatchHeader, CRC_AT, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD,
+        };
+    }
+    pub mod checkpoint {
+        pub use crate::format::checkpoint::{
+            parse_epochs, parse_offsets, parse_partition_metadata,
+        };
+    }
+    pub mod control {
+        pub use crate::format::control::{ControlType, EndTransactionMarker};
+    }
+    pub mod entry {
+        pub use crate::format::entry::{
+            OffsetPosition, PRODUCER_STATE_SIZE, ProducerState, TimestampOffset,
+        };
+    }
+    pub mod file_name {
+        pub use crate::format::file_name::{
+            FileKind, FileName, FileState, FolderName, base_offset, is_topic_name,
+        };
+    }
+    pub mod message {
+        pub use crate::format::message::Message;
+    }
+    pub mod properties {
+        pub use crate::format::properties::parse_properties;
+    }
+    pub mod record {
+        pub use crate::format::record::{Header, HeaderIter, Record, key_text};
+    }
+}
+pub mod index {
+    pub use crate::index::Access;
+    pub mod offset {
+        pub use crate::index::offset::OffsetIndex;
+    }
+    pub mod time {
+        pub use crate::index::time::TimeIndex;
+    }
+    pub mod txn {
+        pub use crate::index::txn::TransactionIndex;
+    }
+    pub mod writable {
+        pub use crate::index::writable::{Entry, Reader, WritableIndex};
+        pub mod offset {
+            pub use crate::index::writable::offset::WritableOffsetIndex;
+        }
+        pub mod time {
+            pub use crate::index::writable::time::WritableTimeIndex;
+        }
+    }
+}
+pub mod io {
+    pub mod appender {
+        pub use crate::io::appender::SyncPolicy;
+    }
+    pub mod disk {
+        pub use crate::io::disk::{Disk, Failure, Faults, Step};
+    }
+    pub mod interrupt {
+        pub use crate::io::interrupt::with_cancellation;
+    }
+    pub mod lock {
+        pub use crate::io::lock::{LOCK_FILE, LogDirLock};
+    }
+    pub mod mapping {
+        pub use crate::io::mapping::Mapping;
+    }
+}
+pub mod load {
+    pub use crate::load::{LoadRequest, LoadedLog, Note, Plan, plan, plan_salvage};
+}
+pub mod log {
+    pub mod config {
+        pub use crate::log::config::{BrokerCompression, LogConfig};
+    }
+    pub mod dir {
+        pub use crate::log::dir::{
+            CHECKPOINTS, CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, META_PROPERTIES,
+            RECOVERY_POINT,
+        };
+    }
+    pub mod partition {
+        pub use crate::log::partition::{OffsetAndTimestamp, PartitionLog};
+    }
+}
+pub mod producers {
+    pub use crate::producers::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
+    pub mod entry {
+        pub use crate::producers::entry::ProducerEntry;
+    }
+    pub mod snapshots {
+        pub use crate::producers::snapshots::FolderSnapshots;
+    }
+}
+pub mod records {
+    pub use crate::records::RecordSlot;
+    pub mod block {
+        pub use crate::records::block::{Payload, open};
+    }
+    pub mod builder {
+        pub use crate::records::builder::{
+            BatchBuilder, BatchOptions, empty_batch, end_transaction,
+        };
+    }
+    pub mod control {
+        pub use crate::records::control::EndTransaction;
+    }
+    pub mod legacy {
+        pub use crate::records::legacy::first_offset;
+    }
+    pub mod plain {
+        pub use crate::records::plain::{batch, walk};
+    }
+    pub mod validate {
+        pub use crate::records::validate::{LeaderRules, LeaderValidator, Placement};
+    }
+    pub mod walk {
+        pub use crate::records::walk::Walk;
+    }
+}
+pub mod scan {
+    pub mod pieces {
+        pub use crate::scan::pieces::{NoIndexEntry, Pieces};
+    }
+    pub mod plan {
+        pub use crate::scan::plan::{
+            Ending, IsolationLevel, Partitions, PlanOptions, Pruning, Starting, Timestamp,
+            plan_scan,
+        };
+    }
+    pub mod range {
+        pub use crate::scan::range::{PartitionRange, SegmentRange};
+    }
+    pub mod transactions {
+        pub use crate::scan::transactions::Transactions;
+    }
+    pub mod verbatim {
+        pub use crate::scan::verbatim::WholeBatches;
+    }
+}
+pub mod segment {
+    pub mod batches {
+        pub use crate::segment::batches::BatchCursor;
+    }
+    pub mod filter {
+        pub use crate::segment::filter::{AbortedRange, TimestampBounds};
+    }
+    pub mod lookup {
+        pub use crate::segment::lookup::SegmentLookup;
+    }
+    pub mod metrics {
+        pub use crate::segment::metrics::Metrics;
+    }
+    pub mod reader {
+        pub use crate::segment::reader::ReadOptions;
+    }
+    pub mod source {
+        pub use crate::segment::source::Access;
+    }
+    pub mod statistics {
+        pub use crate::segment::statistics::SegmentStatistics;
+    }
+}
+pub mod tools {
+    pub mod rebuild {
+        pub use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
+    }
+    pub mod recover {
+        pub use crate::tools::recover::{OnLoss, RecoverOptions, recover};
+        pub mod report {
+            pub use crate::tools::recover::report::PartitionReport;
+        }
+    }
+}
+pub mod types {
+    pub use crate::types::{AppendOrigin, Compression, TimestampType, TopicPartition};
+}
+pub mod write {
+    pub use crate::write::{AppendInfo, LeaderAppend, WritableLog, WriteOptions};
+    pub mod storage {
+        pub use crate::write::storage::Identity;
+    }
+    pub mod writer {
+        pub use crate::write::writer::PartitionWriter;
+    }
+}
