@@ -176,7 +176,7 @@ pub enum Error {
     },
     /// A bug in this crate ([`Error::internal`]); the message asks for a report.
     Internal(Box<InternalFault>),
-    /// The caller cancelled the operation ([`crate::io::interrupt`]).
+    /// The caller cancelled the operation.
     Interrupted,
 }
 

@@ -89,3 +89,8 @@ pub use write::checkpoints::CheckpointChange;
 
 #[cfg(feature = "python")]
 mod python;
+
+/// The Rust lines of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

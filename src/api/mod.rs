@@ -23,6 +23,8 @@ mod writer;
 pub use self::config::LogConfig;
 pub use self::log_dir::LogDir;
 pub use self::partition_log::{PartitionLog, Segment};
+#[cfg(feature = "python")]
+pub(crate) use self::reader::Request;
 pub use self::reader::{RecordReader, ScanMetrics};
 pub use self::recover::{RecoverOptions, recover};
 pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};
@@ -33,7 +35,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::types::TimestampMs;
 
 /// The system's clock.
-fn now_ms() -> TimestampMs {
+pub(crate) fn now_ms() -> TimestampMs {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| {

@@ -178,7 +178,7 @@ impl LogWriter {
         let named = TopicPartition::new(topic, partition);
         let now_ms = now_ms();
         let writer = PartitionWriter::open(&log_dirs, &identity, &named, topic_id, how, now_ms)?;
-        if let Err(error) = epoch_of(options.leader_epoch, &writer) {
+        if let Err(error) = writer.leader_epoch(options.leader_epoch) {
             writer.close(now_ms)?;
             return Err(error);
         }
@@ -201,7 +201,7 @@ impl LogWriter {
             false,
             self.options.ignores_extra_columns,
         )?;
-        let epoch = epoch_of(self.options.leader_epoch, &self.writer)?;
+        let epoch = self.writer.leader_epoch(self.options.leader_epoch)?;
         let mut encoder = Encoder::new(options);
         let mut done = Appended::default();
         let log = self.writer.log_mut();
@@ -290,17 +290,6 @@ impl LogWriter {
     /// [`Error::Io`]; [`Error::Refused`] for a log that had failed before.
     pub fn close(self) -> Result<()> {
         self.writer.close(now_ms())
-    }
-}
-
-/// The epoch to append in: the one asked for, or the log's latest. Epochs never fall in a log.
-pub(crate) fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> Result<i32> {
-    let latest = writer.log().epochs().latest().map(|entry| entry.epoch);
-    match (given, latest) {
-        (Some(given), Some(latest)) if given < latest => Err(Error::InvalidArgument(format!(
-            "leader_epoch is {given}, below the log's latest, {latest}"
-        ))),
-        _ => Ok(given.or(latest).unwrap_or(0)),
     }
 }
 

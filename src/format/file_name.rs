@@ -205,13 +205,7 @@ pub struct FolderName {
 
 impl FolderName {
     /// Takes a folder's name apart as `UnifiedLog.parseTopicPartitionName` does; `None` where Kafka would refuse it.
-    ///
-    /// ```
-    /// use kafkalog::internal::format::file_name::{FolderName, FolderState};
-    /// let name = FolderName::parse("a.b-c-12.0123456789abcdef0123456789abcdef-delete").unwrap();
-    /// assert_eq!(name.topic_partition.to_string(), "a.b-c-12");
-    /// assert_eq!(name.state, FolderState::Delete);
-    /// ```
+    /// `a.b-c-12.0123456789abcdef0123456789abcdef-delete` is partition 12 of topic `a.b-c`, to be deleted.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, state) = [FolderState::Delete, FolderState::Future, FolderState::Stray]

@@ -59,7 +59,7 @@ pub fn plan(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Pla
 /// but the batches, whatever the request says of clean stops and recovery points.
 ///
 /// # Errors
-/// As [`plan`].
+/// As [`plan()`].
 pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
     let mut loader = Loader::new(path, config, request.unflushed())?;
     let outcome = loader.salvage().and_then(|()| loader.load());
@@ -70,7 +70,7 @@ pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Re
 /// which a broker rebuilds them, without the old ones.
 ///
 /// # Errors
-/// As [`plan`].
+/// As [`plan()`].
 pub(crate) fn plan_rebuild(
     path: &Path,
     config: &LogConfig,

@@ -19,94 +19,16 @@ use super::capsule;
 use super::errors::{into_py, to_py};
 use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
-use crate::arrow::batches::{BatchReader, batch_schema};
+use crate::api::{RecordReader, Request, ScanMetrics};
 use crate::arrow::columns::ColumnOptions;
-use crate::arrow::parallel::ParallelReader;
-use crate::arrow::reader::RecordReader;
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
-use crate::scan::range;
-use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
-
-/// What to read, until the stream is taken.
-#[derive(Debug)]
-enum Request {
-    Records {
-        ranges: Vec<range::PartitionRange>,
-        options: ReadOptions,
-        columns: ColumnOptions,
-        threads: usize,
-    },
-    Batches {
-        ranges: Vec<range::PartitionRange>,
-        check_crcs: bool,
-    },
-}
-
-impl Request {
-    fn schema(&self) -> SchemaRef {
-        match self {
-            Self::Records { columns, .. } => {
-                record_schema(&columns.columns, columns.layout, columns.unit)
-            }
-            Self::Batches { .. } => batch_schema(),
-        }
-    }
-}
-
-/// A source of record batches.
-enum Batches {
-    One(Box<RecordReader>),
-    Many(Box<ParallelReader>),
-    Headers(Box<BatchReader>),
-}
-
-impl Batches {
-    fn open(request: Request) -> Result<Self> {
-        Ok(match request {
-            Request::Batches { ranges, check_crcs } => {
-                Self::Headers(Box::new(BatchReader::new(ranges, check_crcs)))
-            }
-            Request::Records {
-                ranges,
-                options,
-                columns,
-                threads,
-            } if threads > 1 => {
-                let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
-                Self::Many(Box::new(reader))
-            }
-            Request::Records {
-                ranges,
-                options,
-                columns,
-                ..
-            } => Self::One(Box::new(RecordReader::try_new(ranges, options, columns)?)),
-        })
-    }
-
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        match self {
-            Self::One(reader) => reader.next_batch(),
-            Self::Many(reader) => reader.next_batch(),
-            Self::Headers(reader) => reader.next_batch(),
-        }
-    }
-
-    fn metrics(&self) -> (Metrics, u64) {
-        match self {
-            Self::One(reader) => reader.metrics(),
-            Self::Many(reader) => reader.metrics(),
-            Self::Headers(reader) => reader.metrics(),
-        }
-    }
-}
 
 /// Shared by the stream and the object that it was taken from.
 #[derive(Default)]
 struct Shared {
-    metrics: (Metrics, u64),
+    metrics: ScanMetrics,
     failure: Option<Arc<Failure>>,
     /// Whether the reader will ask for the failure and raise it.
     is_asked_for_it: bool,
@@ -133,8 +55,8 @@ impl fmt::Display for Failure {
 /// The stream as arrow-rs exports it. It catches panics: in an `extern "C"` callback one would abort the process.
 struct Stream {
     schema: SchemaRef,
-    request: Option<Request>,
-    batches: Option<Batches>,
+    /// Opens its files when the first batch is asked for; `None` at the end.
+    reader: Option<RecordReader>,
     shared: Arc<Mutex<Shared>>,
     is_interrupted: bool,
 }
@@ -142,16 +64,13 @@ struct Stream {
 impl Stream {
     /// Opened on the first call: no thread is started and no file opened before that.
     fn advance(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(request) = self.request.take() {
-            self.batches = Some(Batches::open(request)?);
-        }
-        let Some(batches) = &mut self.batches else {
+        let Some(reader) = &mut self.reader else {
             return Ok(None);
         };
-        let next = batches.next_batch();
-        let metrics = batches.metrics();
+        let next = reader.next_batch();
+        let metrics = reader.metrics();
         if !matches!(next, Ok(Some(_))) {
-            self.batches = None;
+            self.reader = None;
         }
         self.shared
             .lock()
@@ -171,14 +90,14 @@ impl Iterator for Stream {
             let advance = || catch_unwind(AssertUnwindSafe(|| self.advance()));
             match interrupt::with_signals(advance) {
                 (_, Some(raised)) => {
-                    self.batches = None;
+                    self.reader = None;
                     self.is_interrupted = true;
                     Failure::Raised(raised)
                 }
                 (Ok(Ok(batch)), None) => return batch.map(Ok),
                 (Ok(Err(error)), None) => Failure::Error(error),
                 (Err(panic), None) => {
-                    self.batches = None;
+                    self.reader = None;
                     Failure::Error(Error::panicked(panic.as_ref()))
                 }
             }
@@ -267,8 +186,7 @@ impl RecordStream {
         }
         let stream = Stream {
             schema: request.schema(),
-            request: Some(request),
-            batches: None,
+            reader: Some(RecordReader::new(request)),
             shared: Arc::clone(&self.shared),
             is_interrupted: false,
         };
@@ -276,7 +194,7 @@ impl RecordStream {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (metrics, rows) = self
+        let metrics = self
             .shared
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -284,7 +202,7 @@ impl RecordStream {
         let dict = PyDict::new(py);
         dict.set_item("bytes", metrics.bytes)?;
         dict.set_item("batches", metrics.batches)?;
-        dict.set_item("records", rows)?;
+        dict.set_item("records", metrics.rows)?;
         dict.set_item("skipped", metrics.batches_skipped)?;
         dict.set_item("skipped_records", metrics.records_skipped)?;
         dict.set_item("copied", metrics.bytes_decompressed)?;

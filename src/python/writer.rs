@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,6 +19,7 @@ use super::capsule;
 use super::errors::{into_py, of_panic, to_py};
 use super::range::PartitionRange;
 use super::report::append_info;
+use crate::api::now_ms;
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
 use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder, check_schema, first_too_large};
 use crate::error::{Error, Result};
@@ -86,11 +86,7 @@ impl Clock {
     pub(super) fn now_ms(&self) -> PyResult<TimestampMs> {
         match &self.0 {
             Some(clock) => Python::attach(|py| clock.call0(py)?.extract(py)),
-            None => Ok(SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| {
-                    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-                })),
+            None => Ok(now_ms()),
         }
     }
 }
@@ -232,17 +228,6 @@ impl LogWriter {
     }
 }
 
-/// The leader epoch of appended batches: the given one, or the latest. Epochs never decrease in a log.
-fn epoch_of(given: Option<i32>, writer: &PartitionWriter) -> crate::error::Result<i32> {
-    let latest = writer.log().epochs().latest().map(|entry| entry.epoch);
-    match (given, latest) {
-        (Some(given), Some(latest)) if given < latest => Err(Error::InvalidArgument(format!(
-            "leader_epoch is {given}, below the log's latest, {latest}"
-        ))),
-        _ => Ok(given.or(latest).unwrap_or(0)),
-    }
-}
-
 /// An id as Kafka writes it.
 fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
     let parse = |text: &str| {
@@ -307,7 +292,7 @@ impl LogWriter {
         let opened = py.detach(|| {
             let writer =
                 PartitionWriter::open(&log_dirs, &identity, &named, topic_id, options, now_ms)?;
-            if let Err(error) = epoch_of(leader_epoch, &writer) {
+            if let Err(error) = writer.leader_epoch(leader_epoch) {
                 writer.close(now_ms)?;
                 return Err(error);
             }
@@ -386,7 +371,7 @@ impl LogWriter {
             let mut encoder = Encoder::new(options).numbered_from(first_row);
             // A wrong schema is an error even if there are no rows.
             check_schema(batches.schema(), keep_offsets, ignore_extra)?;
-            let epoch = epoch_of(self.settled.leader_epoch, writer)?;
+            let epoch = writer.leader_epoch(self.settled.leader_epoch)?;
             let mut done = Appended::default();
             for batch in batches {
                 let batch = batch.map_err(|e| Failed::Raised(capsule::raised(e)))?;

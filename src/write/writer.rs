@@ -71,6 +71,20 @@ impl PartitionWriter {
         &mut self.log
     }
 
+    /// The epoch to append in: the one asked for, or the log's latest. Epochs never fall in a log.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an epoch below the log's latest.
+    pub(crate) fn leader_epoch(&self, asked: Option<i32>) -> Result<i32> {
+        let latest = self.log.epochs().latest().map(|entry| entry.epoch);
+        match (asked, latest) {
+            (Some(asked), Some(latest)) if asked < latest => Err(Error::InvalidArgument(format!(
+                "leader_epoch is {asked}, below the log's latest, {latest}"
+            ))),
+            _ => Ok(asked.or(latest).unwrap_or(0)),
+        }
+    }
+
     /// The partition folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
