@@ -547,7 +547,7 @@ def test_export_of_damage_leaves_no_half_file(tmp_path: Path) -> None:
 
 
 def test_export_keeps_out_of_what_it_reads(tmp_path: Path) -> None:
-    assert "only read" in fails(2, "export", DATA, DATA / "out")
+    assert "where a broker looks for logs" in fails(2, "export", DATA, DATA / "out")
     assert not (DATA / "out").exists()
 
 
