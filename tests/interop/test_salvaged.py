@@ -43,7 +43,7 @@ def test_kafka_loads_what_was_salvaged(witness: Witness, tmp_path: Path) -> None
     made = tmp_path / "made"
     reports = {}
     for number, case in enumerate(NAMES):
-        mended = tmp_path / f"mended-{number}"
+        mended = tmp_path / "mended" / str(number)
         report = salvaged(case, tmp_path / case, mended)
         if report is not None:
             shutil.copytree(mended, made / "data-0" / f"orders-{number}")
