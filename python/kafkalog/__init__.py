@@ -37,6 +37,7 @@ from kafkalog.log import (
     SegmentInfo,
 )
 from kafkalog.options import ReadOptions
+from kafkalog.partitioner import partition_for_key
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
 from kafkalog.tools import (
     CheckpointChange,
@@ -91,6 +92,7 @@ __all__ = [
     "UnsupportedFormatError",
     "__version__",
     "build_profile",
+    "partition_for_key",
     "read_table",
     "rebuild_indexes",
     "recover",

@@ -8,6 +8,7 @@ mod bytes;
 mod columns;
 mod fill;
 mod headers;
+mod keys;
 mod places;
 mod sizes;
 
@@ -16,6 +17,8 @@ use arrow_schema::SchemaRef;
 
 use self::columns::InputColumns;
 use self::fill::{Filled, MOST, Wanted, too_large};
+#[cfg(feature = "python")]
+pub(crate) use self::keys::partition_for_key;
 #[cfg(feature = "python")]
 pub(crate) use self::sizes::first_too_large;
 use crate::compress::{Codec, Compressor};

@@ -17,6 +17,7 @@
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
 //! | [`properties`] | Java properties |
+//! | [`murmur2`] | the hash that chooses a key's partition |
 //! | [`uuid`] | ids |
 
 pub(crate) mod attributes;
@@ -28,6 +29,7 @@ pub(crate) mod cursor;
 pub(crate) mod entry;
 pub(crate) mod file_name;
 pub(crate) mod message;
+pub(crate) mod murmur2;
 pub(crate) mod properties;
 pub(crate) mod record;
 pub(crate) mod text;

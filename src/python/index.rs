@@ -37,7 +37,7 @@ fn of_time(entry: TimestampOffset) -> Pair {
     (entry.timestamp, entry.offset)
 }
 
-/// Entries as Arrow columns.
+/// Numbers as Arrow columns.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct Entries {
     batch: RecordBatch,
@@ -60,7 +60,11 @@ impl Entries {
             columns.map(|(n, name)| (name, column(n), true)),
         );
         let batch = batch.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(Self { batch })
+        Ok(Self::of_batch(batch))
+    }
+
+    pub(super) const fn of_batch(batch: RecordBatch) -> Self {
+        Self { batch }
     }
 
     fn of_pairs(names: [&'static str; 2], rows: &[Pair]) -> PyResult<Self> {

@@ -8,6 +8,7 @@ mod errors;
 mod index;
 mod interrupt;
 mod log;
+mod partitioner;
 mod range;
 mod reader;
 mod report;
@@ -25,6 +26,8 @@ mod _core {
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{LogDir, PartitionLog, bounds, check_output, divide, pieces, plan};
+    #[pymodule_export]
+    use super::partitioner::partition_for_key;
     #[pymodule_export]
     use super::range::{PartitionRange, SegmentRange, range_from_plain};
     #[pymodule_export]

@@ -394,7 +394,7 @@ def test_a_broker_serves_what_the_sink_wrote(
     """Keys go to the partitions that Kafka's producer would choose, and the broker appends after them."""
     import pyarrow as pa
 
-    from kafkalog.spark.partitioner import partition_for_key
+    from kafkalog import partition_for_key
     from kafkalog.spark.sink import Sink
 
     broker.create("sunk", 3, segment_bytes=20_000)

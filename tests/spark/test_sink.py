@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
-from kafkalog.spark.partitioner import partition_for_key
+from kafkalog import partition_for_key
 from spark.sinks import left, rows, sink, values
 from spark.ways import has_data_sources, needs_data_sources
 

@@ -9,7 +9,7 @@ import pytest
 
 import corpus
 import kafkalog
-from kafkalog.spark.partitioner import partition_for_key
+from kafkalog import partition_for_key
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:

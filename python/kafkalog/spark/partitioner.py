@@ -1,42 +1,18 @@
-"""Which partition a row goes to: Kafka's default partitioner for rows with a key, in turn for rows without one.
-
-Source: ``Utils.murmur2`` and ``BuiltInPartitioner`` of Kafka's clients.
-"""
+"""Which partition a row goes to: Kafka's default partitioner for rows with a key, in turn for rows without one."""
 
 from __future__ import annotations
 
-import struct
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog.partitioner import partition_for_key
 from kafkalog.spark.topics import format_numbers, live_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Partitioner", "murmur2", "partition_for_key"]
-
-_SEED, _MIX, _SHIFT, _WORD = 0x9747B28C, 0x5BD1E995, 24, 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """Hash bytes as Kafka does; the result is unsigned, 32 bits."""
-    found = (_SEED ^ len(data)) & _WORD
-    whole = len(data) // 4 * 4
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
-        mixed = word * _MIX & _WORD
-        mixed = (mixed ^ mixed >> _SHIFT) * _MIX & _WORD
-        found = (found * _MIX & _WORD) ^ mixed
-    if rest := data[whole:]:
-        found = (found ^ int.from_bytes(rest, "little")) * _MIX & _WORD
-    found = (found ^ found >> 13) * _MIX & _WORD
-    return found ^ found >> 15
-
-
-def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a key, of that many."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+__all__ = ["Partitioner"]
 
 
 class Partitioner:
@@ -56,34 +32,51 @@ class Partitioner:
         # Rows without a key take partitions in turn, from a random one on.
         self._turn = uuid.uuid4().int
 
-    def assign(self, topic: str, requested: int | None, key: bytes | None) -> int:
-        """Return the partition of a row.
+    def assign(self, topic: str, requested: Any, keys: Any) -> Any:
+        """Return the partitions of rows of one topic.
 
         Raises
         ------
         ValueError
-            For an invalid topic, and where the log dirs lack the partition.
+            For an invalid topic, and where the log dirs lack a partition.
         """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        live = self._find(topic)
+        number = max(live) + 1
+        for wanted in pc.unique(requested).to_pylist():
+            _check(topic, wanted, live, number)
+        if requested.null_count == 0:
+            return requested
+        assigned = pc.coalesce(requested, partition_for_key(keys, number))
+        if keyless := assigned.null_count:
+            turns = [(self._turn + n) % number for n in range(1, keyless + 1)]
+            self._turn += keyless
+            assigned = pc.replace_with_mask(assigned, pc.is_null(assigned), pa.array(turns, pa.int32()))
+        return assigned
+
+    def _find(self, topic: str) -> frozenset[int]:
+        """Return the partitions that the topic has here, or will have if it is new."""
         if topic not in self._live:
             _core.check_topic(topic)
             self._live[topic] = live_partitions(self._paths, topic) or frozenset(range(self._partitions))
-        live = self._live[topic]
-        if requested is not None and requested in live:
-            return requested
-        number = max(live) + 1
-        if requested is not None and not 0 <= requested < number:
-            raise ValueError(
-                f"cannot assign partition {requested}: topic {topic} has only {format_numbers(live)} here; correct the "
-                "column `partition`, leave it out to assign partitions by key, or set the option `partitions` if the "
-                "topic is new"
-            )
-        if len(live) < number:
-            what = "a partition to a row" if requested is None else f"partition {requested}"
-            raise ValueError(
-                f"cannot assign {what}: topic {topic} has only {format_numbers(live)} here; list every log dir in "
-                "`path`, or write only rows for these partitions"
-            )
-        if key is not None:
-            return partition_for_key(key, number)
-        self._turn += 1
-        return self._turn % number
+        return self._live[topic]
+
+
+def _check(topic: str, requested: int | None, live: frozenset[int], number: int) -> None:
+    """Check a requested partition, or that one can be chosen."""
+    if requested in live:
+        return
+    if requested is not None and not 0 <= requested < number:
+        raise ValueError(
+            f"cannot assign partition {requested}: topic {topic} has only {format_numbers(live)} here; correct the "
+            "column `partition`, leave it out to assign partitions by key, or set the option `partitions` if the "
+            "topic is new"
+        )
+    if len(live) < number:
+        what = "a partition to a row" if requested is None else f"partition {requested}"
+        raise ValueError(
+            f"cannot assign {what}: topic {topic} has only {format_numbers(live)} here; list every log dir in "
+            "`path`, or write only rows for these partitions"
+        )

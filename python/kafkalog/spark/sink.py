@@ -212,25 +212,40 @@ class _RowSorter:
                 columns[field.name] = given.cast(pa.timestamp("us", zone)).cast(field.type)
             else:
                 columns[field.name] = given.cast(field.type)
-        topics = [self._topic] * batch.num_rows if self._topic else columns["topic"].to_pylist()
-        rows: dict[TopicPartition, list[int]] = {}
-        requested = columns["partition"].to_pylist()
-        for row, (topic, key) in enumerate(zip(topics, columns["key"].to_pylist(), strict=True)):
-            if topic is None:
-                raise ValueError(
-                    f"row {self._rows + row} of this task has no topic: fill the column topic, or set the option topic"
-                )
-            place = TopicPartition(topic, self._partitioner.assign(topic, requested[row], key))
-            rows.setdefault(place, []).append(row)
+        rows: dict[TopicPartition, Any] = {}
+        for topic, chosen in self._topics(columns["topic"], batch.num_rows):
+            requested, keys = (
+                columns[name] if chosen is None else columns[name].take(chosen) for name in ("partition", "key")
+            )
+            assigned = self._partitioner.assign(topic, requested, keys)
+            rows |= _by_partition(topic, assigned, chosen)
         self._check_sizes(columns, rows)
         self._rows += batch.num_rows
         for place, chosen in rows.items():
-            columns["topic"] = pa.array([place.topic] * batch.num_rows, pa.string())
-            columns["partition"] = pa.array([place.partition] * batch.num_rows, pa.int32())
-            whole = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
-            yield whole if len(chosen) == batch.num_rows else whole.take(pa.array(chosen, pa.int64()))
+            is_whole = len(chosen) == batch.num_rows
+            part = {name: each if is_whole else each.take(chosen) for name, each in columns.items()}
+            part["topic"] = pa.repeat(place.topic, len(chosen))
+            part["partition"] = pa.repeat(pa.scalar(place.partition, pa.int32()), len(chosen))
+            yield pa.RecordBatch.from_arrays(list(part.values()), schema=schema)
 
-    def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[TopicPartition, list[int]]) -> None:
+    def _topics(self, column: Any, count: int) -> Iterator[tuple[str, Any]]:
+        """Yield the topics of a batch, each with its rows; None stands for all rows."""
+        import pyarrow.compute as pc
+
+        if self._topic:
+            if count:
+                yield self._topic, None
+            return
+        if column.null_count:
+            row = pc.index(pc.is_null(column), value=True).as_py()
+            raise ValueError(
+                f"row {self._rows + row} of this task has no topic: fill the column topic, or set the option topic"
+            )
+        topics = pc.unique(column)
+        for topic in topics:
+            yield topic.as_py(), None if len(topics) == 1 else pc.indices_nonzero(pc.equal(column, topic))
+
+    def _check_sizes(self, columns: Mapping[str, Any], rows: Mapping[TopicPartition, Any]) -> None:
         import pyarrow as pa
 
         if self._max_bytes is None:
@@ -240,11 +255,36 @@ class _RowSorter:
         if found is None:
             return
         row, size = found
-        place = next(place for place, chosen in rows.items() if row in chosen)
+        place = next(place for place, chosen in rows.items() if row in chosen.to_pylist())
         raise InvalidRecordError(
             f"{place}: RecordTooLarge: batch size: expected at most {self._max_bytes} (max.message.bytes), found "
             f"{size} for row {self._rows + row} of this task alone"
         )
+
+
+def _by_partition(topic: str, assigned: Any, chosen: Any) -> dict[TopicPartition, Any]:
+    """Return the rows of each partition, in their order.
+
+    Parameters
+    ----------
+    topic : str
+        The topic of the rows.
+    assigned : pyarrow.Array
+        Their partitions.
+    chosen : pyarrow.Array, optional
+        Their numbers in the batch. Default: all rows of the batch.
+    """
+    import pyarrow.compute as pc
+
+    # The sort is stable.
+    order = pc.sort_indices(assigned)
+    counts = pc.value_counts(assigned.take(order))
+    numbers = order if chosen is None else chosen.take(order)
+    rows, first = {}, 0
+    for each in counts.to_pylist():
+        rows[TopicPartition(topic, each["values"])] = numbers.slice(first, each["counts"])
+        first += each["counts"]
+    return rows
 
 
 class BatchWriter(DataSourceArrowWriter):
