@@ -153,9 +153,9 @@ pub enum Error {
     DuplicatePartition {
         /// `topic-partition`.
         partition: String,
-        /// Where it was seen first.
+        /// The folder where it was seen first.
         first: PathBuf,
-        /// Where it was seen again.
+        /// The folder where it was seen again.
         second: PathBuf,
     },
     /// The operating system said no.
@@ -521,7 +521,7 @@ impl fmt::Display for Error {
             } => {
                 write!(
                     f,
-                    "partition {partition} lies in two log dirs: {} and {}",
+                    "partition {partition} is in two folders, {} and {}; name the path of one of them, or leave out one log dir",
                     first.display(),
                     second.display()
                 )

@@ -9,6 +9,7 @@ import errno
 import operator
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog._times import since_1970, to_millis
@@ -59,7 +60,7 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
 
 
 def path(given: StrPath) -> str:
-    """Return a path as text."""
+    """Return a path as text, from the root: it must hold when the process changes its working directory."""
     text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or os.PathLike[str], not {given!r}")
@@ -67,7 +68,9 @@ def path(given: StrPath) -> str:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
     if "\0" in text:
         raise ValueError(f"a path cannot contain a null character: {text!r}")
-    return text
+    # Not os.path.abspath: it resolves .. without regard to links.
+    named = Path(text)
+    return text if named.is_absolute() else str(named.absolute())
 
 
 def paths(given: Paths) -> list[str]:

@@ -151,12 +151,15 @@ class LogDir:
     """A log dir (one entry of a broker's ``log.dirs``), as it was when it was opened. Nothing is written to it.
 
     Iterating gives its live partitions; ``dirs["orders", 0]`` gives one. Every function that takes a path takes it too.
-    A pickle holds the path only: the log dir is opened again where it is unpickled.
+    A folder named like a partition counts as one if it holds a segment file, ``partition.metadata`` or
+    ``leader-epoch-checkpoint``, or if the log dir has ``meta.properties``, a checkpoint or the marker of a clean
+    shutdown. A pickle holds the path only: the log dir is opened again where it is unpickled.
 
     Parameters
     ----------
     path : path
-        The folder that holds ``meta.properties`` and the partitions' folders.
+        The folder that holds ``meta.properties`` and the partitions' folders. A relative path is resolved at once, and
+        holds when the process changes its working directory.
 
     Raises
     ------

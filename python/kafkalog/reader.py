@@ -329,7 +329,10 @@ def scan(
         When the path does not exist.
     ValueError
         For arguments that make no sense or name a topic that does not exist, and for a folder with files of which none
-        is Kafka's.
+        is Kafka's. :class:`LogDir` says which folders count as partitions.
+    KafkaLogError
+        When two of the folders hold the same partition, as in backups of several brokers. Read one of the two by its
+        path, or leave out one log dir.
     """
     return _scan("scan", path, topics, options, keywords)
 

@@ -282,6 +282,19 @@ class LogWriter:
         return self._writer.recovery_point
 
     @property
+    def highest_producer_id(self) -> int | None:
+        """The highest id among the producers that a broker would still know after loading the log, or None.
+
+        A cluster that assigns this id again takes the new producer's first records for duplicates, and discards them.
+        """
+        return self._writer.highest_producer_id
+
+    @property
+    def latest_leader_epoch(self) -> int | None:
+        """The latest leader epoch in the log, or None for a log without batches."""
+        return self._writer.latest_leader_epoch
+
+    @property
     def closed(self) -> bool:
         """Whether the writer is closed."""
         return self._writer.closed

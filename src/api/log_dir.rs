@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::absolute;
 use super::partition_log::PartitionLog;
 use super::reader::RecordReader;
 use super::scan::{ScanOptions, scan};
@@ -29,17 +30,19 @@ use crate::types::TopicPartition;
 pub struct LogDir(dir::LogDir);
 
 impl LogDir {
-    /// Lists the partition folders.
+    /// Lists the partition folders. A folder named like a partition counts if it holds a segment file,
+    /// `partition.metadata` or `leader-epoch-checkpoint`, or if the directory has `meta.properties`, a checkpoint or the
+    /// marker of a clean shutdown.
     ///
     /// # Errors
     /// [`Error::Io`] where the path is not a directory that can be listed; [`Error::InvalidArgument`] where it is a
     /// partition folder, or holds nothing of Kafka's.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let dir = dir::LogDir::open(path.as_ref())?;
+        let dir = dir::LogDir::open(&absolute(path.as_ref())?)?;
         Ok(Self(dir.ensure_log_dir()?))
     }
 
-    /// The directory.
+    /// The directory, as an absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()

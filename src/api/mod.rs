@@ -30,9 +30,21 @@ pub use self::recover::{RecoverOptions, recover};
 pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};
 pub use self::writer::{LogWriter, WriterOptions};
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::error::{Error, Result};
 use crate::types::TimestampMs;
+
+/// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(Error::io(path))
+}
+
+fn absolute_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {
+    let paths = paths.into_iter();
+    paths.map(|path| absolute(path.as_ref())).collect()
+}
 
 /// The system's clock.
 pub(crate) fn now_ms() -> TimestampMs {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::absolute;
 use super::reader::RecordReader;
 use super::scan::{ScanOptions, scan, scan_batches};
 use crate::error::Result;
@@ -52,7 +53,7 @@ impl PartitionLog {
     /// [`Error::Io`](crate::Error::Io) where it does not exist;
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where it is not a partition folder.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        partition::PartitionLog::open(path.as_ref()).map(Self)
+        partition::PartitionLog::open(&absolute(path.as_ref())?).map(Self)
     }
 
     /// The folder.

@@ -1,8 +1,9 @@
 //! Reading records and batches.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::absolute_all;
 use super::reader::{RecordReader, Request};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::schema::{Column, Layout, TimestampUnit};
@@ -235,7 +236,7 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     options: ScanOptions,
 ) -> Result<RecordReader> {
-    let ranges = plan_scan(&owned(paths), &options.plan)?;
+    let ranges = plan_scan(&absolute_all(paths)?, &options.plan)?;
     let (read, threads) = (options.read, options.threads);
     Ok(RecordReader::new(Request::Records {
         ranges,
@@ -256,12 +257,7 @@ pub fn scan_batches(path: impl AsRef<Path>, options: ScanOptions) -> Result<Reco
         plan: wanted, read, ..
     } = options;
     Ok(RecordReader::new(Request::Batches {
-        ranges: plan_scan(&owned([path]), &wanted)?,
+        ranges: plan_scan(&absolute_all([path])?, &wanted)?,
         check_crcs: read.check_crcs,
     }))
-}
-
-fn owned<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Vec<PathBuf> {
-    let paths = paths.into_iter();
-    paths.map(|path| path.as_ref().to_path_buf()).collect()
 }

@@ -1,12 +1,12 @@
 //! One partition open for writing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 
 use super::config::LogConfig;
-use super::now_ms;
 use super::partition_log::PartitionLog;
+use super::{absolute_all, now_ms};
 use crate::arrow::append::{Appended, append_rows, append_whole, encode_options};
 use crate::arrow::encode::{DEFAULT_BATCH_SIZE, Encoder};
 use crate::error::{Error, Result};
@@ -163,8 +163,7 @@ impl LogWriter {
         config: LogConfig,
         options: WriterOptions,
     ) -> Result<Self> {
-        let log_dirs = log_dirs.into_iter();
-        let log_dirs: Vec<PathBuf> = log_dirs.map(|dir| dir.as_ref().to_path_buf()).collect();
+        let log_dirs = absolute_all(log_dirs)?;
         let identity = Identity {
             cluster_id: options.cluster_id.clone(),
             node_id: options.node_id,
@@ -269,6 +268,20 @@ impl LogWriter {
     #[must_use]
     pub fn log_end_offset(&self) -> Offset {
         self.writer.log().log_end_offset()
+    }
+
+    /// The highest id among the producers that a broker would still know after loading the log; `None` for no producer.
+    ///
+    /// A cluster that assigns this id again would have records of the new producer discarded as duplicates.
+    #[must_use]
+    pub fn highest_producer_id(&self) -> Option<i64> {
+        self.writer.log().producers().highest_producer_id()
+    }
+
+    /// The latest leader epoch of the log; `None` for a log without batches.
+    #[must_use]
+    pub fn latest_leader_epoch(&self) -> Option<i32> {
+        self.writer.log().epochs().latest().map(|entry| entry.epoch)
     }
 
     /// The partition folder.

@@ -1,5 +1,14 @@
 //! A log dir: the partition folders in it, and the files about all of them.
 //!
+//! Many folders are named like partitions (`dbus-1` in `/etc`). Such a folder counts as a partition where its name and one
+//! of these agree:
+//!
+//! | the folder | the directory that holds it | counts |
+//! |---|---|---|
+//! | holds a segment file, `partition.metadata` or `leader-epoch-checkpoint` | anything | yes |
+//! | holds none of these, as one that a broker has just created | has `meta.properties`, a checkpoint or the clean-shutdown marker | yes |
+//! | holds none of these | has none of those | no |
+//!
 //! Nothing here is required to read: a checkpoint that is missing or broken is no checkpoint, as for the broker, which
 //! then begins at the first segment (`LogManager.loadLogs`).
 
@@ -151,6 +160,11 @@ impl LogDir {
                 _ => seen.note(file_name),
             }
         }
+        if !seen.dirs_own {
+            let named = folders.len();
+            folders.retain(|folder| holds_partition_files(&folder.path));
+            seen.foreign |= folders.len() < named;
+        }
         // Else it would look like one that holds nothing.
         if folders.is_empty() && seen.partitions_own && !seen.dirs_own {
             let text = format!("{}: a partition's folder, not a log dir", path.display());
@@ -234,15 +248,44 @@ struct Seen {
 
 impl Seen {
     fn note(&mut self, name: &str) {
-        if name == META_PROPERTIES || name == CLEAN_SHUTDOWN || CHECKPOINTS.contains(&name) {
+        if is_of_log_dir(name) {
             self.dirs_own = true;
-        } else if FileName::parse(name).is_some()
-            || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
-        {
+        } else if is_of_partition(name) {
             self.partitions_own = true;
         } else if !name.starts_with('.') && name != "lost+found" {
             self.foreign = true;
         }
+    }
+}
+
+/// Whether only log dirs have a file of this name. Not by `.lock`: others use that name, too.
+pub(crate) fn is_of_log_dir(name: &str) -> bool {
+    [META_PROPERTIES, CLEAN_SHUTDOWN].contains(&name) || CHECKPOINTS.contains(&name)
+}
+
+/// Whether only partition folders have a file of this name.
+pub(crate) fn is_of_partition(name: &str) -> bool {
+    // A crash leaves the file that was about to replace another (`CheckpointFile.write`).
+    let written = name.strip_suffix(".tmp").unwrap_or(name);
+    FileName::parse(written).is_some()
+        || matches!(written, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
+}
+
+/// Whether a directory has files that only log dirs have.
+fn has_log_dir_files(dir: &Path) -> bool {
+    let names = [META_PROPERTIES, CLEAN_SHUTDOWN];
+    let mut names = names.into_iter().chain(CHECKPOINTS);
+    names.any(|name| dir.join(name).exists())
+}
+
+/// Whether a directory has files that only partition folders have. One that cannot be listed counts, so that whoever reads
+/// it reports the error.
+pub(crate) fn holds_partition_files(folder: &Path) -> bool {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries
+            .flatten()
+            .any(|entry| entry.file_name().to_str().is_some_and(is_of_partition)),
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
     }
 }
 
@@ -275,11 +318,14 @@ impl PathKind {
                 continue;
             };
             seen.note(name);
-            if seen.dirs_own || (FolderName::parse(name).is_some() && entry.path().is_dir()) {
+            let is_partition = || entry.path().is_dir() && holds_partition_files(&entry.path());
+            if seen.dirs_own || (FolderName::parse(name).is_some() && is_partition()) {
                 return Ok(Self::LogDir);
             }
         }
-        let is_partition = seen.partitions_own || FolderName::parse(&folder_name(path)).is_some();
+        let is_partition = seen.partitions_own
+            || (FolderName::parse(&folder_name(path)).is_some()
+                && has_log_dir_files(&dir_above(path)));
         Ok(if is_partition {
             Self::Partition(Self::name_of(path))
         } else {
@@ -385,12 +431,48 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_does_not_tell() {
+    fn a_name_alone_makes_no_partition() {
         let root = folder(&[
-            "data-0/t-0/",
+            "etc/dbus-1/system.conf",
+            "etc/t-0/",
+            "backup/t-0/00000000000000000000.log",
+            "backup/t-1/leader-epoch-checkpoint",
+            "backup/dbus-1/system.conf",
+            "logs/meta.properties",
+            "logs/t-0/",
+        ]);
+        let names = |name: &str| {
+            let dir = LogDir::open(&root.path().join(name)).unwrap();
+            let names = dir.folders().iter();
+            let names: Vec<_> = names.map(|f| f.name.topic_partition.to_string()).collect();
+            (names.join(" "), dir.ensure_log_dir().is_ok())
+        };
+        assert_eq!(names("etc"), (String::new(), false));
+        assert_eq!(names("backup"), ("t-0 t-1".to_owned(), true));
+        assert_eq!(names("logs"), ("t-0".to_owned(), true));
+        for (name, is_partition) in [
+            ("etc/dbus-1", false),
+            ("etc/t-0", false),
+            ("backup/t-1", true),
+            ("backup/dbus-1", false),
+            ("logs/t-0", true),
+        ] {
+            let kind = PathKind::of(&root.path().join(name)).unwrap();
+            assert_eq!(
+                matches!(kind, PathKind::Partition(_)),
+                is_partition,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn log_dirs_may_be_named_like_partitions() {
+        let root = folder(&[
+            "data-0/t-0/00000000000000000000.log",
             "data-1/replication-offset-checkpoint",
             "t-1/00000000000000000000.log",
-            "t-2/",
+            "t-2/partition.metadata",
             "mine/00000000000000000000.log",
             "empty/",
         ]);
@@ -418,7 +500,7 @@ mod tests {
             "t-2/",
             "mine/partition.metadata",
             "data-0/00000000000000000000.log",
-            "data-0/t-0/",
+            "data-0/t-0/partition.metadata",
             "data-1/leader-epoch-checkpoint",
             "data-1/meta.properties",
         ]);
@@ -443,7 +525,7 @@ mod tests {
             "kept/notes.txt",
             "kept/meta.properties",
             "logs/notes.txt",
-            "logs/t-0/",
+            "logs/t-0/partition.metadata",
         ]);
         let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
         for name in ["home", "above"] {

@@ -14,10 +14,9 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES};
+use super::dir::{holds_partition_files, is_of_log_dir, is_of_partition};
 use crate::error::{Error, Result};
-use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
-use crate::format::file_name::{FileName, FolderName};
+use crate::format::file_name::FolderName;
 
 /// What a directory is to a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +33,14 @@ impl Kind {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
-            // Not by `.lock`: others use that name, too.
-            if [META_PROPERTIES, CLEAN_SHUTDOWN].contains(&name) || CHECKPOINTS.contains(&name) {
+            if is_of_log_dir(name) {
                 return Self::LogDir;
             }
             is_partition |= is_of_partition(name);
-            if FolderName::parse(name).is_some() && holds_segment(&entry.path()) {
+            if FolderName::parse(name).is_some()
+                && entry.path().is_dir()
+                && holds_partition_files(&entry.path())
+            {
                 partitions = partitions.saturating_add(1);
             }
         }
@@ -50,15 +51,6 @@ impl Kind {
             (false, _) => Self::LogDir,
         }
     }
-}
-
-fn is_of_partition(name: &str) -> bool {
-    FileName::parse(name).is_some() || matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
-}
-
-fn holds_segment(folder: &Path) -> bool {
-    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.any(|entry| entry.file_name().to_str().is_some_and(is_of_partition))
 }
 
 /// The path without links and dots. Of components that do not exist, `..` removes the one before it.
@@ -137,6 +129,7 @@ pub(crate) fn check_output<S: AsRef<Path>>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::dir::META_PROPERTIES;
     use super::*;
 
     /// A log dir `L`, another `M`, a folder with a copied partition, and a plain folder.

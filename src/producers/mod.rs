@@ -185,6 +185,12 @@ impl ProducerStateManager {
         self.producers.values()
     }
 
+    /// The highest id among the active producers.
+    #[must_use]
+    pub fn highest_producer_id(&self) -> Option<i64> {
+        self.producers.last_key_value().map(|(&id, _)| id)
+    }
+
     /// Begins a producer's part of an append.
     #[must_use]
     pub fn prepare_update(&self, producer_id: i64, origin: AppendOrigin) -> ProducerAppend {

@@ -61,6 +61,8 @@ pub(super) fn partition<'py>(
         log_end_offset: report.log_end_offset,
         segments: report.segments,
         size: report.size,
+        highest_producer_id: report.highest_producer_id,
+        latest_leader_epoch: report.latest_leader_epoch,
         bytes_cut: report.bytes_cut(),
         notes: tuple(py, &report.notes, note)?,
         files: tuple(py, &report.files, file)?,

@@ -355,6 +355,18 @@ impl LogWriter {
         self.look(py, |writer| writer.log().recovery_point())
     }
 
+    #[getter]
+    fn highest_producer_id(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        self.look(py, |writer| writer.log().producers().highest_producer_id())
+    }
+
+    #[getter]
+    fn latest_leader_epoch(&self, py: Python<'_>) -> PyResult<Option<i32>> {
+        self.look(py, |writer| {
+            writer.log().epochs().latest().map(|entry| entry.epoch)
+        })
+    }
+
     #[pyo3(signature = (data, *, keep_offsets=false, ignore_extra=false, first_row=0))]
     fn append<'py>(
         &self,

@@ -231,6 +231,7 @@ def test_a_folder_that_cannot_be_read_is_named_and_the_others_are_told(tmp_path:
 def test_a_folder_in_which_no_segment_is_yet(tmp_path: Path) -> None:
     for name in ("orders-0", "orders-1"):
         (tmp_path / name).mkdir()
+    shutil.copy(DATA / "meta.properties", tmp_path)
     (tmp_path / "orders-1" / "leader-epoch-checkpoint").write_text("0\n0\n")
     assert call("ls", tmp_path).stdout.count("\n") == 1
     lines = [json.loads(line) for line in call("ls", tmp_path, "-J").stdout.splitlines()]

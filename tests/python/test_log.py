@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import shutil
 from collections import Counter
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +17,6 @@ import pytest
 import corpus
 import kafkalog
 from naive import crc32c
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CASE = corpus.GOLDEN / "clean-restarts"
 DATA = CASE / "data-1"
@@ -60,9 +60,9 @@ def test_a_partition_folder_is_no_empty_log_dir(tmp_path: Path) -> None:
 
 
 def test_a_log_dir_is_no_empty_partition() -> None:
-    """The folder around log dirs ``data-0`` and ``data-1`` looks like a log dir with two partitions of a topic."""
+    """The folder around log dirs ``data-0`` and ``data-1``, whose names are those of partitions."""
     for ask in (kafkalog.scan, kafkalog.scan_batches, lambda path: kafkalog.recover(path, dry_run=True)):
-        with pytest.raises(ValueError, match="data-0: not a partition folder"):
+        with pytest.raises(ValueError, match="clean-restarts: no log dir"):
             ask(CASE)
     assert kafkalog.read_table([CASE / "data-0", CASE / "data-1"], columns="offset").num_rows > 880
 
@@ -83,9 +83,83 @@ def test_a_folder_of_others_is_no_empty_log_dir(tmp_path: Path) -> None:
     for ask in asks:
         with pytest.raises(ValueError, match=f"{tmp_path}: no log dir"):
             ask(tmp_path)
+    # A folder that is only named like a partition, as dbus-1 in /etc.
     (tmp_path / "mine-0").mkdir()
     for ask in asks:
+        with pytest.raises(ValueError, match=f"{tmp_path}: no log dir"):
+            ask(tmp_path)
+    (tmp_path / "mine-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
+    for ask in asks:
         ask(tmp_path)
+
+
+def test_a_folder_counts_as_a_partition_for_what_it_holds_or_where_it_is(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "system.conf").touch()
+    assert kafkalog.LogDir(tmp_path).topics == ["orders"]
+    assert kafkalog.read_table(tmp_path, columns="offset").num_rows == 880
+    for ask in (kafkalog.PartitionLog, kafkalog.scan):
+        with pytest.raises(ValueError, match=r"dbus-1: (not a partition folder|no log dir)"):
+            ask(tmp_path / "dbus-1")
+    # In a log dir a broker takes the folder for the partition that it is named after.
+    shutil.copy(DATA / "meta.properties", tmp_path)
+    assert kafkalog.LogDir(tmp_path).topics == ["dbus", "orders"]
+    assert kafkalog.PartitionLog(tmp_path / "dbus-1").log_end_offset == 0
+
+
+def test_a_partition_in_two_log_dirs_is_an_error_that_says_what_can_be_read(tmp_path: Path) -> None:
+    """As in backups of several brokers of a cluster."""
+    one, two = (tmp_path / name / "orders-0" for name in ("one", "two"))
+    for folder in (one, two):
+        shutil.copytree(DATA / "orders-0", folder)
+    said = f"orders-0 is in two folders, {one} and {two}; name the path of one of them, or leave out one log dir"
+    for read in (kafkalog.scan, kafkalog.scan_batches):
+        with pytest.raises(kafkalog.KafkaLogError, match=re.escape(said)) as caught:
+            read([one.parent, two.parent])
+        assert caught.value.path == str(one)
+    with pytest.raises(kafkalog.KafkaLogError, match=re.escape(said)):
+        kafkalog.LogWriter([one.parent, two.parent], "orders")
+    assert kafkalog.read_table(two, columns="offset").num_rows == 880
+    assert kafkalog.read_table(one.parent, columns="offset").num_rows == 880
+
+
+def test_relative_paths_hold_after_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = shutil.copytree(CASE, tmp_path / "case")
+    monkeypatch.chdir(case)
+    wanted = kafkalog.read_table("data-1", topics="orders")
+    readers = [
+        kafkalog.scan("data-1", topics="orders"),
+        kafkalog.scan(Path("data-1/orders-0")),
+        kafkalog.scan([f"data-1/orders-0/{name.name}" for name in Path("data-1/orders-0").glob("*.log")]),
+        kafkalog.scan("./data-0/../data-1", topics="orders", threads=2),
+    ]
+    dirs, log = kafkalog.LogDir("data-1"), kafkalog.PartitionLog("data-1/orders-0")
+    pickles = [pickle.dumps(dirs), pickle.dumps(log)]
+    index = kafkalog.OffsetIndex(f"data-1/orders-0/{0:020}.index")
+    writer = kafkalog.LogWriter("new", "t", config=kafkalog.LogConfig(segment_bytes=1 << 20))
+    monkeypatch.chdir("/")
+    for reader in readers:
+        assert reader.read_all().equals(wanted)
+    log_again: Any
+    dirs_again, log_again = map(pickle.loads, pickles)
+    for each in (dirs, dirs_again):
+        assert each.path == str(case / "data-1")
+        assert each.meta is not None
+        assert each.checkpoints
+        assert each["orders", 0].log_end_offset == 880
+        assert kafkalog.read_table(each, topics="orders").equals(wanted)
+    for each in (log, log_again):
+        assert (each.path, each.log_end_offset) == (str(case / "data-1" / "orders-0"), 880)
+        assert each.lookup(500).offset == 500
+        assert each.scan().read_all().equals(wanted)
+    assert index.path == str(case / "data-1" / "orders-0" / f"{0:020}.index")
+    for _ in range(2):
+        writer.append([kafkalog.Record(b"1")])
+        writer.roll()
+    writer.truncate(1)
+    writer.close()
+    assert kafkalog.read_table(case / "new", columns="offset")["offset"].to_pylist() == [0]
 
 
 def test_inactive_folders_are_listed_and_read_only_when_asked_for(tmp_path: Path) -> None:

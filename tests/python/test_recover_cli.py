@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import corpus
 import kafkalog
 import naive
 from command import call, fails
@@ -168,3 +170,30 @@ def test_folders_that_are_left_alone_are_named(tmp_path: Path) -> None:
     assert call("recover", logs).stdout.splitlines()[1:] == [
         f"{gone}: not changed: a broker does not recover it with the others"
     ]
+
+
+def test_the_highest_producer_id_and_leader_epoch_are_told(tmp_path: Path) -> None:
+    """Of the producers that a broker keeps in memory: those that wrote within producer.id.expiration.ms."""
+    logs = corpus.GOLDEN / "clean-restarts" / "data-1"
+    written = {log.topic: log.statistics()["producers"] for log in kafkalog.LogDir(logs)}
+    assert max(written["ledger"]) > max(written["orders"]) > 0
+    now = kafkalog.LogDir(logs)["orders", 0].statistics()["max_timestamp"]
+    report = kafkalog.recover(logs, dry_run=True, clock=lambda: now)
+    found = {each.topic: (each.highest_producer_id, each.latest_leader_epoch) for each in report.partitions}
+    assert found == {topic: (max(ids, default=None), 6) for topic, ids in written.items()}
+    assert (report.highest_producer_id, report.latest_leader_epoch) == (max(written["ledger"]), 6)
+    later = kafkalog.recover(logs / "orders-0", dry_run=True, clock=lambda: now + 86_400_000)
+    assert (later.highest_producer_id, later.latest_leader_epoch) == (None, 6)
+    copied = tmp_path / "copied"
+    with kafkalog.LogWriter(copied, "orders", clock=lambda: now) as writer:
+        assert (writer.highest_producer_id, writer.latest_leader_epoch) == (None, None)
+        writer.append_batches(logs / "orders-0")
+        assert (writer.highest_producer_id, writer.latest_leader_epoch) == (max(written["orders"]), 6)
+    done = call("import", logs, tmp_path / "imported", "-t", "orders")
+    assert done.stderr.endswith(
+        f"in {tmp_path / 'imported'}, highest producer id {max(written['orders'])}, leader epoch 6\n"
+    )
+    done = call("recover", logs / "orders-0", "--dry-run")
+    assert done.stdout.splitlines()[0].endswith("file(s) changed, leader epoch 6")
+    line = json.loads(call("recover", logs / "orders-0", "--dry-run", "-J").stdout)
+    assert (line["highestProducerId"], line["latestLeaderEpoch"]) == (None, 6)

@@ -203,6 +203,8 @@ fn what_is_written_is_read_again_and_recovered() {
         Err(Error::LogLocked { .. } | Error::InvalidArgument(_))
     ));
     assert_eq!((writer.log_start_offset(), writer.log_end_offset()), (0, 3));
+    let highest = (writer.highest_producer_id(), writer.latest_leader_epoch());
+    assert_eq!(highest, (None, Some(3)));
     // As after a crash: not closed.
     drop(writer);
 

@@ -168,6 +168,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[st
         print("  ".join(aligned).rstrip())
 
 
+def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
+    """Name the highest producer id and leader epoch of a log, which must not be new to the cluster that mounts it."""
+    named = "" if producer_id is None else f", highest producer id {producer_id}"
+    # Every cluster begins with leader epoch 0.
+    return f"{named}, leader epoch {leader_epoch}" if leader_epoch else named
+
+
 def json_line(fields: dict[str, Any]) -> None:
     """Print one object."""
     import json

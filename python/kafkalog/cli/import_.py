@@ -96,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = _common.config(arguments)
     progress = Progress(sum(source.size for source in found))
     done, before = AppendInfo(), 0
+    producer_ids: list[int] = []
+    leader_epochs: list[int] = []
     targets: dict[tuple[str, int], list[_Source]] = {}
     for source in found:
         targets.setdefault((source.topic, source.partition), []).append(source)
@@ -128,9 +130,12 @@ def run(arguments: argparse.Namespace) -> int:
             if present.left:
                 more = f"{writer.path} has {present.left} records more than the sources"
                 raise ValueError(f"{more}; --resume needs the sources of the import that ended")
+            producer_ids += [] if writer.highest_producer_id is None else [writer.highest_producer_id]
+            leader_epochs += [] if writer.latest_leader_epoch is None else [writer.latest_leader_epoch]
     progress.end()
     print(
-        f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}",
+        f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}"
+        f"{_common.known_to_brokers(max(producer_ids, default=None), max(leader_epochs, default=None))}",
         file=sys.stderr,
     )
     return 0

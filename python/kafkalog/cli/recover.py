@@ -83,6 +83,7 @@ def lines_of(partition: tools.PartitionRecovery) -> Iterator[str]:
     yield (
         f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to {partition.log_end_offset}, "
         f"{partition.segments} segment(s), {partition.bytes_cut} bytes cut, {changed} file(s) changed"
+        f"{_common.known_to_brokers(partition.highest_producer_id, partition.latest_leader_epoch)}"
     )
     for note in partition.notes:
         yield f"  {note}"
@@ -99,6 +100,8 @@ def fields_of(partition: tools.PartitionRecovery) -> dict[str, Any]:
         "logEndOffset": partition.log_end_offset,
         "segments": partition.segments,
         "size": partition.size,
+        "highestProducerId": partition.highest_producer_id,
+        "latestLeaderEpoch": partition.latest_leader_epoch,
         "bytesCut": partition.bytes_cut,
         "notes": [{"kind": note.kind, "text": note.text} for note in partition.notes],
         "files": [

@@ -101,6 +101,11 @@ class PartitionRecovery:
         The number of segments afterwards.
     size : int
         The size of their ``.log`` files in bytes.
+    highest_producer_id : int or None
+        The highest id among the producers that a broker would still know after loading the log; None for no producer.
+    latest_leader_epoch : int or None
+        The latest leader epoch in the log; None for a log without batches. The guide ``writing`` says why both matter
+        to a cluster that mounts the log.
     bytes_cut : int
         Bytes of ``.log`` files that were truncated or deleted.
     notes : tuple of RecoveryNote
@@ -117,6 +122,8 @@ class PartitionRecovery:
     log_end_offset: int
     segments: int
     size: int
+    highest_producer_id: int | None
+    latest_leader_epoch: int | None
     bytes_cut: int
     notes: tuple[RecoveryNote, ...]
     files: tuple[FileChange, ...]
@@ -156,6 +163,16 @@ class RecoveryReport:
     partitions: tuple[PartitionRecovery, ...]
     checkpoints: tuple[CheckpointChange, ...]
     skipped: tuple[str, ...]
+
+    @property
+    def highest_producer_id(self) -> int | None:
+        """The highest producer id of all partitions; None for no producer."""
+        return max((p.highest_producer_id for p in self.partitions if p.highest_producer_id is not None), default=None)
+
+    @property
+    def latest_leader_epoch(self) -> int | None:
+        """The latest leader epoch of all partitions; None if no log has batches."""
+        return max((p.latest_leader_epoch for p in self.partitions if p.latest_leader_epoch is not None), default=None)
 
     @property
     def bytes_cut(self) -> int:

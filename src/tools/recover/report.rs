@@ -31,6 +31,10 @@ pub struct PartitionReport {
     pub segments: usize,
     /// Bytes of their `.log` files.
     pub size: u64,
+    /// The highest id among the producers that a broker would still know; `None` for no producer.
+    pub highest_producer_id: Option<i64>,
+    /// The latest leader epoch; `None` for a log without batches.
+    pub latest_leader_epoch: Option<i32>,
     /// What was done, in order.
     pub notes: Vec<Note>,
     /// What became of the files, by name.
@@ -58,6 +62,8 @@ impl PartitionReport {
             log_end_offset: log.log_end_offset,
             segments: log.segments.len(),
             size: log.segments.iter().map(|segment| segment.size).sum(),
+            highest_producer_id: log.producers.highest_producer_id(),
+            latest_leader_epoch: log.epochs.latest().map(|entry| entry.epoch),
             notes: said_once(&plan.notes),
             files: plan.changes(),
         })

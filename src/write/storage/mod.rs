@@ -84,9 +84,9 @@ impl LogDirs {
             (Some(dir), None) => (dir, false),
             (Some(first), Some(second)) => {
                 return Err(Error::DuplicatePartition {
+                    first: first.path.join(&name),
+                    second: second.path.join(&name),
                     partition: name,
-                    first: first.path.clone(),
-                    second: second.path.clone(),
                 });
             }
         };
