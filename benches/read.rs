@@ -102,6 +102,7 @@ fn range(folder: &Path) -> PartitionRange {
         start_offset: 0,
         end_offset: None,
         timestamps: TimestampBounds::default(),
+        chosen: None,
     }
 }
 

@@ -176,6 +176,8 @@ def scan_ranges(
     batch_rows: int = 65_536,
     batch_bytes: int = 2_097_152,
     threads: int = 1,
+    latest: bool = False,
+    tombstones: bool = False,
 ) -> RecordStream: ...
 def scan_batch_ranges(ranges: list[PartitionRange], *, check_crcs: bool = True) -> RecordStream: ...
 

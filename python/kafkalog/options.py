@@ -70,6 +70,12 @@ class ReadOptions:
     include_control : bool
         Return control records (transaction markers and the like) as rows. Also under ``read_committed``, which leaves
         out the records of aborted transactions but not the markers that say so.
+    latest : bool
+        Of the records that the other options choose, return only the last one of each key of a partition, as a
+        compacted topic would keep it. Records without a key and control records are left out. A partition is read
+        twice, with at most about 100 MiB for its keys; more than some millions of keys cost further passes.
+    tombstones : bool
+        With ``latest``: also return keys whose last record has no value, which deletes the key. Default: left out.
     include_inactive : bool
         Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
     check_crcs : bool
@@ -117,6 +123,8 @@ class ReadOptions:
     max_timestamp: int | datetime | None = None
     isolation_level: IsolationLevel = "read_uncommitted"
     include_control: bool = False
+    latest: bool = False
+    tombstones: bool = False
     include_inactive: bool = False
     check_crcs: bool = True
     on_corrupt: Literal["raise", "skip"] = "raise"
@@ -129,6 +137,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.tombstones and not self.latest:
+            raise ValueError("tombstones=True is for latest=True, which leaves tombstones out by default")
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
@@ -174,6 +184,8 @@ class PartitionScanKeywords(BatchRangeKeywords, total=False):
     max_timestamp: int | datetime | None
     isolation_level: IsolationLevel
     include_control: bool
+    latest: bool
+    tombstones: bool
     on_corrupt: Literal["raise", "skip"]
     layout: Layout
     timestamp_unit: TimestampUnit
@@ -204,6 +216,8 @@ _PLAN = (
 _DECODE = (
     "columns",
     "include_control",
+    "latest",
+    "tombstones",
     "check_crcs",
     "layout",
     "timestamp_unit",
@@ -337,6 +351,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_timestamp": _maximum,
     "isolation_level": _one_of("read_uncommitted", "read_committed"),
     "include_control": _arguments.flag,
+    "latest": _arguments.flag,
+    "tombstones": _arguments.flag,
     "include_inactive": _arguments.flag,
     "check_crcs": _arguments.flag,
     "on_corrupt": _on_corrupt,

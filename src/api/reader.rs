@@ -11,6 +11,7 @@ use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader;
 use crate::arrow::schema::record_schema;
 use crate::error::Result;
+use crate::scan::latest::Latest;
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
@@ -50,6 +51,8 @@ pub(crate) enum Request {
         columns: ColumnOptions,
         /// How many threads read.
         threads: usize,
+        /// Only the latest record of each key.
+        latest: Option<Latest>,
     },
     /// Kafka's batches as rows.
     Batches {
@@ -89,22 +92,25 @@ impl State {
                 Self::Batches(Box::new(BatchReader::new(ranges, check_crcs)))
             }
             Request::Records {
-                ranges,
+                mut ranges,
                 options,
                 columns,
                 threads,
-            } if threads > 1 => {
-                let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
-                Self::Many(Box::new(reader))
+                latest,
+            } => {
+                if let Some(latest) = latest {
+                    for range in &mut ranges {
+                        range.chosen = Some(Arc::new(latest.offsets(range, options)?));
+                    }
+                }
+                if threads > 1 {
+                    let reader = ParallelReader::try_new(ranges, threads, options, &columns)?;
+                    Self::Many(Box::new(reader))
+                } else {
+                    let reader = reader::RecordReader::try_new(ranges, options, columns)?;
+                    Self::One(Box::new(reader))
+                }
             }
-            Request::Records {
-                ranges,
-                options,
-                columns,
-                ..
-            } => Self::One(Box::new(reader::RecordReader::try_new(
-                ranges, options, columns,
-            )?)),
         })
     }
 }

@@ -8,6 +8,7 @@ use super::reader::{RecordReader, Request};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::schema::{Column, Layout, TimestampUnit};
 use crate::error::Result;
+use crate::scan::latest::Latest;
 use crate::scan::plan::{
     Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
 };
@@ -38,6 +39,7 @@ pub struct ScanOptions {
     columns: Option<Vec<String>>,
     layout: ColumnOptions,
     threads: usize,
+    latest: Option<Latest>,
 }
 
 impl Default for ScanOptions {
@@ -48,6 +50,7 @@ impl Default for ScanOptions {
             columns: None,
             layout: ColumnOptions::default(),
             threads: 1,
+            latest: None,
         }
     }
 }
@@ -203,6 +206,15 @@ impl ScanOptions {
         self
     }
 
+    /// Of the records that the other options choose, returns only the last one of each key of a partition, as a compacted
+    /// topic would keep it; with `tombstones` also where that one has no value. Records without a key are left out.
+    ///
+    /// A partition is read twice, and more often where it has more than some millions of keys.
+    pub fn latest(mut self, tombstones: bool) -> Self {
+        self.latest = Some(Latest { tombstones });
+        self
+    }
+
     fn column_options(self) -> Result<ColumnOptions> {
         let columns = match self.columns {
             Some(names) => Column::parse_all(&names)?,
@@ -237,12 +249,13 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     options: ScanOptions,
 ) -> Result<RecordReader> {
     let ranges = plan_scan(&absolute_all(paths)?, &options.plan)?;
-    let (read, threads) = (options.read, options.threads);
+    let (read, threads, latest) = (options.read, options.threads, options.latest);
     Ok(RecordReader::new(Request::Records {
         ranges,
         options: read,
         columns: options.column_options()?,
         threads,
+        latest,
     }))
 }
 

@@ -199,6 +199,7 @@ impl PartitionRange {
                 min: min_timestamp,
                 max: max_timestamp,
             },
+            chosen: None,
             segments: segments.iter().map(|each| each.get().0.clone()).collect(),
         })
     }
@@ -246,6 +247,7 @@ impl PartitionRange {
             segments: segments.iter().map(|each| each.get().0.clone()).collect(),
             folder: self.0.folder.clone(),
             topic: self.0.topic.clone(),
+            chosen: self.0.chosen.clone(),
             ..self.0
         })
     }
@@ -323,6 +325,7 @@ pub(super) fn range_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<PartitionRa
         start_offset,
         end_offset,
         timestamps: TimestampBounds { min, max },
+        chosen: None,
         segments: segments
             .iter()
             .map(segment_from_plain)

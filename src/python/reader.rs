@@ -23,6 +23,7 @@ use crate::api::{RecordReader, Request, ScanMetrics};
 use crate::arrow::columns::ColumnOptions;
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
+use crate::scan::latest::Latest;
 use crate::segment::reader::ReadOptions;
 
 /// Shared by the stream and the object that it was taken from.
@@ -259,9 +260,10 @@ impl RecordStream {
 /// Reads columns of the records in `ranges` as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
-                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1))]
+                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1, latest=false, tombstones=false))]
 #[expect(
     clippy::too_many_arguments,
+    clippy::fn_params_excessive_bools,
     reason = "keyword arguments of one Python function"
 )]
 pub(super) fn scan_ranges(
@@ -274,6 +276,8 @@ pub(super) fn scan_ranges(
     batch_rows: usize,
     batch_bytes: usize,
     threads: usize,
+    latest: bool,
+    tombstones: bool,
 ) -> PyResult<RecordStream> {
     let layout = match layout {
         "binary" => Layout::Binary,
@@ -317,6 +321,7 @@ pub(super) fn scan_ranges(
             batch_bytes,
         },
         threads,
+        latest: latest.then_some(Latest { tombstones }),
     }))
 }
 

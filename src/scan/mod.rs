@@ -5,6 +5,7 @@
 //! | [`plan`] | from topics, partitions and offsets to files and positions |
 //! | [`range`] | the plan as plain values |
 //! | [`transactions`] | aborted transactions and the last stable offset |
+//! | [`latest`] | the latest record of each key |
 //! | [`bounds`] | first and last offsets of partitions, without a plan |
 //! | [`pieces`] | ranges cut for readers side by side |
 //! | [`divide`] | a planned range in parts |
@@ -18,6 +19,7 @@ pub(crate) mod batches;
 pub(crate) mod bounds;
 pub(crate) mod divide;
 mod exchanged;
+pub(crate) mod latest;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod planned;

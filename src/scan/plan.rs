@@ -183,6 +183,7 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
         start_offset: start.unwrap_or_else(|| log.log_start_offset()),
         end_offset: end,
         timestamps,
+        chosen: None,
         segments,
     })
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::segment::LogSegment;
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
+use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, Position};
 
 /// Where one reader ends and the next begins inside a segment: the start of a batch of magic 2, which the log confirmed.
@@ -99,6 +100,8 @@ pub struct PartitionRange {
     pub end_offset: Option<Offset>,
     /// Records outside are left out.
     pub timestamps: TimestampBounds,
+    /// Of the others only these, where it is known which are wanted.
+    pub chosen: Option<Arc<OffsetSet>>,
     /// The files, in offset order.
     pub segments: Vec<SegmentRange>,
 }

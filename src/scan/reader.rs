@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::records::chunk::Chunk;
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
 use crate::scan::range::PartitionRange;
-use crate::segment::filter::{RecordFilter, TimestampBounds};
+use crate::segment::filter::RecordFilter;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{Filled, ReadOptions, ReadState, SegmentReader};
 use crate::segment::source::{Access, Copying};
@@ -32,7 +32,7 @@ pub(crate) struct LogReader {
     context: Context,
     /// The fault after the records that were given.
     failed: Option<Error>,
-    timestamps: TimestampBounds,
+    filter: RecordFilter,
     state: ReadState,
 }
 
@@ -55,7 +55,7 @@ impl LogReader {
                 segment: empty,
             },
             failed: None,
-            timestamps: TimestampBounds::default(),
+            filter: RecordFilter::default(),
             state: ReadState::default(),
         }
     }
@@ -95,7 +95,7 @@ impl LogReader {
     }
 
     /// Fills `chunk`, which must be empty, with records of one segment. After [`Filled::Records`] it is still empty if all of
-    /// them were outside the bounds of time.
+    /// them were not wanted.
     ///
     /// # Errors
     /// What reading finds, after the records before it. Nothing follows an error.
@@ -107,7 +107,7 @@ impl LogReader {
             if let Some(reader) = &mut self.open {
                 match reader.fill(&mut self.state, chunk) {
                     Ok(Filled::Records) => {
-                        self.drop_outside_bounds(chunk);
+                        self.drop_unwanted(chunk);
                         return Ok(Filled::Records);
                     }
                     Ok(Filled::ArenaFull) => return Ok(Filled::ArenaFull),
@@ -124,7 +124,7 @@ impl LogReader {
                             return Err(e);
                         }
                         self.failed = Some(e);
-                        self.drop_outside_bounds(chunk);
+                        self.drop_unwanted(chunk);
                         return Ok(Filled::Records);
                     }
                 }
@@ -135,14 +135,14 @@ impl LogReader {
         }
     }
 
-    /// Removes the records outside the bounds of time from the chunk.
+    /// Removes the records that the filter does not want from the chunk.
     #[inline]
-    fn drop_outside_bounds(&mut self, chunk: &mut Chunk) {
-        let bounds = self.timestamps;
-        if bounds.are_open() {
+    fn drop_unwanted(&mut self, chunk: &mut Chunk) {
+        let filter = &self.filter;
+        if filter.is_open() {
             return;
         }
-        let dropped = chunk.retain(|slot| bounds.contain(slot.timestamp));
+        let dropped = chunk.retain(|slot| filter.contains(slot));
         let total = &mut self.state.metrics.records_skipped;
         *total = total.saturating_add(dropped as u64);
     }
@@ -162,10 +162,10 @@ impl LogReader {
                 self.state.given.clear();
             }
             let (range, segment) = (self.segments.range(), &opened.segment);
-            self.timestamps = range.timestamps;
-            let filter = RecordFilter {
+            self.filter = RecordFilter {
                 aborted: segment.aborted.clone(),
                 timestamps: range.timestamps,
+                chosen: range.chosen.clone(),
             };
             self.context = Context {
                 topic: if *self.context.topic == *range.topic {
@@ -183,7 +183,7 @@ impl LogReader {
                 segment.start_position,
                 opened.wanted,
                 self.options,
-                filter,
+                self.filter.clone(),
             ));
             return Ok(true);
         }

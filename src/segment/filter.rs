@@ -1,11 +1,12 @@
-//! Which batches and records of a segment are not wanted, beyond offsets: those of aborted transactions, and those
-//! outside bounds of time.
+//! Which batches and records of a segment are not wanted, beyond a range of offsets: those of aborted transactions,
+//! those outside bounds of time, and those that were not chosen one by one.
 //!
 //! | left out | by |
 //! |---|---|
 //! | a batch of an aborted transaction | producer id and offsets of its header; its checksum is compared first |
 //! | a batch without any record within the bounds | its header, where that proves it |
 //! | a record outside the bounds | its timestamp |
+//! | a batch or record none of whose offsets was chosen ([`OffsetSet`]) | offsets |
 //!
 //! # What was planned is held against the log
 //! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
@@ -23,6 +24,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
+use crate::records::RecordSlot;
+use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, TimestampMs};
 
 /// A transaction that was aborted: transactional records of this producer between these offsets do not count.
@@ -87,9 +90,43 @@ pub(crate) struct RecordFilter {
     pub aborted: Option<Arc<[AbortedRange]>>,
     /// Bounds of time.
     pub timestamps: TimestampBounds,
+    /// Only these offsets.
+    pub chosen: Option<Arc<OffsetSet>>,
 }
 
 impl RecordFilter {
+    /// Whether the header proves that no record of the batch is wanted.
+    #[inline]
+    #[must_use]
+    pub(crate) fn exclude(&self, header: &BatchHeader) -> bool {
+        self.timestamps.exclude(header) || self.has_none_chosen(header)
+    }
+
+    fn has_none_chosen(&self, header: &BatchHeader) -> bool {
+        self.chosen.as_ref().is_some_and(|chosen| {
+            // A legacy wrapper names only its last offset.
+            !header.is_wrapper() && !chosen.reaches_into(header.base_offset, header.last_offset())
+        })
+    }
+
+    /// Whether every record of a batch that is not excluded is wanted.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn is_open(&self) -> bool {
+        self.timestamps.are_open() && self.chosen.is_none()
+    }
+
+    /// Whether a record is wanted.
+    #[inline]
+    #[must_use]
+    pub(crate) fn contains(&self, slot: &RecordSlot) -> bool {
+        self.timestamps.contain(slot.timestamp)
+            && self
+                .chosen
+                .as_ref()
+                .is_none_or(|chosen| chosen.contains(slot.offset))
+    }
+
     /// Whether the batch belongs to an aborted transaction. Control batches never do: they are about transactions.
     #[inline]
     #[must_use]

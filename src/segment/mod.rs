@@ -7,6 +7,7 @@
 //! | `lazy_index` | index files opened when first looked at |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
+//! | `offset_set` | a set of offsets |
 //! | [`metrics`] | what a reader did, counted |
 //! | [`reader`] | the records of a `.log`, chunk by chunk |
 //! | `ahead` | checksums that several threads compute ahead of a walk |
@@ -37,6 +38,7 @@ pub(crate) mod filter;
 mod lazy_index;
 pub(crate) mod lookup;
 pub(crate) mod metrics;
+pub(crate) mod offset_set;
 pub(crate) mod reader;
 pub(crate) mod search;
 pub(crate) mod source;

@@ -211,7 +211,7 @@ impl SegmentReader {
                     return Ok(Next::End);
                 }
             }
-            if self.filter.timestamps.exclude(&header) {
+            if self.filter.exclude(&header) {
                 state.metrics.skip(&header);
                 continue;
             }

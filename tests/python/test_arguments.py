@@ -133,6 +133,7 @@ def test_defaults_are_those_of_the_interface() -> None:
 
 
 LEDGER, MIDDLE = DATA / "ledger-0", 1_700_030_390_000
+COMPACTED = corpus.GOLDEN / "compact" / "data-0" / "compact-dirty-0"
 CHANGES: list[tuple[Path, dict[str, Any]]] = [
     (DATA, {"topics": "orders"}),
     (DATA, {"topic_pattern": "led.*"}),
@@ -150,6 +151,8 @@ CHANGES: list[tuple[Path, dict[str, Any]]] = [
     (DATA / "orders-0", {"max_timestamp": MIDDLE}),
     (LEDGER, {"isolation_level": "read_committed"}),
     (LEDGER, {"include_control": True}),
+    (COMPACTED, {"latest": True}),
+    (COMPACTED, {"tombstones": True}),
     (corpus.GOLDEN / "corrupt" / "flipped-crc" / "t-0", {"check_crcs": False}),
     (LEDGER, {"on_corrupt": "skip"}),
     (LEDGER, {"layout": "view"}),

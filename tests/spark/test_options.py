@@ -76,6 +76,8 @@ def test_defaults() -> None:
         ({"checkCrcs": "False"}, "read.check_crcs", False),
         ({"includeControl": "true"}, "read.include_control", True),
         ({"includeInactive": "true"}, "read.include_inactive", True),
+        ({"latest": "true"}, "read.latest", True),
+        ({"latest": "true", "tombstones": True}, "read.tombstones", True),
         ({"splitBytes": "64m"}, "split_bytes", 64 << 20),
         ({"splitBytes": "1GB"}, "split_bytes", 1 << 30),
         ({"splitBytes": 1000}, "split_bytes", 1000),

@@ -107,10 +107,16 @@ class PushdownBatchReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's own name for it
         """Take the filters that can be applied exactly; return the others."""
-        understood = [(each, _predicates(each)) for each in filters]
+        understood = [(each, self._exact(_predicates(each))) for each in filters]
         taken = [predicate for _, predicates in understood for predicate in predicates or ()]
         self.options = replace(self.options, predicates=(*self.options.predicates, *taken))
         return [each for each, predicates in understood if predicates is None]
+
+    def _exact(self, predicates: list[Predicate] | None) -> list[Predicate] | None:
+        """With ``latest``, a condition on offsets or times holds for the latest records, and would choose others."""
+        if predicates and self.options.read.latest and any(p.column in {"offset", "timestamp"} for p in predicates):
+            return None
+        return predicates
 
 
 def _predicates(pushed: Filter) -> list[Predicate] | None:

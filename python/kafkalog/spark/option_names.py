@@ -50,6 +50,8 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     "checkCrcs": ("batch", "stream"),
     "includeControl": ("batch", "stream"),
     "includeInactive": ("batch",),
+    "latest": ("batch",),
+    "tombstones": ("batch",),
     "splitBytes": ("batch", "stream"),
     "batchRows": ("batch", "stream"),
     "batchBytes": ("batch", "stream"),

@@ -157,6 +157,7 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
         raise ValueError(f"option startingOffsetsByTimestampStrategy: expected error or latest, found {no_match!r}")
     starting, ending = _batch_bounds(options) if use == "batch" else _stream_bounds(options)
     least, most = _trigger_limits(options, use)
+    _check_latest(options)
     is_java = needs_java_pattern(str(options.get("subscribePattern", "")))
     return SourceOptions(
         paths=parse_paths(options, must_exist=True),
@@ -188,11 +189,24 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         isolation_level=_isolation_level(options),
         include_control=_parsed(options, "includeControl", option_values.boolean, default=False),
         include_inactive=_parsed(options, "includeInactive", option_values.boolean, default=False),
+        latest=_parsed(options, "latest", option_values.boolean, default=False),
+        tombstones=_parsed(options, "tombstones", option_values.boolean, default=False),
         check_crcs=_parsed(options, "checkCrcs", option_values.boolean, default=True),
         timestamp_unit="us",
         batch_rows=_parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
         batch_bytes=_parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
     )
+
+
+def _check_latest(options: Mapping[str, Any]) -> None:
+    """Refuse what would choose among the records of a key before the latest one is known."""
+    if not _parsed(options, "latest", option_values.boolean, default=False):
+        return
+    if "maxRecordsPerPartition" in options:
+        raise ValueError("option maxRecordsPerPartition divides partitions; with latest, one task reads each of them")
+    for column, _, _ in _parsed(options, "where", _predicates, default=()):
+        if column in {"offset", "timestamp"}:
+            raise ValueError(f"option where: with latest, a condition on {column} belongs into the query")
 
 
 def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:

@@ -76,6 +76,9 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) 
     size = options.split_bytes or default_split_bytes(total, slots)
     if options.min_partitions is not None:
         size = max(min(size, -(-total // options.min_partitions)), 1)
+    if options.read.latest:
+        # The latest record of a key is known to whoever reads the whole partition.
+        return [make_split([each], options) for each in ranges]
     parts = [ranges]
     if options.max_records is not None:
         ends = folder_bounds(options) if any(each.end_offset is None for each in ranges) else {}

@@ -113,6 +113,7 @@ impl Bench {
             start_offset: seed.base_offset,
             end_offset: None,
             timestamps: TimestampBounds::default(),
+            chosen: None,
             segments: vec![SegmentRange {
                 base_offset: seed.base_offset,
                 file_name: seed.name.clone(),
