@@ -62,6 +62,8 @@ mod write;
 
 mod arrow;
 
+mod tables;
+
 mod tools;
 
 mod api;

@@ -359,7 +359,7 @@ def corpus() -> None:
         print("skipped: KAFKALOG_CORPUS is not set; other steps read tests/golden")
         return
     root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
-    pytest("tests/python/test_corpus.py", *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
+    pytest("tests/python/test_corpus.py", "tests/python/test_tables.py", *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
 
 
 def spark() -> None:

@@ -1,11 +1,13 @@
 """Apache Kafka's on-disk logs as Arrow, without a broker.
 
 ``scan`` and ``read_table`` return records, ``scan_batches`` returns Kafka's batches, ``LogDir`` and ``PartitionLog``
-describe logs, and ``LogWriter`` writes them. ``kafkalog.spark`` reads and writes on Spark; it is imported on first use.
+describe logs, and ``LogWriter`` writes them. ``kafkalog.tables`` decodes internal topics. ``kafkalog.spark`` reads and
+writes on Spark; it is imported on first use.
 """
 
 from typing import TYPE_CHECKING
 
+from kafkalog import tables
 from kafkalog._core import __version__, build_profile
 from kafkalog.config import LogConfig
 from kafkalog.errors import (
@@ -99,6 +101,7 @@ __all__ = [
     "scan",
     "scan_batches",
     "spark",
+    "tables",
     "truncate",
 ]
 

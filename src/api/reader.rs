@@ -15,6 +15,8 @@ use crate::scan::latest::Latest;
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
+use crate::tables;
+use crate::tables::reader::TableReader;
 
 /// What a scan did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct ScanMetrics {
     pub segments: u64,
     /// Planned segments that retention deleted before they were read.
     pub segments_lost: u64,
+    /// Records of internal topics that could not be decoded.
+    pub(crate) undecoded: u64,
 }
 
 /// What to read, as planned.
@@ -61,6 +65,13 @@ pub(crate) enum Request {
         /// Compare the checksums.
         check_crcs: bool,
     },
+    /// Records of internal topics, decoded.
+    Tables {
+        /// Where they are.
+        ranges: Vec<PartitionRange>,
+        /// Show secrets, too.
+        secrets: bool,
+    },
 }
 
 impl Request {
@@ -71,6 +82,7 @@ impl Request {
                 record_schema(&columns.columns, columns.layout, columns.unit)
             }
             Self::Batches { .. } => batch_schema(),
+            Self::Tables { .. } => tables::reader::schema(),
         }
     }
 }
@@ -82,6 +94,7 @@ enum State {
     One(Box<reader::RecordReader>),
     Many(Box<ParallelReader>),
     Batches(Box<BatchReader>),
+    Tables(Box<TableReader>),
     Ended,
 }
 
@@ -90,6 +103,9 @@ impl State {
         Ok(match request {
             Request::Batches { ranges, check_crcs } => {
                 Self::Batches(Box::new(BatchReader::new(ranges, check_crcs)))
+            }
+            Request::Tables { ranges, secrets } => {
+                Self::Tables(Box::new(TableReader::new(ranges, secrets)))
             }
             Request::Records {
                 mut ranges,
@@ -139,6 +155,7 @@ pub struct RecordReader {
     schema: SchemaRef,
     state: State,
     metrics: (Metrics, u64),
+    undecoded: u64,
 }
 
 impl RecordReader {
@@ -147,6 +164,7 @@ impl RecordReader {
             schema: request.schema(),
             state: State::Planned(request),
             metrics: Default::default(),
+            undecoded: 0,
         }
     }
 
@@ -165,6 +183,11 @@ impl RecordReader {
             State::One(reader) => (reader.next_batch(), reader.metrics()),
             State::Many(reader) => (reader.next_batch(), reader.metrics()),
             State::Batches(reader) => (reader.next_batch(), reader.metrics()),
+            State::Tables(reader) => {
+                let next = reader.next_batch();
+                self.undecoded = reader.undecoded();
+                (next, reader.metrics())
+            }
             State::Planned(_) | State::Ended => return Ok(None),
         };
         self.metrics = metrics;
@@ -187,6 +210,7 @@ impl RecordReader {
             bytes_decompressed: metrics.bytes_decompressed,
             segments: metrics.segments,
             segments_lost: metrics.segments_lost,
+            undecoded: self.undecoded,
         }
     }
 }

@@ -155,7 +155,7 @@ fn batch_of(rows: &[Row]) -> Result<RecordBatch> {
 }
 
 /// The same array in memory aligned to 64 bytes, which collecting does not give.
-fn aligned(array: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn aligned(array: &ArrayRef) -> Result<ArrayRef> {
     let data = array.to_data();
     let buffers = data.buffers().iter();
     let buffers = buffers

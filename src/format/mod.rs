@@ -13,6 +13,7 @@
 //! | [`record`] | a record of magic 2, and its headers |
 //! | [`control`] | what the records of control batches say |
 //! | [`text`] | text as Java reads it |
+//! | [`put`] | numbers and flags as Java spells them |
 //! | [`entry`] | entries of the indexes and of producer snapshots |
 //! | [`file_name`] | names of segment files and partition folders |
 //! | [`checkpoint`] | the text files |
@@ -31,6 +32,7 @@ pub(crate) mod file_name;
 pub(crate) mod message;
 pub(crate) mod murmur2;
 pub(crate) mod properties;
+pub(crate) mod put;
 pub(crate) mod record;
 pub(crate) mod text;
 pub(crate) mod uuid;

@@ -2,9 +2,10 @@
 //!
 //! 16 bytes, spelled as 22 characters of base64url (RFC 4648, section 5) without padding.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
+use super::put::Put;
 use crate::error::{Error, Result};
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -36,6 +37,18 @@ impl Uuid {
         (!id.to_string().starts_with('-') && !id.is_reserved()).then_some(id)
     }
 
+    /// Its characters.
+    fn digits(self) -> [u8; LEN] {
+        let mut rest = self.0;
+        let mut digits = [0; LEN];
+        // The bits that run out at the end are zeros.
+        for place in &mut digits {
+            *place = digit(rest >> (u128::BITS - DIGIT_BITS));
+            rest <<= DIGIT_BITS;
+        }
+        digits
+    }
+
     /// Whether Kafka gives it a meaning of its own, as for "no directory".
     #[must_use]
     pub const fn is_reserved(self) -> bool {
@@ -45,21 +58,22 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        let mut text = String::with_capacity(LEN);
-        // The bits that run out at the end are zeros.
-        for _ in 0..LEN {
-            text.push(digit(rest >> (u128::BITS - DIGIT_BITS)));
-            rest <<= DIGIT_BITS;
-        }
-        f.write_str(&text)
+        self.digits()
+            .iter()
+            .try_for_each(|&digit| f.write_char(char::from(digit)))
+    }
+}
+
+impl Put for Uuid {
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.digits());
     }
 }
 
 /// The character of the low six bits.
-fn digit(bits: u128) -> char {
+fn digit(bits: u128) -> u8 {
     let [.., low] = bits.to_be_bytes();
-    char::from(DIGITS.get(usize::from(low)).copied().unwrap_or_default())
+    DIGITS.get(usize::from(low)).copied().unwrap_or_default()
 }
 
 impl FromStr for Uuid {

@@ -12,6 +12,7 @@ mod partitioner;
 mod range;
 mod reader;
 mod report;
+mod tables;
 mod tools;
 mod writer;
 
@@ -32,6 +33,8 @@ mod _core {
     use super::range::{PartitionRange, SegmentRange, range_from_plain};
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
+    #[pymodule_export]
+    use super::tables::table_records;
     #[pymodule_export]
     use super::tools::{rebuild_indexes, recover};
     #[pymodule_export]

@@ -142,7 +142,7 @@ pub(super) struct RecordStream {
 }
 
 impl RecordStream {
-    fn new(request: Request) -> Self {
+    pub(super) fn new(request: Request) -> Self {
         Self {
             schema: request.schema(),
             request: Mutex::new(Some(request)),
@@ -210,6 +210,15 @@ impl RecordStream {
         dict.set_item("segments", metrics.segments)?;
         dict.set_item("segments_lost", metrics.segments_lost)?;
         Ok(dict)
+    }
+
+    /// Records of internal topics that could not be decoded so far.
+    fn undecoded(&self) -> u64 {
+        let shared = self.shared.lock();
+        shared
+            .unwrap_or_else(PoisonError::into_inner)
+            .metrics
+            .undecoded
     }
 
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {

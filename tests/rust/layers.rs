@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{files, root};
 
 /// Lowest first; modules of one line are siblings.
-const LAYERS: [&[&str]; 14] = [
+const LAYERS: [&[&str]; 15] = [
     &["types"],
     &["error"],
     &["io", "compress", "format"],
@@ -17,6 +17,7 @@ const LAYERS: [&[&str]; 14] = [
     &["load", "scan"],
     &["write"],
     &["arrow"],
+    &["tables"],
     &["tools"],
     &["api"],
     &["internal"],

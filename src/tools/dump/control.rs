@@ -13,10 +13,10 @@
 //! tagged fields. The tool reads the layout of version 0 whatever version a record states, and so do we.
 //! Sources: `ControlRecordType`, `EndTransactionMarker`, `ControlRecordUtils`, KIP-595, KIP-630, KIP-853.
 
-use super::text::Put;
 use crate::error::{Error, Result};
 use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::format::cursor::{bytes, get_i16};
+use crate::format::put::Put;
 use crate::format::text::put_text;
 use crate::format::uuid::Uuid;
 use crate::format::varint::get_uvarint;

@@ -4,7 +4,7 @@ use super::control::put_control;
 use super::findings::Findings;
 use super::records::{BatchRecords, More, Record};
 use super::target::{Target, open};
-use super::text::{Put, Text, put};
+use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
 use super::{Decoder, Options};
 use crate::error::{Error, Result};
@@ -12,18 +12,14 @@ use crate::format::batch::{
     ATTRIBUTES_AT, BatchHeader, LEGACY_ATTRIBUTES_AT, RECORD_BATCH_OVERHEAD,
 };
 use crate::format::cursor::{get_i32, get_i64};
+use crate::format::put::Put;
 use crate::format::text::put_text;
 use crate::segment::source::{Access, SegmentSource};
+use crate::tables::plan::{BOOTSTRAP, SNAPSHOT_EPOCH_DIGITS, SNAPSHOT_OFFSET_DIGITS, snapshot_id};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// What a record's line begins with.
 const RECORD_INDENT: &str = "| ";
-/// The KRaft snapshot a cluster begins with (`BootstrapDirectory.BINARY_BOOTSTRAP_FILENAME`).
-const BOOTSTRAP: &str = "bootstrap.checkpoint";
-/// Digits of a KRaft snapshot's offset, and of the epoch behind it (`Snapshots`).
-const SNAPSHOT_OFFSET_DIGITS: usize = 20;
-const SNAPSHOT_EPOCH_DIGITS: usize = 10;
-
 /// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
 ///
 /// # Errors
@@ -120,12 +116,6 @@ fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
         put!(text, "Snapshot end offset: ", offset, ", epoch: ", epoch);
     }
     text.end_line()
-}
-
-fn snapshot_id(name: &str) -> Option<(Offset, i32)> {
-    let offset = name.get(..SNAPSHOT_OFFSET_DIGITS)?.parse().ok()?;
-    let epoch = name.get(SNAPSHOT_OFFSET_DIGITS.checked_add(1)?..)?;
-    Some((offset, epoch.get(..SNAPSHOT_EPOCH_DIGITS)?.parse().ok()?))
 }
 
 /// The first half of a batch's line: what its header says by itself.

@@ -1,0 +1,28 @@
+//! The internal topics' records, decoded.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use super::errors::into_py;
+use super::reader::RecordStream;
+use crate::api::Request;
+use crate::tables::plan::plan;
+
+/// Reads and decodes the records of internal topics as a stream.
+#[pyfunction]
+#[pyo3(signature = (paths, *, topics=None, secrets=false))]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_records(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    topics: Option<Vec<String>>,
+    secrets: bool,
+) -> PyResult<RecordStream> {
+    let ranges = py.detach(|| plan(&paths, topics.as_deref()));
+    let ranges = ranges.map_err(into_py)?;
+    Ok(RecordStream::new(Request::Tables { ranges, secrets }))
+}

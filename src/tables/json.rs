@@ -1,0 +1,216 @@
+//! Messages as JSON, field for field what Kafka's `*JsonConverter` classes give (`JsonConverterGenerator`).
+//!
+//! A field is written where its version has it: a tagged one only if it is not its default, every other one always. Bytes
+//! are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
+
+use super::messages::Field;
+use super::value::{Fields, Node, Value};
+use crate::format::put::Put;
+use crate::format::text::put_text;
+
+/// What stands in for a secret.
+const HIDDEN: &str = "\"***\"";
+
+/// Appends a message of this version; the fields that `hidden` names are not shown.
+pub(crate) fn put_message(fields: Fields<'_>, version: i16, hidden: &[&str], to: &mut Vec<u8>) {
+    put_fields(fields, version, hidden, to);
+}
+
+fn put_fields(fields: Fields<'_>, version: i16, hidden: &[&str], to: &mut Vec<u8>) {
+    let mut opening = b'{';
+    for (field, node) in fields.each() {
+        let is_tagged = field.tag_in(version).is_some();
+        if !field.versions.has(version) || is_tagged && is_default(fields, field, node) {
+            continue;
+        }
+        to.push(opening);
+        opening = b',';
+        to.extend_from_slice(field.json_name.as_bytes());
+        let value = fields.value(field, node);
+        if hidden.contains(&field.name.as_str()) && !value.is_null() {
+            HIDDEN.put(to);
+        } else {
+            put_value(value, version, to);
+        }
+    }
+    if opening == b'{' {
+        to.push(b'{');
+    }
+    to.push(b'}');
+}
+
+/// Whether a field holds its default.
+fn is_default(fields: Fields<'_>, field: &'static Field, node: Node<'_>) -> bool {
+    match node {
+        Node::Absent => true,
+        Node::Fixed(elements) => elements.is_empty() && field.default != Node::Null,
+        Node::Array { len, .. } => len == 0 && field.default != Node::Null,
+        Node::Struct(_) => (fields.value(field, node).fields())
+            .is_some_and(|own| own.each().all(|(field, node)| is_default(own, field, node))),
+        node => node == field.default,
+    }
+}
+
+fn put_value(value: Value<'_>, version: i16, to: &mut Vec<u8>) {
+    match value {
+        Value::Null => "null".put(to),
+        Value::Bool(value) => value.put(to),
+        Value::Int(value) => value.put(to),
+        Value::Float(value) => put_float(value, to),
+        Value::Uuid(value) => {
+            to.push(b'"');
+            value.put(to);
+            to.push(b'"');
+        }
+        Value::Text(value) => put_string(value, to),
+        Value::Bytes(value) => {
+            to.push(b'"');
+            put_base64(value, to);
+            to.push(b'"');
+        }
+        Value::List(list) => {
+            to.push(b'[');
+            for (n, element) in list.into_iter().enumerate() {
+                if n > 0 {
+                    to.push(b',');
+                }
+                put_value(element, version, to);
+            }
+            to.push(b']');
+        }
+        Value::Fields(fields) => put_fields(fields, version, &[], to),
+    }
+}
+
+/// A string of raw UTF-8, as Jackson writes what Java read of it.
+pub(crate) fn put_string(raw: &[u8], to: &mut Vec<u8>) {
+    const fn is_plain(byte: u8) -> bool {
+        byte >= 0x20 && byte != b'"' && byte != b'\\'
+    }
+    to.push(b'"');
+    let start = to.len();
+    put_text(raw, to);
+    let written = to.get(start..).unwrap_or_default();
+    if let Some(plain) = written.iter().position(|&byte| !is_plain(byte)) {
+        let rest = to.split_off(start.saturating_add(plain));
+        for byte in rest {
+            put_escaped(byte, to);
+        }
+    }
+    to.push(b'"');
+}
+
+fn put_escaped(byte: u8, to: &mut Vec<u8>) {
+    match byte {
+        b'"' => "\\\"".put(to),
+        b'\\' => "\\\\".put(to),
+        0x08 => "\\b".put(to),
+        0x09 => "\\t".put(to),
+        0x0a => "\\n".put(to),
+        0x0c => "\\f".put(to),
+        0x0d => "\\r".put(to),
+        0x00..0x20 => format!("\\u{byte:04X}").as_str().put(to),
+        _ => to.push(byte),
+    }
+}
+
+/// Base64 with padding (RFC 4648, section 4).
+fn put_base64(raw: &[u8], to: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| {
+        let place = usize::try_from(bits & 0x3f).unwrap_or_default();
+        DIGITS.get(place).copied().unwrap_or_default()
+    };
+    for three in raw.chunks(3) {
+        let byte = |n: usize| three.get(n).copied().unwrap_or_default();
+        let bits = u32::from_be_bytes([0, byte(0), byte(1), byte(2)]);
+        to.extend([digit(bits >> 18), digit(bits >> 12)]);
+        to.push(if three.len() > 1 {
+            digit(bits >> 6)
+        } else {
+            b'='
+        });
+        to.push(if three.len() > 2 { digit(bits) } else { b'=' });
+    }
+}
+
+/// A number as Java's `Double.toString` spells it (that of JDK 19 and later, which is the shortest that reads back);
+/// what is none is quoted.
+fn put_float(value: f64, to: &mut Vec<u8>) {
+    if value.is_nan() {
+        return "\"NaN\"".put(to);
+    }
+    if value.is_infinite() {
+        let text = if value > 0.0 {
+            "\"Infinity\""
+        } else {
+            "\"-Infinity\""
+        };
+        return text.put(to);
+    }
+    let size = value.abs();
+    if size == 0.0 || (1e-3..1e7).contains(&size) {
+        let text = format!("{value:?}");
+        return text.as_str().put(to);
+    }
+    // At least two digits, the closest ones.
+    let text = Some(format!("{value:.1e}")).filter(|text| text.parse() == Ok(value));
+    let text = text.unwrap_or_else(|| format!("{value:e}"));
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    digits.put(to);
+    to.push(b'E');
+    exponent.put(to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(put: impl Fn(&mut Vec<u8>)) -> String {
+        let mut to = Vec::new();
+        put(&mut to);
+        String::from_utf8(to).unwrap()
+    }
+
+    /// Spellings by OpenJDK 21's `Double.toString`.
+    #[test]
+    fn fractions_as_java_spells_them() {
+        for (value, spelled) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1024.0, "1024.0"),
+            (0.001, "0.001"),
+            (9.99e-4, "9.99E-4"),
+            (9_999_999.0, "9999999.0"),
+            (1e7, "1.0E7"),
+            (12_345_678.9, "1.23456789E7"),
+            (-1.5e300, "-1.5E300"),
+            (f64::MIN_POSITIVE, "2.2250738585072014E-308"),
+            (4.9e-324, "4.9E-324"),
+            (f64::NAN, "\"NaN\""),
+            (f64::NEG_INFINITY, "\"-Infinity\""),
+        ] {
+            assert_eq!(text(|to| put_float(value, to)), spelled);
+        }
+    }
+
+    #[test]
+    fn bytes_as_base64() {
+        for (raw, spelled) in [
+            (&b""[..], ""),
+            (b"f", "Zg=="),
+            (b"fo", "Zm8="),
+            (b"foo", "Zm9v"),
+            (b"\xff\xfe\xfd\xfc", "//79/A=="),
+        ] {
+            assert_eq!(text(|to| put_base64(raw, to)), spelled);
+        }
+    }
+
+    #[test]
+    fn strings_as_jackson_writes_them() {
+        let raw = b"a\"b\\c\x00\x1f\x7f\n\t\r\x08\x0c\xff\xe2\x82\xac/";
+        let spelled = "\"a\\\"b\\\\c\\u0000\\u001F\x7f\\n\\t\\r\\b\\f\u{fffd}\u{20ac}/\"";
+        assert_eq!(text(|to| put_string(raw, to)), spelled);
+    }
+}

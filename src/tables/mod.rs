@@ -1,0 +1,52 @@
+//! Kafka's internal topics, decoded: every record of `__consumer_offsets`, `__transaction_state`, `__share_group_state`,
+//! `__cluster_metadata` and `__remote_log_metadata`.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`messages`] | the table of messages: names, types, versions |
+//! | [`decode`] | bytes to values, by the table |
+//! | [`value`] | values, asked for by name |
+//! | [`json`] | values as Kafka's JSON |
+//! | [`secrets`] | what is not shown |
+//! | [`topic`] | how the records of each topic hold messages |
+//! | [`plan`] | which files to read |
+//! | [`entries`] | their records, as bytes |
+//! | [`reader`] | their records, decoded, as Arrow |
+//!
+//! # For tables with columns of their own
+//! [`plan::plan`] finds the files, [`entries::Entries`] reads records with their batches, [`topic::Decoder`] decodes one at a
+//! time, and [`value::Fields::get`] gives a field by its name in Kafka's JSON, or its default:
+//!
+//! ```text
+//! let mut entries = Entries::new(plan(paths, Some(&topics))?, ReadOptions::default());
+//! while entries.advance()? {
+//!     let Some(topic) = entries.topic() else { continue };
+//!     let mut decoder = Decoder::new()?;
+//!     let mut records = 0;
+//!     for entry in entries.iter() {                  // entry.header, .offset, .timestamp, .key, .value
+//!         let record = decoder.decode(topic, entry.key, entry.value);
+//!         if let (Some("OffsetCommit"), Some(key)) = (record.name(), record.key.fields()) {
+//!             let group = key.get("group").text();                         // Option<Cow<str>>
+//!             let partition = key.get("partition").narrow::<i32>();        // Option<i32>
+//!             let offset = record.value.fields().map(|value| value.get("offset").int());  // None: a tombstone
+//!         }
+//!         if let (Some("GroupMetadata"), Some(value)) = (record.name(), record.value.fields()) {
+//!             for member in value.get("members").items().filter_map(|member| member.fields()) {
+//!                 let id = member.get("memberId").text();
+//!             }
+//!         }
+//!         records += 1;
+//!     }
+//!     entries.consume(records);
+//! }
+//! ```
+
+pub(crate) mod decode;
+pub(crate) mod entries;
+pub(crate) mod json;
+pub(crate) mod messages;
+pub(crate) mod plan;
+pub(crate) mod reader;
+mod secrets;
+pub(crate) mod topic;
+pub(crate) mod value;
