@@ -39,11 +39,20 @@ def python(document: str, *, spark: bool) -> list[str]:
 
 
 def own_folders(home: Path) -> None:
-    """Make what stands for the user's ``/data`` and ``/backup``: log dirs to read, one to recover, files to import."""
+    """Make what stands for the user's ``/data`` and ``/backup``: log dirs to read, to recover and to verify."""
     golden = corpus.GOLDEN
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "kafka-logs")
     shutil.copytree(golden / "kill-9" / "data-1", home / "data" / "killed-logs")
+    shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
+    damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")
+
+
+def damage(log: Path) -> None:
+    """Flip a bit of the last record."""
+    data = bytearray(log.read_bytes())
+    data[-9] ^= 1
+    log.write_bytes(data)
 
 
 def filled_in(code: str, home: Path) -> str:

@@ -51,6 +51,7 @@ from kafkalog.tools import (
     rebuild_indexes,
     recover,
     truncate,
+    verify,
 )
 from kafkalog.writer import AppendInfo, LogWriter, Record
 
@@ -103,6 +104,7 @@ __all__ = [
     "spark",
     "tables",
     "truncate",
+    "verify",
 ]
 
 

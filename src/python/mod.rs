@@ -14,6 +14,7 @@ mod reader;
 mod report;
 mod tables;
 mod tools;
+mod verify;
 mod writer;
 
 /// The compiled module, `kafkalog._core`.
@@ -37,6 +38,8 @@ mod _core {
     use super::tables::table_records;
     #[pymodule_export]
     use super::tools::{rebuild_indexes, recover};
+    #[pymodule_export]
+    use super::verify::{Findings, VerifyProgress, verify, verify_codes};
     #[pymodule_export]
     use super::writer::{LogWriter, check_columns, check_config, check_sizes, check_topic};
 

@@ -9,6 +9,7 @@
 //!
 //! The `.log` files stay as they are: a damaged one is refused, as recovering it would cut it.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::recover::output::{check_out, fill};
@@ -30,8 +31,15 @@ pub struct Level(u32, u32, u32);
 impl Level {
     /// The newest.
     pub const LATEST: Self = Self(4, 3, 0);
+    /// Magic 1 (KIP-32).
+    pub(super) const MAGIC_1: Self = Self(0, 10, 0);
     const TIME_INDEX: Self = Self(0, 10, 1);
-    const TRANSACTIONS: Self = Self(0, 11, 0);
+    /// Magic 2, transactions (KIP-98).
+    pub(super) const TRANSACTIONS: Self = Self(0, 11, 0);
+    /// KIP-110.
+    pub(super) const ZSTD: Self = Self(2, 1, 0);
+    /// KIP-534.
+    pub(super) const DELETE_HORIZON: Self = Self(3, 1, 0);
     const LAST_OFFSETS: Self = Self(2, 0, 0);
 
     /// Reads `4.3`, `0.10.1` or the like.
@@ -52,6 +60,13 @@ impl Level {
             let text = format!("level {text:?}: expected a Kafka version up to 4.3, as \"4.3\"");
             Error::InvalidArgument(text)
         })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(major, minor, patch) = self;
+        write!(f, "{major}.{minor}.{patch}")
     }
 }
 

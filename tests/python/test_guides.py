@@ -90,7 +90,7 @@ def test_shell_blocks_are_these() -> None:
     """CI runs the first two of the README, tests/spark that of ``cluster``; the others run here."""
     counts = {name: len(documents.blocks(name, "sh")) for name in DOCUMENTS}
     kept = {name: count for name, count in counts.items() if count}
-    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "shell": 1}
+    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "damage": 1, "shell": 1}
 
 
 def test_readme_shell_examples_run(tmp_path: Path) -> None:
@@ -125,6 +125,16 @@ def test_recovering_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
     shell(documents.blocks("recovering", "sh")[0], tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "shorter")["ledger", 0].log_end_offset <= 100
+
+
+def test_damage_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shown = shell(documents.blocks("damage", "sh")[0], tmp_path, tmp_path)
+    assert "/data/broken-logs/ledger-0/" in shown
+    assert "[batch-crc]" in shown
+    saved = kafkalog.verify(tmp_path / "data" / "saved-ledger-0")
+    assert "error" not in saved["severity"].to_pylist()
+    assert '"sha256":"' in (tmp_path / "data" / "evidence.jsonl").read_text()
 
 
 def test_columns_are_those_of_the_table() -> None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "cat": "print records to standard output, with kcat's options",
     "offsets": "print topic:partition:offset, as kafka-get-offsets does",
     "stats": "count records, sizes, codecs and producers, from batch headers alone",
+    "verify": "verify every file of a log dir, and say what is wrong and what to do",
     "export": "write directories as Parquet, Arrow, JSON lines or CSV, here or on Spark",
     "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
     "rebuild": "rebuild the indexes of a partition",

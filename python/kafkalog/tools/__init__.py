@@ -1,4 +1,4 @@
-"""Work on a whole log: recovering it after a crash, rebuilding its indexes, truncating it."""
+"""Work on a whole log: verifying it, recovering it after a crash, rebuilding its indexes, truncating it."""
 
 from kafkalog.tools.recovery import rebuild_indexes, recover
 from kafkalog.tools.reports import (
@@ -10,6 +10,7 @@ from kafkalog.tools.reports import (
     TruncateReport,
 )
 from kafkalog.tools.truncation import truncate
+from kafkalog.tools.verification import verify
 
 __all__ = [
     "CheckpointChange",
@@ -21,4 +22,5 @@ __all__ = [
     "rebuild_indexes",
     "recover",
     "truncate",
+    "verify",
 ]

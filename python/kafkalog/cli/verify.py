@@ -1,0 +1,150 @@
+"""``kafkalog verify``: says what is wrong with the files of a log dir."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _core
+from kafkalog.cli import _common
+from kafkalog.tools.verification import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SEVERITIES = ("info", "warning", "error")
+_CHUNK = 1 << 20
+
+_EPILOG = """\
+Prints one line for each finding: file, position, severity, what was expected and found, code, advice. The exit code is
+0 if nothing is worse than info, else 1. Nothing is written, locked or changed; a running broker's log dir may be
+verified. kafkalog help damage explains the codes and what to do.
+
+--evidence adds the size and the SHA-256 of every file, and whether any file changed while they were verified.
+
+examples:
+  kafkalog verify /data/kafka-logs
+  kafkalog verify /data/kafka-logs/orders-0 -J
+  kafkalog verify /data/kafka-logs --evidence > evidence.txt"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("path", metavar="PATH", nargs="+", help="a log dir, a partition's folder, or a file in one")
+    parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
+    parser.add_argument("--level", metavar="VERSION", help="the Kafka version that is to read the files")
+    parser.add_argument("--threads", metavar="N", type=int, help="default: as many as there are processors")
+    parser.add_argument("--evidence", action="store_true", help="add size and SHA-256 of every file")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify, and print the findings."""
+    before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
+    progress = _core.VerifyProgress()
+    with _Shown(progress):
+        table = table_of(arguments.path, arguments.level, arguments.threads, progress)
+    least = _SEVERITIES.index(arguments.severity)
+    worst = 0
+    for row in table.to_pylist():
+        severity = _SEVERITIES.index(row["severity"])
+        worst = max(worst, severity)
+        if severity < least:
+            continue
+        if arguments.json:
+            _common.json_line(row)
+        else:
+            print(line_of(row))
+    if arguments.evidence:
+        _print_evidence(before, json=arguments.json)
+    return _common.DAMAGED if worst > 0 else 0
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """Return the line about a finding."""
+    place = row["file"]
+    if row["position"] is not None:
+        end = row["endPosition"]
+        place += f": byte {row['position']}" + ("" if end is None else f" to {end}")
+    return f"{place}: {row['severity']}: {row['message']} [{row['code']}]; {row['advice']}"
+
+
+class _Shown:
+    """Shows how far the verification has come, on stderr if that is a terminal."""
+
+    def __init__(self, progress: _core.VerifyProgress) -> None:
+        self._progress = progress
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _show(self) -> None:
+        while not self._over.wait(0.5):
+            done, total = self._progress.done, self._progress.total
+            if total:
+                text = f"\r{100 * done // total:3d}% of {total / 1e9:.1f} GB verified"
+                print(text, end="", file=sys.stderr, flush=True)
+
+
+def _files(paths: Iterable[str]) -> Iterator[Path]:
+    """Yield every file below the paths, each once, in the order of names."""
+    found = set()
+    for path in paths:
+        if not Path(path).is_dir():
+            found.add(Path(path))
+        for folder, _, names in os.walk(path):
+            found.update(Path(folder, name) for name in names)
+    yield from sorted(path for path in found if path.is_file())
+
+
+def _identity(path: Path) -> tuple[int, int, int, int]:
+    """Return what changes when a file is written or replaced."""
+    about = path.stat()
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool) -> None:
+    """Print the hash of every file, and whether it is as it was before the verification."""
+    changed = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (path, identity), digest in zip(before.items(), pool.map(_digest, before), strict=True):
+            is_same = path.exists() and _identity(path) == identity
+            changed += not is_same
+            if json:
+                fields = {"file": str(path), "size": identity[1], "sha256": digest, "unchanged": is_same}
+                _common.json_line({"evidence": fields})
+            else:
+                print(f"{path}: {identity[1]} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile"))
+    if json:
+        _common.json_line({"evidence": {"files": len(before), "changed": changed}})
+    else:
+        print(f"{len(before)} files; {changed or 'none'} changed while they were verified")
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file; None for one that is gone."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except FileNotFoundError:
+        return None
+    return digest.hexdigest()

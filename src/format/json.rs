@@ -1,0 +1,176 @@
+//! JSON, as far as Kafka's own small files need it: is it an object, and what are its members (RFC 8259).
+
+use std::collections::BTreeMap;
+
+/// The deepest nesting that is followed.
+const MAX_DEPTH: usize = 32;
+
+/// The members of the object that `text` is, each value as it is spelled; `None` where it is no such object. Of a name
+/// that comes twice the last counts.
+#[must_use]
+pub(crate) fn members(text: &str) -> Option<BTreeMap<String, &str>> {
+    let mut found = BTreeMap::new();
+    let mut cursor = Cursor { text, at: 0 };
+    cursor.object(0, &mut |name, value| {
+        found.insert(name.to_owned(), value);
+    })?;
+    cursor.skip_blanks();
+    (cursor.at == text.len()).then_some(found)
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    const fn step(&mut self) {
+        self.at = self.at.saturating_add(1);
+    }
+
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.step();
+        }
+    }
+
+    /// The next character that is no blank, if it is this one.
+    fn take(&mut self, wanted: u8) -> Option<()> {
+        self.skip_blanks();
+        (self.peek()? == wanted).then(|| self.step())
+    }
+
+    /// Items between brackets, with commas.
+    fn list(&mut self, end: u8, mut item: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.skip_blanks();
+        if self.peek()? == end {
+            self.step();
+            return Some(());
+        }
+        loop {
+            item(self)?;
+            if self.take(b',').is_none() {
+                return self.take(end);
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize, member: &mut dyn FnMut(&str, &'a str)) -> Option<()> {
+        self.take(b'{')?;
+        self.list(b'}', |this| {
+            this.skip_blanks();
+            let name = this.string()?;
+            this.take(b':')?;
+            this.skip_blanks();
+            let begin = this.at;
+            this.value(depth.saturating_add(1))?;
+            member(name, this.text.get(begin..this.at)?);
+            Some(())
+        })
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        self.skip_blanks();
+        match self.peek()? {
+            b'{' => self.object(depth, &mut |_, _| {}),
+            b'[' => {
+                self.step();
+                self.list(b']', |this| this.value(depth.saturating_add(1)))
+            }
+            b'"' => self.string().map(drop),
+            _ => self.word(),
+        }
+    }
+
+    /// What stands between quotes, escapes and all.
+    fn string(&mut self) -> Option<&'a str> {
+        self.take(b'"')?;
+        let begin = self.at;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    let found = self.text.get(begin..self.at);
+                    self.step();
+                    return found;
+                }
+                b'\\' => {
+                    self.step();
+                    self.peek()?;
+                    self.step();
+                }
+                0..0x20 => return None,
+                _ => self.step(),
+            }
+        }
+    }
+
+    /// A number, or `true`, `false`, `null`.
+    fn word(&mut self) -> Option<()> {
+        let begin = self.at;
+        while matches!(
+            self.peek(),
+            Some(b'0'..=b'9' | b'a'..=b'z' | b'E' | b'+' | b'-' | b'.')
+        ) {
+            self.step();
+        }
+        let word = self.text.get(begin..self.at)?;
+        let is_known = matches!(word, "true" | "false" | "null");
+        let is_number = word.parse::<f64>().is_ok_and(f64::is_finite) && !word.starts_with('+');
+        (is_known || is_number).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_an_object() {
+        let text =
+            r#" {"a":1, "b" : [1,{"c":"}"}], "d\"":null,"e":-2.5e3,"f":{}, "g":[] ,"h":"" } "#;
+        let found = members(text).unwrap();
+        let expected = [
+            ("a", "1"),
+            ("b", r#"[1,{"c":"}"}]"#),
+            ("d\\\"", "null"),
+            ("e", "-2.5e3"),
+            ("f", "{}"),
+            ("g", "[]"),
+            ("h", "\"\""),
+        ];
+        let found: Vec<_> = found.iter().map(|(k, v)| (k.as_str(), *v)).collect();
+        assert_eq!(found, expected);
+        assert_eq!(members("{}"), Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn what_is_none() {
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(100), "]".repeat(100));
+        for text in [
+            "",
+            "1",
+            "[]",
+            "{",
+            "{}x",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":nul}",
+            "{\"a\":inf}",
+            "{\"a\":\"\n\"}",
+            "{\"a\":\"\\",
+            "{\"a\":1 2}",
+            &deep,
+        ] {
+            assert_eq!(members(text), None, "{text}");
+        }
+    }
+}

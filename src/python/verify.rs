@@ -1,0 +1,112 @@
+//! Verifying: findings as an Arrow stream.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::capsule;
+use super::errors::{into_py, of_panic};
+use super::interrupt::with_signals;
+use crate::tools::rebuild::Level;
+use crate::tools::verify::finding::CODES;
+use crate::tools::verify::pool::Progress;
+use crate::tools::verify::table::table;
+use crate::tools::verify::{self as verifying, VerifyOptions};
+
+/// Findings, an Arrow stream that can be taken any number of times.
+#[pyclass(frozen, module = "kafkalog._core")]
+#[derive(Debug)]
+pub(super) struct Findings {
+    batch: RecordBatch,
+}
+
+#[pymethods]
+impl Findings {
+    fn __len__(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The interface lets the consumer cast.
+        drop(requested_schema);
+        let batches = std::iter::once(Ok(self.batch.clone()));
+        let reader = RecordBatchIterator::new(batches, self.batch.schema());
+        capsule::of_stream(py, Box::new(reader))
+    }
+}
+
+/// How far a verification has come, readable from another thread.
+#[pyclass(frozen, module = "kafkalog._core")]
+#[derive(Debug, Default)]
+pub(super) struct VerifyProgress {
+    inner: Arc<Progress>,
+}
+
+#[pymethods]
+impl VerifyProgress {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of logs that were verified.
+    #[getter]
+    fn done(&self) -> u64 {
+        self.inner.done.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all logs; 0 before they are known.
+    #[getter]
+    fn total(&self) -> u64 {
+        self.inner.total.load(Ordering::Relaxed)
+    }
+}
+
+/// Verifies log dirs, partition folders and files.
+#[pyfunction]
+#[pyo3(signature = (paths, *, level=None, threads=0, progress=None))]
+pub(super) fn verify(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    level: Option<&str>,
+    threads: usize,
+    progress: Option<Bound<'_, VerifyProgress>>,
+) -> PyResult<Findings> {
+    let options = VerifyOptions {
+        level: level.map(Level::parse).transpose().map_err(into_py)?,
+        threads,
+        progress: progress.map_or_else(Arc::default, |given| Arc::clone(&given.get().inner)),
+    };
+    let step = || verifying::verify(&paths, &options).and_then(|found| table(&found));
+    let batch = py.detach(
+        || match with_signals(|| catch_unwind(AssertUnwindSafe(step))) {
+            (_, Some(raised)) => Err(raised),
+            (Ok(done), None) => done.map_err(into_py),
+            (Err(panic), None) => Err(of_panic(panic.as_ref())),
+        },
+    )?;
+    Ok(Findings { batch })
+}
+
+/// Every code with its severity and advice.
+#[pyfunction]
+pub(super) fn verify_codes() -> Vec<(&'static str, &'static str, &'static str)> {
+    let row =
+        |code: &&'static verifying::finding::Code| (code.name, code.severity.name(), code.advice);
+    CODES.iter().map(row).collect()
+}

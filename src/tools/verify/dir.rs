@@ -1,0 +1,179 @@
+//! A log dir, and several of one broker: what stands in them besides partition folders, and what their files say of each
+//! other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::checkpoints::{self, Checkpoints, Extent};
+use super::finding::{
+    DUPLICATE_PARTITION, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING, LEFTOVER,
+    UNKNOWN_FILE, UNKNOWN_FOLDER,
+};
+use super::identity;
+use super::log::Reading;
+use super::metadata_snapshot::{self, BOOTSTRAP};
+use super::pool::Pool;
+use super::records::BatchCheck;
+use crate::error::{Error, Result};
+use crate::format::checkpoint::PARTITION_METADATA;
+use crate::format::file_name::{FolderName, FolderState};
+use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
+use crate::types::TopicPartition;
+
+/// A broker's lock, while it runs.
+const LOCK: &str = ".lock";
+/// Indexes of segments in remote storage.
+const REMOTE_INDEXES: &str = "remote-log-index-cache";
+
+/// The partitions of a log dir, and whose it is.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    path: PathBuf,
+    meta: BTreeMap<String, String>,
+    folders: Vec<(PartitionFolder, Option<String>)>,
+    extents: BTreeMap<TopicPartition, Extent>,
+}
+
+impl Contents {
+    /// Adds a partition folder with its topic's id.
+    pub(super) fn add(
+        &mut self,
+        folder: PartitionFolder,
+        topic_id: Option<String>,
+        extent: Extent,
+    ) {
+        if folder.name.state == FolderState::Live {
+            let key = folder.name.topic_partition.clone();
+            self.extents.insert(key, extent);
+        }
+        self.folders.push((folder, topic_id));
+    }
+}
+
+/// Whether a log dir has the records that a controller starts from.
+#[must_use]
+pub(super) fn has_bootstrap(log_dir: &Path) -> bool {
+    log_dir.join(BOOTSTRAP).is_file()
+}
+
+/// Verifies `bootstrap.checkpoint`.
+///
+/// # Errors
+/// `Interrupted`, `Internal`, `OutOfMemory`.
+pub(super) fn bootstrap(log_dir: &Path, threads: (&Pool, &mut BatchCheck)) -> Result<Vec<Finding>> {
+    let mut findings = Findings::default();
+    let reading = Reading {
+        level: None,
+        is_clean: true,
+    };
+    metadata_snapshot::check(log_dir, BOOTSTRAP, reading, threads, &mut findings)?;
+    Ok(findings.finish())
+}
+
+/// Verifies a log dir's own files; of one that is not `is_whole`, the lines about its partitions.
+///
+/// # Errors
+/// `Io` where it cannot be listed.
+pub(super) fn check(
+    log_dir: &Path,
+    (checkpoints, is_whole): (&Checkpoints, bool),
+    contents: &mut Contents,
+    findings: &mut Findings,
+) -> Result<()> {
+    contents.path = log_dir.to_path_buf();
+    let extents = contents
+        .extents
+        .iter()
+        .map(|(key, &extent)| (key.clone(), extent));
+    checkpoints::check(log_dir, checkpoints, &extents.collect(), is_whole, findings);
+    if !is_whole {
+        return Ok(());
+    }
+    identity::clean_shutdown(log_dir, findings);
+    contents.meta = identity::meta(log_dir, findings).unwrap_or_default();
+    if !log_dir.join(META_PROPERTIES).exists() {
+        let path = log_dir.join(META_PROPERTIES);
+        findings.add(Finding::new(IDENTITY_MISSING, &path, "no such file"));
+    }
+    for entry in fs::read_dir(log_dir).map_err(Error::io(log_dir))? {
+        let entry = entry.map_err(Error::io(log_dir))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() {
+            match FolderName::parse(&name).map(|name| name.state) {
+                Some(FolderState::Live) => {}
+                Some(state) => {
+                    let message = format!("a partition folder in state {}", state.name());
+                    findings.add(Finding::new(LEFTOVER, &path, message));
+                }
+                None if name == REMOTE_INDEXES => {}
+                None => {
+                    let message = "folder name: expected TOPIC-PARTITION";
+                    findings.add(Finding::new(UNKNOWN_FOLDER, &path, message));
+                }
+            }
+        } else if name.ends_with(".tmp") {
+            findings.add(Finding::new(LEFTOVER, &path, "half written"));
+        } else if !(CHECKPOINTS.contains(&&*name)
+            || [META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, BOOTSTRAP].contains(&&*name))
+        {
+            findings.add(Finding::new(UNKNOWN_FILE, &path, "an unknown file"));
+        }
+    }
+    Ok(())
+}
+
+/// Holds log dirs against each other, and the partitions of a topic.
+pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) {
+    let mut seen: BTreeMap<(String, &TopicPartition), &PartitionFolder> = BTreeMap::new();
+    let mut ids: BTreeMap<(String, &str), (&str, &Path)> = BTreeMap::new();
+    let mut clusters: Option<(&str, &Path)> = None;
+    for dir in dirs {
+        let get = |key: &str| dir.meta.get(key).map(String::as_str);
+        let cluster = get("cluster.id").unwrap_or_default();
+        if !cluster.is_empty() {
+            let (first, path) = *clusters.get_or_insert((cluster, &dir.path));
+            if first != cluster {
+                let message = format!(
+                    "cluster.id: expected {first}, as {} has, found {cluster}",
+                    path.display()
+                );
+                let path = dir.path.join(META_PROPERTIES);
+                findings.add(Finding::new(IDENTITY_MISMATCH, &path, message));
+            }
+        }
+        // Replicas in the directories of several nodes are no duplicates.
+        let node = get("node.id").or_else(|| get("broker.id"));
+        let node = node.unwrap_or_default().to_owned();
+        for (folder, topic_id) in &dir.folders {
+            let key = &folder.name.topic_partition;
+            if folder.name.state == FolderState::Live
+                && let Some(first) = seen.insert((node.clone(), key), folder)
+            {
+                let message = format!("{key} lies in {} too", first.path.display());
+                findings.add(Finding {
+                    topic_partition: Some(key.clone()),
+                    ..Finding::new(DUPLICATE_PARTITION, &folder.path, message)
+                });
+            }
+            // A topic that was deleted and made again has another id.
+            let is_current = matches!(folder.name.state, FolderState::Live | FolderState::Future);
+            if let Some(id) = topic_id.as_deref().filter(|_| is_current) {
+                let topic = (cluster.to_owned(), key.topic.as_str());
+                let (first, path) = *ids.entry(topic).or_insert((id, &folder.path));
+                if first != id {
+                    let message = format!(
+                        "topic id: expected {first}, as {} has, found {id}",
+                        path.display()
+                    );
+                    let path = folder.path.join(PARTITION_METADATA);
+                    findings.add(Finding {
+                        topic_partition: Some(key.clone()),
+                        ..Finding::new(IDENTITY_MISMATCH, &path, message)
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What verification finds: where, how bad, what it means, what to do.
+//!
+//! Codes are a contract: scripts match on them. A code has one severity and one piece of advice, so both stand in one
+//! table, which `guides/damage.md` repeats and a test compares.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Fault};
+use crate::types::{Offset, Position, TopicPartition};
+
+/// Findings of one code in one file, beyond which they are only counted: a file of noise would fill the memory.
+const MOST: usize = 100;
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Severity {
+    /// Normal for a running, stopped or killed broker; worth knowing.
+    Info,
+    /// A broker starts and serves every record, but a file says something wrong or misses something.
+    Warning,
+    /// Records are lost or unreadable, answers are wrong, or a broker does not start with it.
+    Error,
+}
+
+impl Severity {
+    /// The word for it.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A kind of finding.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// In kebab-case.
+    pub name: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+macro_rules! codes {
+    ($($id:ident $name:literal $severity:ident $advice:literal;)+) => {
+        $(
+            #[doc = concat!("`", $name, "`")]
+            pub(super) const $id: &Code = &Code {
+                name: $name,
+                severity: Severity::$severity,
+                advice: $advice,
+            };
+        )+
+        /// Every code.
+        pub(crate) const CODES: &[&Code] = &[$($id),+];
+    };
+}
+
+const _: () = assert!(!CODES.is_empty());
+
+codes! {
+    BATCH_CRC "batch-crc" Error "the bytes changed after they were written; read on with on_corrupt=\"skip\", or restore the segment from a replica";
+    BATCH_LENGTH "batch-length" Error "Kafka stops here and loses all that follows; salvage keeps the batches after it";
+    BATCH_MAGIC "batch-magic" Error "no known format; salvage keeps the other batches, or restore the segment from a replica";
+    BATCH_ORDER "batch-order" Error "the batch does not belong where it stands; salvage keeps the other batches, or restore the segment from a replica";
+    BATCH_RECORDS "batch-records" Error "consumers fail on this batch although its checksum holds: its writer was faulty; skip it";
+    BATCH_CODEC "batch-codec" Error "consumers fail on this batch although its checksum holds: it cannot be decompressed; skip it";
+    BATCH_TORN "batch-torn" Error "the rest of the batch is gone; restore the segment from a replica";
+    BATCH_FOREIGN "batch-foreign" Error "bytes of something else; salvage keeps the batches around them, or restore the segment from a replica";
+    BATCH_OFFSETS "batch-offsets" Error "record offsets contradict the header: its writer was faulty; consumers may skip or repeat records";
+    BATCH_TIMESTAMP "batch-timestamp" Warning "lookups by timestamp and retention use the header; nothing to repair";
+    BATCH_NULL_LENGTH "batch-null-length" Warning "read as null; its writer was faulty";
+    BATCH_LEVEL "batch-level" Error "a broker of this version cannot read it; use a newer one";
+    SEGMENT_SIZE "segment-size" Error "Kafka opens no segment above 2 GiB; salvage or truncate it";
+    SEGMENT_MISSING "segment-missing" Error "restore the segment from a replica";
+    TORN_TAIL "torn-tail" Warning "a crash in the middle of a write; a broker cuts it off when it recovers the log, as does kafkalog recover";
+    ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
+    ZERO_TAIL_CLEAN "zero-tail-clean" Error "the clean-shutdown marker is wrong: remove it so that the broker recovers the log";
+    INDEX_MISSING "index-missing" Info "a broker rebuilds it at its start";
+    INDEX_LENGTH "index-length" Warning "rebuild the indexes";
+    INDEX_ORDER "index-order" Error "rebuild the indexes";
+    INDEX_POSITION "index-position" Error "rebuild the indexes";
+    INDEX_OFFSET "index-offset" Error "lookups miss records; rebuild the indexes";
+    INDEX_BEYOND_LOG "index-beyond-log" Error "a broker may take the log for shorter or empty; rebuild the indexes";
+    INDEX_ZERO_TAIL "index-zero-tail" Info "room that a broker allocates ahead, left by a crash; lookups are slower, never wrong";
+    INDEX_ORPHAN "index-orphan" Warning "its .log is missing, which may be a lost segment; a broker deletes the file at its start";
+    TIME_INDEX_EMPTY "time-index-empty" Info "written before 0.10.1, or replaced by a broker: retention uses the file's modification time; rebuild the indexes";
+    TIME_INDEX_INCOMPLETE "time-index-incomplete" Warning "lookups by timestamp may pass over the segment; rebuild the indexes";
+    TXN_INDEX_MISSING_ENTRY "txn-index-missing-entry" Error "read_committed consumers get aborted records; rebuild the indexes";
+    TXN_INDEX_ENTRY "txn-index-entry" Error "read_committed consumers may lose or gain records; rebuild the indexes";
+    SNAPSHOT_UNREADABLE "snapshot-unreadable" Warning "a broker deletes it and reads the log instead; rebuild the indexes";
+    SNAPSHOT_OUTDATED "snapshot-outdated" Warning "producers may be refused, or duplicates taken; rebuild the indexes";
+    SNAPSHOT_TRANSACTION "snapshot-transaction" Warning "the last stable offset may be wrong; rebuild the indexes";
+    SNAPSHOT_STRAY "snapshot-stray" Info "a broker deletes it at its start";
+    EPOCHS_UNREADABLE "epochs-unreadable" Error "a broker does not load the log; recover rewrites the file from the log";
+    EPOCHS_ORDER "epochs-order" Warning "a broker drops the entries that do not rise";
+    EPOCHS_MISMATCH "epochs-mismatch" Warning "a follower may truncate at the wrong offset; remove the file so that recovery rebuilds it";
+    EPOCHS_BEYOND_END "epochs-beyond-end" Warning "records of this epoch are missing, or were cut; a broker drops the entry at its start";
+    CHECKPOINT_UNREADABLE "checkpoint-unreadable" Error "remove the file: a broker then begins at offset 0 or at the first segment";
+    CHECKPOINT_BEYOND_END "checkpoint-beyond-end" Error "the log has lost its end, or belongs to another time than the checkpoint; restore it from a replica";
+    CHECKPOINT_ORDER "checkpoint-order" Warning "a broker moves it at its start";
+    CHECKPOINT_STALE "checkpoint-stale" Info "a broker removes the line when it next writes the file";
+    DUPLICATE_PARTITION "duplicate-partition" Error "a broker does not start with it; move the shorter or older folder away";
+    IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it; restore it, or remove it if the directory is to be formatted again";
+    IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
+    IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker refuses it";
+    QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
+    METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; remove it if an older snapshot and the log cover it";
+    LEFTOVER "leftover" Info "a broker finishes or removes it at its start";
+    FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
+    CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "its existence is what counts; a broker knows no epoch from it";
+    UNKNOWN_FILE "unknown-file" Info "not Kafka's; a broker leaves it alone";
+    UNKNOWN_FOLDER "unknown-folder" Warning "a broker does not start with a folder in its log dir that is no partition's; move it away";
+    UNREADABLE "unreadable" Error "the disk or its permissions; copy the directory with a tool that reads past errors";
+    MORE "more" Info "findings of the same kind were left out";
+}
+
+/// Something found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The file or folder.
+    pub file: PathBuf,
+    /// Where it begins, if it has a place.
+    pub position: Option<Position>,
+    /// Where it ends.
+    pub end: Option<Position>,
+    /// The kind.
+    pub code: &'static Code,
+    /// Whose partition, if it is about one.
+    pub topic_partition: Option<TopicPartition>,
+    /// The first offset it is about.
+    pub offset: Option<Offset>,
+    /// What is wrong: what was expected, what was found.
+    pub message: String,
+}
+
+impl Finding {
+    /// One about a file as a whole.
+    #[must_use]
+    pub(super) fn new(code: &'static Code, file: &Path, message: impl Into<String>) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            position: None,
+            end: None,
+            code,
+            topic_partition: None,
+            offset: None,
+            message: message.into(),
+        }
+    }
+
+    /// What an error says about `file`, under `code`; [`UNREADABLE`] where the system said it.
+    #[must_use]
+    pub(super) fn of_error(code: &'static Code, file: &Path, error: &Error) -> Self {
+        match (error, error.as_fault()) {
+            (_, Some(fault)) => Self {
+                position: fault.location.position,
+                offset: fault.location.offset,
+                ..Self::new(code, file, words(fault))
+            },
+            // The file is named before the message.
+            (Error::Io { source, .. }, _) => Self::new(UNREADABLE, file, source.to_string()),
+            (other, _) => Self::new(code, file, other.to_string()),
+        }
+    }
+
+    /// Says where it begins.
+    #[must_use]
+    pub(super) const fn at(mut self, position: Position) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    /// Says where it ends.
+    #[must_use]
+    pub(super) const fn to(mut self, end: Position) -> Self {
+        self.end = Some(end);
+        self
+    }
+
+    /// Says which offset it is about.
+    #[must_use]
+    pub(super) const fn of(mut self, offset: Offset) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+}
+
+/// Findings about one partition, or none.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    topic_partition: Option<TopicPartition>,
+    found: Vec<Finding>,
+    /// How many of a code in a file.
+    counts: BTreeMap<(PathBuf, &'static str), usize>,
+}
+
+impl Findings {
+    /// Of a partition.
+    #[must_use]
+    pub(super) fn about(topic_partition: &TopicPartition) -> Self {
+        Self {
+            topic_partition: Some(topic_partition.clone()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds one, or counts it where there are very many like it.
+    pub(super) fn add(&mut self, finding: Finding) {
+        let key = (finding.file.clone(), finding.code.name);
+        let count = self.counts.entry(key).or_default();
+        *count = count.saturating_add(1);
+        if *count <= MOST {
+            self.found.push(Finding {
+                topic_partition: finding
+                    .topic_partition
+                    .or_else(|| self.topic_partition.clone()),
+                ..finding
+            });
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub(super) fn finish(self) -> Vec<Finding> {
+        let mut found = self.found;
+        for ((file, code), count) in &self.counts {
+            if let Some(more) = count.checked_sub(MOST).filter(|&more| more > 0) {
+                found.push(Finding {
+                    topic_partition: self.topic_partition.clone(),
+                    ..Finding::new(MORE, file, format!("{more} more of {code}"))
+                });
+            }
+        }
+        found
+    }
+}
+
+/// A fault without its place.
+pub(super) fn words(fault: &Fault) -> String {
+    let Fault {
+        what,
+        expected,
+        found,
+        ..
+    } = fault;
+    format!("{what}: expected {expected}, found {found}")
+}
+
+/// The kind of a fault of a batch.
+pub(super) fn code_of(error: &Error) -> &'static Code {
+    let what = error.as_fault().map_or("", |fault| fault.what);
+    match error {
+        Error::UnsupportedFormat(_) if what == "magic" => BATCH_MAGIC,
+        Error::UnsupportedFormat(_) => BATCH_CODEC,
+        Error::InvalidRecord(_) => BATCH_RECORDS,
+        _ if what.starts_with("crc") => BATCH_CRC,
+        _ if what == "batch length" || what == "message size" => BATCH_LENGTH,
+        _ if what == "batch" || what == "batch header" => BATCH_TORN,
+        _ if what == "segment size" => SEGMENT_SIZE,
+        _ if matches!(
+            what,
+            "base offset" | "last offset" | "last offset delta" | "partition leader epoch"
+        ) =>
+        {
+            BATCH_ORDER
+        }
+        _ if what == "records count" => BATCH_RECORDS,
+        _ => BATCH_CODEC,
+    }
+}

@@ -1,0 +1,251 @@
+//! `verify`: reads every file of log dirs, partition folders or single files, and says what is wrong with them. Nothing
+//! is written, locked or changed.
+//!
+//! Rules are Kafka's, of every version since 0.8: what any broker writes, running, stopped or killed, is at most an
+//! [`Info`](finding::Severity::Info).
+//!
+//! | module | verifies |
+//! |---|---|
+//! | [`log`] | `.log`: headers, checksums, order, what is left after the last batch |
+//! | `records` | one batch: checksum, decompression, every record |
+//! | `offset_index`, `time_index`, `txn_index` | entries against the log |
+//! | `producers`, `snapshot` | `.snapshot` and `.txnindex` against the producers of the log |
+//! | `epochs` | `leader-epoch-checkpoint` against the batches |
+//! | `metadata_snapshot` | `.checkpoint` of the metadata log, `bootstrap.checkpoint` |
+//! | `partition` | a partition folder |
+//! | `checkpoints`, `identity`, `dir` | the log dir around them |
+//! | [`finding`] | what is found, by code |
+//! | [`table`](mod@table) | findings as Arrow |
+//! | [`pool`] | the threads |
+
+mod checkpoints;
+mod dir;
+mod epochs;
+pub(crate) mod finding;
+mod identity;
+mod log;
+mod metadata_snapshot;
+mod offset_index;
+mod partition;
+pub(crate) mod pool;
+mod producers;
+mod records;
+mod snapshot;
+mod summary;
+pub(crate) mod table;
+mod time_index;
+mod txn_index;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::checkpoints::Checkpoints;
+use self::finding::{Finding, Findings};
+use self::log::Reading;
+use self::partition::{Checked, Partition};
+use self::pool::{Pool, Progress};
+use crate::error::Result;
+use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
+use crate::tools::rebuild::Level;
+
+/// How to verify.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VerifyOptions {
+    /// The version of Kafka that is to read the files; `None` for what does not depend on it.
+    pub level: Option<Level>,
+    /// Threads; 0 for as many as there are processors.
+    pub threads: usize,
+    /// How far it has come.
+    pub progress: Arc<Progress>,
+}
+
+/// A log dir, or the one around a partition folder.
+#[derive(Debug)]
+struct Target {
+    path: PathBuf,
+    state: DirState,
+    checkpoints: Checkpoints,
+    folders: Vec<PartitionFolder>,
+    /// All of it, rather than one partition.
+    is_whole: bool,
+}
+
+/// One segment, or one snapshot of the metadata log.
+enum Task {
+    Segment(usize, usize),
+    MetadataSnapshot(usize, String),
+    Bootstrap(usize),
+}
+
+/// What a task came to.
+enum Outcome {
+    Segment(usize, usize, Box<Checked>),
+    Findings(Vec<Finding>),
+}
+
+/// Verifies log dirs, partition folders and files.
+///
+/// # Errors
+/// `Io` for a path that is not there or cannot be listed, `InvalidArgument` for a directory without any of Kafka's files,
+/// `Interrupted`, `OutOfMemory`. What is wrong with a file is a finding.
+pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    let mut targets = Vec::new();
+    let mut findings = Findings::default();
+    for path in paths {
+        if PathKind::of(path)? == PathKind::File {
+            found.extend(verify_file(path, options)?);
+        } else {
+            targets.push(Target::of(path, &mut findings)?);
+        }
+    }
+    found.extend(findings.finish());
+    found.extend(verify_targets(&targets, options)?);
+    found.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.position, finding.end, finding.code.name);
+        (&a.file, key(a), &a.message).cmp(&(&b.file, key(b), &b.message))
+    });
+    found.dedup();
+    Ok(found)
+}
+
+/// A file is verified with those around it; what is said of them is left out.
+fn verify_file(path: &Path, options: &VerifyOptions) -> Result<Vec<Finding>> {
+    let mut findings = Findings::default();
+    let target = Target::of(&dir_above(path), &mut findings)?;
+    let name = folder_name(path);
+    let found = verify_targets(&[target], options)?.into_iter();
+    let found = findings.finish().into_iter().chain(found);
+    Ok(found
+        .filter(|finding| folder_name(&finding.file) == name)
+        .collect())
+}
+
+impl Target {
+    fn of(path: &Path, findings: &mut Findings) -> Result<Self> {
+        if let PathKind::Partition(name) = PathKind::of(path)? {
+            let log_dir = dir_above(path);
+            return Ok(Self {
+                state: DirState::read(&log_dir),
+                checkpoints: checkpoints::read(&log_dir, findings),
+                path: log_dir,
+                folders: vec![PartitionFolder {
+                    name,
+                    path: path.to_path_buf(),
+                }],
+                is_whole: false,
+            });
+        }
+        let dir = LogDir::open(path)?.ensure_log_dir()?;
+        Ok(Self {
+            state: dir.state(),
+            checkpoints: checkpoints::read(path, findings),
+            path: path.to_path_buf(),
+            folders: dir.folders().to_vec(),
+            is_whole: true,
+        })
+    }
+}
+
+fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    let mut partitions = Vec::new();
+    for (n, target) in targets.iter().enumerate() {
+        let reading = Reading {
+            level: options.level,
+            is_clean: target.state.clean_shutdown,
+        };
+        for folder in &target.folders {
+            let partition = Partition::open(folder.clone(), &target.state, reading)?;
+            partitions.push((n, partition));
+        }
+    }
+    let tasks = tasks(targets, &partitions, &options.progress);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    let pool = Pool::new(threads, Arc::clone(&options.progress));
+    let outcomes = Mutex::new(Vec::new());
+    pool.run(tasks.len(), &|n, batches| {
+        let Some(task) = tasks.get(n) else {
+            return Ok(());
+        };
+        let threads = (&pool, batches);
+        let outcome = match task {
+            Task::Segment(p, n) => match partitions.get(*p) {
+                Some((_, partition)) => partition
+                    .check_segment(*n, threads)?
+                    .map(|checked| Outcome::Segment(*p, *n, Box::new(checked))),
+                None => None,
+            },
+            Task::MetadataSnapshot(p, name) => match partitions.get(*p) {
+                Some((_, partition)) => Some(Outcome::Findings(
+                    partition.check_metadata_snapshot(name, threads)?,
+                )),
+                None => None,
+            },
+            Task::Bootstrap(n) => match targets.get(*n) {
+                Some(target) => Some(Outcome::Findings(dir::bootstrap(&target.path, threads)?)),
+                None => None,
+            },
+        };
+        let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        outcomes.extend(outcome);
+        Ok(())
+    })?;
+    let mut checked: BTreeMap<usize, BTreeMap<usize, Checked>> = BTreeMap::new();
+    for outcome in outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+    {
+        match outcome {
+            Outcome::Segment(p, n, segment) => {
+                checked.entry(p).or_default().insert(n, *segment);
+            }
+            Outcome::Findings(more) => found.extend(more),
+        }
+    }
+    let mut dirs: Vec<dir::Contents> = targets.iter().map(|_| dir::Contents::default()).collect();
+    for (p, (n, partition)) in partitions.into_iter().enumerate() {
+        let segments = checked.remove(&p).unwrap_or_default().into_values();
+        let (folder, topic_id) = (partition.folder.clone(), partition.topic_id.clone());
+        let (extent, more) = partition.finish(segments.collect())?;
+        found.extend(more);
+        if let Some(contents) = dirs.get_mut(n) {
+            contents.add(folder, topic_id, extent);
+        }
+    }
+    let mut findings = Findings::default();
+    for (target, contents) in targets.iter().zip(&mut dirs) {
+        let checkpoints = (&target.checkpoints, target.is_whole);
+        dir::check(&target.path, checkpoints, contents, &mut findings)?;
+    }
+    dir::compare(&dirs, &mut findings);
+    found.extend(findings.finish());
+    Ok(found)
+}
+
+/// All tasks, the largest first, so that none is left alone at the end.
+fn tasks(targets: &[Target], partitions: &[(usize, Partition)], progress: &Progress) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for (p, (_, partition)) in partitions.iter().enumerate() {
+        for (n, segment) in partition.segments.iter().enumerate() {
+            tasks.push((segment.size, Task::Segment(p, n)));
+        }
+        for name in &partition.metadata_snapshots {
+            tasks.push((0, Task::MetadataSnapshot(p, name.clone())));
+        }
+    }
+    for (n, target) in targets.iter().enumerate() {
+        if target.is_whole && dir::has_bootstrap(&target.path) {
+            tasks.push((0, Task::Bootstrap(n)));
+        }
+    }
+    let total = tasks.iter().map(|&(size, _)| size).sum();
+    progress.total.store(total, Ordering::Relaxed);
+    tasks.sort_by(|(a, _), (b, _)| b.cmp(a));
+    tasks.into_iter().map(|(_, task)| task).collect()
+}

@@ -1,0 +1,323 @@
+//! One partition folder: which files are in it, its segments one by one, and what they say of each other.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::checkpoints::Extent;
+use super::epochs::{self, EpochWalk};
+use super::finding::{
+    FILE_NAME, Finding, Findings, INDEX_MISSING, INDEX_ORPHAN, LEFTOVER, SNAPSHOT_STRAY,
+    UNKNOWN_FILE, code_of,
+};
+use super::identity::{self, QUORUM_STATE};
+use super::log::{self, Beside, Reading};
+use super::metadata_snapshot;
+use super::offset_index::OffsetIndexCheck;
+use super::pool::Pool;
+use super::producers::{History, ProducerWalk, SegmentProducers};
+use super::records::BatchCheck;
+use super::snapshot;
+use super::summary::Summary;
+use super::time_index::TimeIndexCheck;
+use super::txn_index::TxnEntries;
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
+use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::log::dir::{DirState, PartitionFolder};
+use crate::log::listed::ListedLog;
+use crate::segment::LogSegment;
+use crate::types::Offset;
+
+/// A partition folder as it was listed.
+#[derive(Debug)]
+pub(super) struct Partition {
+    /// Whose it is, and where.
+    pub folder: PartitionFolder,
+    /// The topic's id, if the folder says.
+    pub topic_id: Option<String>,
+    /// What makes up the log; empty where it could not be listed.
+    pub segments: Vec<LogSegment>,
+    /// Snapshots of the metadata log.
+    pub metadata_snapshots: Vec<String>,
+    /// Names of producer snapshots by offset.
+    snapshots: BTreeMap<Offset, String>,
+    /// Read before the segments were listed: a broker writes them ahead of the log.
+    epochs: Option<(PathBuf, Vec<EpochEntry>)>,
+    log_start_offset: Offset,
+    reading: Reading,
+    findings: Findings,
+}
+
+/// What one segment came to.
+#[derive(Debug)]
+pub(super) struct Checked {
+    summary: Summary,
+    epochs: EpochWalk,
+    producers: SegmentProducers,
+    findings: Vec<Finding>,
+}
+
+impl Partition {
+    /// Lists the folder and checks the files that are no segment's.
+    ///
+    /// # Errors
+    /// `Io` where the folder cannot be listed.
+    pub(super) fn open(folder: PartitionFolder, dir: &DirState, reading: Reading) -> Result<Self> {
+        let mut findings = Findings::about(&folder.name.topic_partition);
+        let path = folder.path.clone();
+        let epochs = epochs::read(&path, &mut findings);
+        let log = ListedLog::open_in(&path, folder.name.clone(), dir);
+        let (log_start_offset, segments) = match log {
+            Ok(log) => (log.log_start_offset(), log.segments().to_vec()),
+            Err(error) if error.is_of_the_files() => {
+                findings.add(Finding::of_error(code_of(&error), &path, &error));
+                (0, Vec::new())
+            }
+            Err(error) => return Err(error),
+        };
+        let mut partition = Self {
+            topic_id: identity::topic_id(&path, &mut findings),
+            folder,
+            segments,
+            metadata_snapshots: Vec::new(),
+            snapshots: BTreeMap::new(),
+            epochs,
+            log_start_offset,
+            reading,
+            findings,
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(Error::io(&path))? {
+            let entry = entry.map_err(Error::io(&path))?;
+            names.push((entry.file_name(), entry.path().is_dir()));
+        }
+        names.sort();
+        for (name, is_dir) in &names {
+            match name.to_str() {
+                Some(name) if !is_dir => partition.note(&path, name),
+                _ => {
+                    let finding =
+                        Finding::new(UNKNOWN_FILE, &path.join(name), "a folder or an odd name");
+                    partition.findings.add(finding);
+                }
+            }
+        }
+        partition.note_missing();
+        Ok(partition)
+    }
+
+    /// Takes a file in by its name.
+    fn note(&mut self, folder: &Path, name: &str) {
+        let path = folder.join(name);
+        let mut leftover = |what: &str| self.findings.add(Finding::new(LEFTOVER, &path, what));
+        if let Some(found) = FileName::parse(name) {
+            match found.state {
+                FileState::Live => self.note_live(&path, found),
+                FileState::Deleted => leftover("to be deleted"),
+                FileState::Cleaned => leftover("half written by compaction or a split"),
+                FileState::Swap => {
+                    leftover("written by compaction or a split, not yet in its place");
+                }
+            }
+        } else if metadata_snapshot::is_name(name) {
+            self.metadata_snapshots.push(name.to_owned());
+        } else if name == QUORUM_STATE {
+            identity::quorum_state(&path, &mut self.findings);
+        } else if matches!(name, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA) {
+        } else if [
+            ".tmp",
+            ".checkpoint.part",
+            ".checkpoint.deleted",
+            ".deleted",
+        ]
+        .iter()
+        .any(|suffix| name.ends_with(suffix))
+        {
+            leftover("half written, or to be deleted");
+        } else if is_taken_for_a_segments(name) {
+            let message = "file name: expected 20 digits before the first dot";
+            self.findings.add(Finding::new(FILE_NAME, &path, message));
+        } else {
+            self.findings
+                .add(Finding::new(UNKNOWN_FILE, &path, "an unknown file"));
+        }
+    }
+
+    fn note_live(&mut self, path: &Path, name: FileName) {
+        if name.kind == FileKind::Snapshot {
+            self.snapshots.insert(name.offset, name.to_string());
+            return;
+        }
+        let has_log = self
+            .segments
+            .iter()
+            .any(|segment| segment.base_offset == name.offset);
+        if !has_log && name.kind != FileKind::Log {
+            let message = format!("no .log of base offset {}", name.offset);
+            self.findings
+                .add(Finding::new(INDEX_ORPHAN, path, message).of(name.offset));
+        }
+    }
+
+    /// Index files that should be there, and snapshots that should not.
+    fn note_missing(&mut self) {
+        for segment in &self.segments {
+            // The active one's may not have been needed yet.
+            let missing = [
+                (FileKind::OffsetIndex, segment.has_offset_index),
+                (FileKind::TimeIndex, segment.has_time_index),
+            ];
+            for (kind, is_there) in missing {
+                if !is_there && !segment.is_active {
+                    let finding =
+                        Finding::new(INDEX_MISSING, &segment.sibling(kind), "no such file");
+                    self.findings.add(finding.of(segment.base_offset));
+                }
+            }
+        }
+        let bases = self.segments.iter().map(|segment| segment.base_offset);
+        let bases: Vec<Offset> = bases.collect();
+        let last = bases.last().copied().unwrap_or_default();
+        let strays = self.snapshots.iter().rev().enumerate();
+        for (n, (offset, name)) in strays {
+            let is_newest = n == 0 && *offset >= last;
+            if !is_newest && bases.binary_search(offset).is_err() {
+                let message = "no segment begins at its offset";
+                let finding = Finding::new(SNAPSHOT_STRAY, &self.folder.path.join(name), message);
+                self.findings.add(finding.of(*offset));
+            }
+        }
+    }
+
+    /// Verifies segment `n` and the files beside it.
+    ///
+    /// # Errors
+    /// `Interrupted`, `Internal`, `OutOfMemory`.
+    pub(super) fn check_segment(
+        &self,
+        n: usize,
+        (pool, batches): (&Pool, &mut BatchCheck),
+    ) -> Result<Option<Checked>> {
+        let Some(segment) = self.segments.get(n) else {
+            return Ok(None);
+        };
+        let mut findings = Findings::about(&self.folder.name.topic_partition);
+        let next = segment.next_base_offset;
+        let cuts = self
+            .snapshots
+            .keys()
+            .copied()
+            .filter(|&cut| cut > segment.base_offset && next.is_none_or(|next| cut <= next));
+        // Under a running broker the files beside it may be ahead of the log as it was listed, and a crash may have cut it:
+        // a start recovers them.
+        let may_be_ahead = segment.is_active && !self.reading.is_clean;
+        let entries = TxnEntries::open(segment, may_be_ahead, &mut findings);
+        let mut producers = ProducerWalk::new(cuts.collect(), entries, next);
+        let mut epochs = EpochWalk::default();
+        let mut offsets = segment
+            .has_offset_index
+            .then(|| OffsetIndexCheck::open(segment, may_be_ahead, &mut findings))
+            .flatten();
+        let mut times = segment
+            .has_time_index
+            .then(|| TimeIndexCheck::open(segment, may_be_ahead, &mut findings))
+            .flatten();
+        let mut beside: Vec<&mut dyn Beside> = vec![&mut producers, &mut epochs];
+        if let Some(offsets) = &mut offsets {
+            beside.push(offsets);
+        }
+        if let Some(times) = &mut times {
+            beside.push(times);
+        }
+        let threads = (pool, batches);
+        let summary = log::check(segment, self.reading, &mut beside, threads, &mut findings)?;
+        Ok(Some(Checked {
+            summary,
+            epochs,
+            producers: producers.finish(),
+            findings: findings.finish(),
+        }))
+    }
+
+    /// Verifies a snapshot of the metadata log.
+    ///
+    /// # Errors
+    /// `Interrupted`, `Internal`, `OutOfMemory`.
+    pub(super) fn check_metadata_snapshot(
+        &self,
+        name: &str,
+        threads: (&Pool, &mut BatchCheck),
+    ) -> Result<Vec<Finding>> {
+        let mut findings = Findings::about(&self.folder.name.topic_partition);
+        let folder = &self.folder.path;
+        metadata_snapshot::check(folder, name, self.reading, threads, &mut findings)?;
+        Ok(findings.finish())
+    }
+
+    /// Holds the segments' results, in their order, against the files about the whole log.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, `Interrupted`.
+    pub(super) fn finish(self, checked: Vec<Checked>) -> Result<(Extent, Vec<Finding>)> {
+        let mut findings = self.findings;
+        let mut found = Vec::new();
+        let folder = &self.folder.path;
+        let extent = Extent {
+            log_end: checked
+                .last()
+                .filter(|last| !last.summary.is_damaged)
+                .map(|last| last.summary.next_offset),
+        };
+        let mut snapshots = BTreeMap::new();
+        for (&offset, name) in &self.snapshots {
+            if let Some(states) = snapshot::read(folder, name, &mut findings)? {
+                snapshots.insert(offset, (folder.join(name), states));
+            }
+        }
+        let first = self.segments.first().map_or(0, |first| first.base_offset);
+        let mut history = History::from(first);
+        let mut runs = Vec::new();
+        for segment in checked {
+            found.extend(segment.findings);
+            runs.extend(segment.epochs.runs);
+            let mut about_snapshots = Findings::about(&self.folder.name.topic_partition);
+            let compare = |offset: Offset, history: &History| {
+                if let Some((path, states)) = snapshots.get(&offset) {
+                    snapshot::compare(path, offset, states, history, &mut about_snapshots);
+                }
+            };
+            history.take(segment.producers, compare, &mut findings);
+            found.extend(about_snapshots.finish());
+        }
+        if let Some((path, entries)) = &self.epochs {
+            let first = entries.first().map_or(0, |first| first.start_offset);
+            let start = if self.reading.is_clean {
+                self.log_start_offset
+            } else {
+                // The checkpoint of a killed broker may be older than what it removed.
+                self.log_start_offset.max(first)
+            };
+            let bounds = (start, extent.log_end);
+            epochs::compare(path, entries, &runs, bounds, &mut findings);
+        }
+        found.extend(findings.finish());
+        Ok((extent, found))
+    }
+}
+
+/// Whether Kafka's loader takes a file of this name for one of a segment's, whatever stands before the suffix.
+fn is_taken_for_a_segments(name: &str) -> bool {
+    let kinds = [
+        FileKind::Log,
+        FileKind::OffsetIndex,
+        FileKind::TimeIndex,
+        FileKind::TxnIndex,
+        FileKind::Snapshot,
+    ];
+    let stem = [".cleaned", ".swap"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix));
+    let stem = stem.unwrap_or(name);
+    kinds.iter().any(|kind| stem.ends_with(kind.suffix()))
+}

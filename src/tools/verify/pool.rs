@@ -1,0 +1,279 @@
+//! Threads that verify the segments of many partitions, and help each other with large ones.
+//!
+//! A thread takes a segment, walks it header to header, and cuts off jobs: a window of the file with the batches in it.
+//! Idle threads take jobs first, so one large segment keeps all of them busy. Whoever waits for its own jobs works on any.
+//!
+//! The calling thread is one of them: it alone hears of interruptions ([`interrupt`]), and has the others stop.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::records::{BatchCheck, Doubt};
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::io::interrupt;
+use crate::io::region::Region;
+use crate::types::{Offset, Position};
+
+/// How long an idle thread sleeps before it asks whether it is still wanted.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Batches of one window of a file.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The bytes.
+    pub region: Region,
+    /// Where in them each batch begins, where in the file, and its header.
+    pub batches: Vec<(usize, Position, BatchHeader)>,
+    /// For whom.
+    pub ticket: Arc<Ticket>,
+}
+
+/// Which batch: where it begins in its file, its size, its offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// In the file.
+    pub position: Position,
+    /// Where it ends.
+    pub end: Position,
+    /// As its header has it.
+    pub base_offset: Offset,
+}
+
+impl Place {
+    /// Of a batch at `position`.
+    #[must_use]
+    pub(super) const fn of(position: Position, header: &BatchHeader) -> Self {
+        Self {
+            position,
+            end: position.saturating_add(header.size as u64),
+            base_offset: header.base_offset,
+        }
+    }
+}
+
+/// What is wrong with a batch.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It cannot be read.
+    Unreadable(Error),
+    /// Something is odd.
+    Doubtful(Doubt),
+}
+
+/// The jobs of one segment.
+#[derive(Debug, Default)]
+pub(super) struct Ticket {
+    open: AtomicUsize,
+    faults: Mutex<Vec<(Place, Fault)>>,
+}
+
+impl Ticket {
+    /// What was found, by position; call it after [`Pool::wait`].
+    pub(super) fn faults(&self) -> Vec<(Place, Fault)> {
+        let mut found = std::mem::take(&mut *lock(&self.faults));
+        found.sort_by_key(|&(place, _)| place);
+        found
+    }
+
+    /// Adds what was found outside of jobs.
+    pub(super) fn note(&self, place: Place, fault: Fault) {
+        lock(&self.faults).push((place, fault));
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// The next task.
+    next: usize,
+    /// Tasks in progress.
+    running: usize,
+    failed: Option<Error>,
+}
+
+/// The threads' common state.
+#[derive(Debug)]
+pub(super) struct Pool {
+    threads: usize,
+    state: Mutex<State>,
+    wake: Condvar,
+    is_over: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+}
+
+/// How far the work has come, for whoever asks meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes of logs that were verified.
+    pub done: AtomicU64,
+    /// Bytes of all logs.
+    pub total: AtomicU64,
+}
+
+/// A panic here must not leave the other threads waiting.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())))
+}
+
+/// Data that a panicking thread left is as whole as before: nothing here is written in steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// For so many threads, the caller's included.
+    #[must_use]
+    pub(super) fn new(threads: usize, progress: Arc<Progress>) -> Self {
+        Self {
+            threads: threads.max(1),
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            is_over: Arc::default(),
+            progress,
+        }
+    }
+
+    /// Runs every task, `0..count`.
+    ///
+    /// # Errors
+    /// The first that a task returns; `Interrupted`.
+    pub(super) fn run(
+        &self,
+        count: usize,
+        task: &(dyn Fn(usize, &mut BatchCheck) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let helpers = self.threads.saturating_sub(1);
+        thread::scope(|scope| {
+            for _ in 0..helpers {
+                let thread = thread::Builder::new().name("kafkalog-verify".to_owned());
+                // Without it the work takes longer.
+                let _ = thread.spawn_scoped(scope, || {
+                    let over = Arc::clone(&self.is_over);
+                    let is_over = move || over.load(Ordering::Acquire);
+                    interrupt::with_cancellation(is_over, || self.work(count, task));
+                });
+            }
+            self.work(count, task);
+        });
+        match lock(&self.state).failed.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the others stop.
+    fn fail(&self, error: Error) {
+        lock(&self.state).failed.get_or_insert(error);
+        self.is_over.store(true, Ordering::Release);
+        self.wake.notify_all();
+    }
+
+    fn work(&self, count: usize, task: &(dyn Fn(usize, &mut BatchCheck) -> Result<()> + Sync)) {
+        let mut check = BatchCheck::default();
+        loop {
+            if let Err(error) = interrupt::check() {
+                self.fail(error);
+            }
+            if self.is_over.load(Ordering::Acquire) {
+                return;
+            }
+            let mut state = lock(&self.state);
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                self.carry_out(job, &mut check);
+            } else if state.next < count {
+                let n = state.next;
+                state.next = n.saturating_add(1);
+                state.running = state.running.saturating_add(1);
+                drop(state);
+                if let Err(error) = guarded(|| task(n, &mut check)) {
+                    self.fail(error);
+                }
+                let mut state = lock(&self.state);
+                state.running = state.running.saturating_sub(1);
+                drop(state);
+                self.wake.notify_all();
+            } else if state.running == 0 {
+                return;
+            } else {
+                drop(self.wake.wait_timeout(state, NAP));
+            }
+        }
+    }
+
+    /// Checks a job's batches, here or in an idle thread.
+    pub(super) fn submit(&self, job: Job, check: &mut BatchCheck) {
+        job.ticket.open.fetch_add(1, Ordering::AcqRel);
+        if self.threads > 1 {
+            let mut state = lock(&self.state);
+            if state.jobs.len() < self.threads.saturating_mul(2) {
+                state.jobs.push_back(job);
+                drop(state);
+                self.wake.notify_one();
+                return;
+            }
+        }
+        self.carry_out(job, check);
+    }
+
+    /// Waits until the jobs of a ticket are done; works meanwhile.
+    ///
+    /// # Errors
+    /// `Interrupted` where the work is over.
+    pub(super) fn wait(&self, ticket: &Ticket, check: &mut BatchCheck) -> Result<()> {
+        while ticket.open.load(Ordering::Acquire) > 0 {
+            interrupt::check()?;
+            if self.is_over.load(Ordering::Acquire) {
+                return Err(Error::Interrupted);
+            }
+            let mut state = lock(&self.state);
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                self.carry_out(job, check);
+            } else if ticket.open.load(Ordering::Acquire) > 0 {
+                drop(self.wake.wait_timeout(state, NAP));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that so many bytes of a file have been looked at.
+    ///
+    /// # Errors
+    /// `Interrupted` where the work is over.
+    pub(super) fn note(&self, bytes: u64) -> Result<()> {
+        self.progress.done.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_over.load(Ordering::Acquire) {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, job: Job, check: &mut BatchCheck) {
+        let mut found = Vec::new();
+        let mut doubts = Vec::new();
+        for (at, position, header) in job.batches {
+            let rest = job.region.as_slice().get(at..).unwrap_or_default();
+            let batch = rest.get(..header.size).unwrap_or(rest);
+            let place = Place::of(position, &header);
+            match guarded(|| check.check(batch, &header, &mut doubts)) {
+                Err(error) if !error.is_of_the_files() => self.fail(error),
+                Err(error) => found.push((place, Fault::Unreadable(error.shift(position)))),
+                Ok(()) => {}
+            }
+            let doubts = doubts.drain(..);
+            found.extend(doubts.map(|doubt| (place, Fault::Doubtful(doubt))));
+        }
+        if !found.is_empty() {
+            lock(&job.ticket.faults).append(&mut found);
+        }
+        job.ticket.open.fetch_sub(1, Ordering::AcqRel);
+        self.wake.notify_all();
+    }
+}

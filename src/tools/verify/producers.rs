@@ -1,0 +1,379 @@
+//! What the batches say of producers and transactions, to be held against `.txnindex` and `.snapshot` files.
+//!
+//! A segment is walked without knowing what came before it. So it gives *changes*: what its batches do to whatever state
+//! there was; [`History`] applies those of one segment after the other and has the state at every snapshot's offset.
+//! Memory grows with the producers and the snapshots, not with batches or transactions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::finding::{Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY};
+use super::log::Beside;
+use super::summary::Summary;
+use super::txn_index::TxnEntries;
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::entry::AbortedTxn;
+use crate::records::control::EndTransaction;
+use crate::segment::source::SegmentSource;
+use crate::types::{Offset, Position};
+
+/// The longest control batch that is looked at; a marker has 78 bytes.
+const MAX_MARKER: usize = 1 << 20;
+
+/// A producer's last batch of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LastBatch {
+    /// Its last offset.
+    pub last_offset: Offset,
+    /// The producer's epoch.
+    pub epoch: i16,
+    /// The sequence of its last record.
+    pub last_sequence: i32,
+}
+
+/// An open transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    /// Base offset of its first batch that is there.
+    pub first: Offset,
+    /// Some batch of it has records: compaction has not taken them.
+    pub has_records: bool,
+}
+
+/// What some batches do to one producer's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Its last batch among them.
+    pub last: Option<LastBatch>,
+    /// Its last marker among them: what was open before is not any more.
+    pub ended: Option<Offset>,
+    /// What is open after that.
+    pub open: Option<Open>,
+}
+
+impl Change {
+    fn records(&mut self, header: &BatchHeader) {
+        self.last = Some(LastBatch {
+            last_offset: header.last_offset(),
+            epoch: header.producer_epoch,
+            last_sequence: header.last_sequence(),
+        });
+        if header.is_transactional() {
+            let open = self.open.get_or_insert(Open {
+                first: header.base_offset,
+                has_records: false,
+            });
+            open.has_records |= header.records_count > Some(0);
+        }
+    }
+
+    const fn marker(&mut self, offset: Offset) {
+        self.ended = Some(offset);
+        self.open = None;
+    }
+
+    /// Both, one after the other.
+    fn then(&mut self, later: &Self) {
+        self.last = later.last.or(self.last);
+        if later.ended.is_some() {
+            self.ended = later.ended;
+            self.open = later.open;
+        } else if let Some(more) = later.open {
+            let open = self.open.get_or_insert(more);
+            open.has_records |= more.has_records;
+        }
+    }
+}
+
+/// Changes by producer.
+pub(super) type Changes = BTreeMap<i64, Change>;
+
+/// An ABORT marker whose transaction may have begun before its segment.
+#[derive(Clone, Copy, Debug)]
+struct Aborted {
+    producer_id: i64,
+    marker: Offset,
+    /// What of it is in the segment.
+    open: Option<Open>,
+    entry: Option<AbortedTxn>,
+}
+
+/// The producers of one segment.
+#[derive(Debug)]
+pub(super) struct ProducerWalk {
+    /// Offsets of snapshots within the segment that are still ahead, descending.
+    cuts: Vec<Offset>,
+    /// Changes up to each cut, and after the last one.
+    done: Vec<(Offset, Changes)>,
+    current: Changes,
+    /// The whole segment's.
+    all: Changes,
+    entries: TxnEntries,
+    /// Aborted transactions that may have begun earlier.
+    deferred: Vec<Aborted>,
+    is_damaged: bool,
+    next_base_offset: Option<Offset>,
+}
+
+impl ProducerWalk {
+    /// Will stop at the snapshots' offsets `cuts`, and hold aborted transactions against `entries`.
+    #[must_use]
+    pub(super) fn new(
+        mut cuts: Vec<Offset>,
+        entries: TxnEntries,
+        next_base_offset: Option<Offset>,
+    ) -> Self {
+        cuts.sort_unstable_by(|a, b| b.cmp(a));
+        Self {
+            cuts,
+            done: Vec::new(),
+            current: Changes::new(),
+            all: Changes::new(),
+            entries,
+            deferred: Vec::new(),
+            is_damaged: false,
+            next_base_offset,
+        }
+    }
+
+    fn cut_up_to(&mut self, offset: Offset) {
+        while let Some(cut) = self.cuts.pop_if(|cut| *cut <= offset) {
+            self.done.push((cut, std::mem::take(&mut self.current)));
+        }
+    }
+
+    fn marker(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+        source: &mut SegmentSource,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let batch = source.bytes(position, header.size.min(MAX_MARKER))?;
+        let marker = match EndTransaction::of(batch, header) {
+            Ok(Some(marker)) => marker,
+            // The log's own check tells of broken ones.
+            Ok(None) | Err(Error::InvalidRecord(_)) => return Ok(()),
+            Err(error) if error.is_of_the_files() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (producer_id, offset) = (header.producer_id, header.base_offset);
+        let before = self.all.get(&producer_id).copied().unwrap_or_default();
+        let entry = self.entries.at_marker(offset);
+        if marker.is_abort {
+            let aborted = Aborted {
+                producer_id,
+                marker: offset,
+                open: before.open,
+                entry,
+            };
+            if let Some(ended) = before.ended {
+                let is_certain = !self.entries.may_be_ahead;
+                aborted.check(Some(ended), is_certain, &self.entries.path, findings);
+            } else {
+                self.deferred.push(aborted);
+            }
+        } else if let Some(entry) = entry {
+            let message =
+                format!("last offset: expected an ABORT marker at {offset}, found COMMIT");
+            self.entries.tell(&entry, message, findings);
+        }
+        for changes in [&mut self.all, &mut self.current] {
+            changes.entry(producer_id).or_default().marker(offset);
+        }
+        Ok(())
+    }
+
+    /// What the segment gives to the history.
+    #[must_use]
+    pub(super) fn finish(self) -> SegmentProducers {
+        SegmentProducers {
+            changes: self.done,
+            rest: self.current,
+            deferred: self.deferred,
+            may_be_ahead: self.entries.may_be_ahead,
+            txn_index: self.entries.path,
+            is_damaged: self.is_damaged,
+        }
+    }
+}
+
+impl Beside for ProducerWalk {
+    fn batch(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+        source: &mut SegmentSource,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.cut_up_to(header.base_offset);
+        self.entries
+            .pass(header.base_offset, self.is_damaged, findings);
+        if !header.has_producer_id() || header.is_legacy() {
+            return Ok(());
+        }
+        if header.is_control() {
+            return self.marker(position, header, source, findings);
+        }
+        for changes in [&mut self.all, &mut self.current] {
+            changes
+                .entry(header.producer_id)
+                .or_default()
+                .records(header);
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, _: (Position, Position)) {
+        self.is_damaged = true;
+    }
+
+    fn end(&mut self, _: Position, summary: &Summary, findings: &mut Findings) {
+        self.is_damaged |= summary.is_damaged;
+        // The next segment may begin after a gap.
+        self.cut_up_to(self.next_base_offset.unwrap_or(summary.next_offset));
+        let is_uncertain = self.is_damaged || self.entries.may_be_ahead;
+        self.entries.pass(Offset::MAX, is_uncertain, findings);
+    }
+}
+
+impl Aborted {
+    /// Holds the transaction against its index entry; `ended` is the producer's marker before it.
+    fn check(
+        &self,
+        ended: Option<Offset>,
+        is_certain: bool,
+        txn_index: &std::path::Path,
+        findings: &mut Findings,
+    ) {
+        let (producer_id, marker) = (self.producer_id, self.marker);
+        let Some(entry) = self.entry else {
+            if let Some(open) = self.open.filter(|open| open.has_records && is_certain) {
+                let message = format!(
+                    "expected an entry for producer {producer_id}, aborted from offset {} to {marker}, found none",
+                    open.first
+                );
+                let finding = Finding::new(TXN_INDEX_MISSING_ENTRY, txn_index, message);
+                findings.add(finding.of(open.first));
+            }
+            return;
+        };
+        let latest = self.open.map_or(marker, |open| open.first);
+        let earliest = ended.map_or(0, |ended| ended.saturating_add(1));
+        let message = if entry.producer_id != producer_id {
+            let found = entry.producer_id;
+            format!(
+                "producer id: expected {producer_id}, whose marker is at offset {marker}, found {found}"
+            )
+        } else if is_certain && !(earliest..=latest).contains(&entry.first_offset) {
+            let found = entry.first_offset;
+            format!(
+                "first offset: expected {earliest} to {latest}, where producer {producer_id} began, found {found}"
+            )
+        } else {
+            return;
+        };
+        let finding = Finding::new(TXN_INDEX_ENTRY, txn_index, message);
+        findings.add(finding.of(entry.first_offset));
+    }
+}
+
+/// The producers of one segment, as it gives them to the history.
+#[derive(Debug)]
+pub(super) struct SegmentProducers {
+    changes: Vec<(Offset, Changes)>,
+    rest: Changes,
+    deferred: Vec<Aborted>,
+    txn_index: PathBuf,
+    may_be_ahead: bool,
+    is_damaged: bool,
+}
+
+/// A producer as the log shows it up to some offset.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// Last batch, last marker, and what is open.
+    pub change: Change,
+    /// Nothing can have been open before what was seen.
+    pub is_exact: bool,
+}
+
+/// The producers of a partition up to an offset.
+#[derive(Debug)]
+pub(super) struct History {
+    producers: BTreeMap<i64, Known>,
+    /// The log was seen from its very first batch, without a hole.
+    is_whole: bool,
+}
+
+impl History {
+    /// Of a log that begins at `base_offset`.
+    #[must_use]
+    pub(super) const fn from(base_offset: Offset) -> Self {
+        Self {
+            producers: BTreeMap::new(),
+            is_whole: base_offset == 0,
+        }
+    }
+
+    /// Takes the next segment in; `at_snapshot` is asked at each snapshot's offset, as long as no batch is missing.
+    pub(super) fn take(
+        &mut self,
+        segment: SegmentProducers,
+        mut at_snapshot: impl FnMut(Offset, &Self),
+        findings: &mut Findings,
+    ) {
+        for aborted in &segment.deferred {
+            let known = self.producers.get(&aborted.producer_id);
+            let mut before = known.map_or_else(Change::default, |known| known.change);
+            let is_exact = self.is_whole || known.is_some_and(|known| known.is_exact);
+            if let Some(open) = aborted.open {
+                before.then(&Change {
+                    open: Some(open),
+                    ..Change::default()
+                });
+            }
+            let aborted = Aborted {
+                open: before.open,
+                ..*aborted
+            };
+            let is_certain = !segment.is_damaged && is_exact && !segment.may_be_ahead;
+            aborted.check(before.ended, is_certain, &segment.txn_index, findings);
+        }
+        for (cut, changes) in segment.changes {
+            self.apply(&changes);
+            if !segment.is_damaged {
+                at_snapshot(cut, self);
+            }
+        }
+        self.apply(&segment.rest);
+        if segment.is_damaged {
+            // What follows is compared with what follows only.
+            self.is_whole = false;
+            self.producers.clear();
+        }
+    }
+
+    fn apply(&mut self, changes: &Changes) {
+        for (&producer_id, change) in changes {
+            let known = self.producers.entry(producer_id).or_insert(Known {
+                change: Change::default(),
+                is_exact: self.is_whole,
+            });
+            known.change.then(change);
+            known.is_exact |= change.ended.is_some();
+        }
+    }
+
+    /// Every producer seen, by id.
+    pub(super) fn producers(&self) -> impl Iterator<Item = (i64, &Known)> {
+        self.producers.iter().map(|(&id, known)| (id, known))
+    }
+
+    /// One producer.
+    #[must_use]
+    pub(super) fn producer(&self, producer_id: i64) -> Option<&Known> {
+        self.producers.get(&producer_id)
+    }
+}

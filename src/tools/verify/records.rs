@@ -1,0 +1,231 @@
+//! One batch: its checksum, and every record in it decoded.
+//!
+//! A batch that Kafka's readers take is healthy, whatever its writer meant. Beyond what they check, records are held
+//! against their header: offsets rise within it, the largest timestamp is the header's, and a null has length -1.
+
+use crate::compress::{DecodeLimit, Decompressor};
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
+use crate::format::control::{ControlType, EndTransactionMarker};
+use crate::records::RecordSlot;
+use crate::records::block::{self, Payload};
+use crate::records::legacy;
+use crate::records::walk::Walk;
+use crate::types::{Offset, TimestampMs};
+
+use super::finding::{BATCH_NULL_LENGTH, BATCH_OFFSETS, BATCH_TIMESTAMP, Code};
+
+/// Records decoded at a time.
+const SLOTS: usize = 1024;
+/// More memory is given back after a batch that needed it.
+const MAX_KEPT: usize = 16 << 20;
+/// The varint of -1, the only length of a null that Kafka writes.
+const NULL: u8 = 1;
+
+/// Something odd about records that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// What kind.
+    pub code: &'static Code,
+    /// The record.
+    pub offset: Offset,
+    /// What is odd.
+    pub message: String,
+}
+
+/// Checks batches; keeps what it needs for the next one.
+#[derive(Debug, Default)]
+pub(super) struct BatchCheck {
+    decompressor: Decompressor,
+    arena: Vec<u8>,
+    slots: Vec<RecordSlot>,
+}
+
+impl BatchCheck {
+    /// Checks a whole batch; what is odd about its records goes to `doubts`, once a kind.
+    ///
+    /// # Errors
+    /// What makes the batch unreadable, at positions within it; `Interrupted`, `OutOfMemory`.
+    pub(super) fn check(
+        &mut self,
+        batch: &[u8],
+        header: &BatchHeader,
+        doubts: &mut Vec<Doubt>,
+    ) -> Result<()> {
+        header.ensure_valid(batch)?;
+        let mut seen = Seen::new(header);
+        let checked = if header.is_legacy() {
+            self.legacy(batch, header, &mut seen)
+        } else {
+            self.current(batch, header, &mut seen)
+        };
+        if self.arena.capacity() > MAX_KEPT {
+            self.arena = Vec::new();
+        }
+        self.arena.clear();
+        checked?;
+        seen.finish(header);
+        doubts.append(&mut seen.doubts);
+        Ok(())
+    }
+
+    fn legacy(&mut self, batch: &[u8], header: &BatchHeader, seen: &mut Seen) -> Result<()> {
+        self.slots.clear();
+        legacy::walk(
+            batch,
+            0,
+            header,
+            &mut self.decompressor,
+            &mut self.arena,
+            DecodeLimit::default(),
+            &mut self.slots,
+        )?;
+        seen.offsets(&self.slots);
+        if self
+            .slots
+            .capacity()
+            .saturating_mul(size_of::<RecordSlot>())
+            > MAX_KEPT
+        {
+            self.slots = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn current(&mut self, batch: &[u8], header: &BatchHeader, seen: &mut Seen) -> Result<()> {
+        let limit = DecodeLimit::default();
+        let block = block::open(
+            batch,
+            header,
+            &mut self.decompressor,
+            &mut self.arena,
+            limit,
+        )?;
+        let source = match block.payload {
+            Payload::Source => batch,
+            Payload::Arena => self.arena.as_slice(),
+        };
+        let mut walk = Walk::new(header, block.range.start, block.range.end);
+        self.slots.resize(SLOTS, RecordSlot::default());
+        // Once also where there are no records: no bytes may be there then.
+        loop {
+            let done = walk
+                .step(source, &mut self.slots)
+                .map_err(|error| match block.payload {
+                    Payload::Source => error,
+                    Payload::Arena => error.inside(0),
+                })?;
+            let slots = self.slots.get(..done).unwrap_or_default();
+            seen.offsets(slots);
+            seen.timestamps(slots);
+            seen.nulls(source, slots);
+            if header.is_control() {
+                slots
+                    .iter()
+                    .try_for_each(|slot| control(source, slot).map_err(|e| e.inside(0)))?;
+            }
+            if walk.remaining() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A control record says what kind it is; an end of a transaction has a coordinator epoch.
+fn control(source: &[u8], slot: &RecordSlot) -> Result<()> {
+    let bytes = |start: u32, len: i32| {
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let end = start.saturating_add(usize::try_from(len).unwrap_or_default());
+        source.get(start..end).unwrap_or_default()
+    };
+    let kind = ControlType::parse(bytes(slot.key_start, slot.key_len))?;
+    if kind.ends_transaction() {
+        EndTransactionMarker::parse(bytes(slot.value_start, slot.value_len))?;
+    }
+    Ok(())
+}
+
+/// What the records of a batch came to.
+#[derive(Debug)]
+struct Seen {
+    base: Offset,
+    last: Offset,
+    previous: Option<Offset>,
+    largest: Option<TimestampMs>,
+    doubts: Vec<Doubt>,
+}
+
+impl Seen {
+    const fn new(header: &BatchHeader) -> Self {
+        Self {
+            // Of a wrapper the header has the last offset only.
+            base: if header.is_legacy() {
+                0
+            } else {
+                header.base_offset
+            },
+            last: header.last_offset(),
+            previous: None,
+            largest: None,
+            doubts: Vec::new(),
+        }
+    }
+
+    fn doubt(&mut self, code: &'static Code, offset: Offset, message: impl FnOnce() -> String) {
+        if self.doubts.iter().all(|doubt| doubt.code != code) {
+            self.doubts.push(Doubt {
+                code,
+                offset,
+                message: message(),
+            });
+        }
+    }
+
+    fn offsets(&mut self, slots: &[RecordSlot]) {
+        for slot in slots {
+            let least = self
+                .previous
+                .map_or(self.base, |previous| previous.saturating_add(1));
+            if slot.offset < least || slot.offset > self.last {
+                let (most, found) = (self.last, slot.offset);
+                self.doubt(BATCH_OFFSETS, found, || {
+                    format!("record offset: expected {least} to {most}, found {found}")
+                });
+            }
+            self.previous = Some(slot.offset);
+        }
+    }
+
+    fn timestamps(&mut self, slots: &[RecordSlot]) {
+        let largest = slots.iter().map(|slot| slot.timestamp).max();
+        self.largest = self.largest.max(largest);
+    }
+
+    fn nulls(&mut self, source: &[u8], slots: &[RecordSlot]) {
+        let is_odd = |start: u32, len: i32| {
+            let before = usize::try_from(start).unwrap_or(usize::MAX).checked_sub(1);
+            len < 0 && before.and_then(|at| source.get(at)) != Some(&NULL)
+        };
+        let odd = slots.iter().find(|slot| {
+            is_odd(slot.key_start, slot.key_len) || is_odd(slot.value_start, slot.value_len)
+        });
+        if let Some(slot) = odd {
+            self.doubt(BATCH_NULL_LENGTH, slot.offset, || {
+                "length of a key or value: expected -1 or more, found less".to_owned()
+            });
+        }
+    }
+
+    fn finish(&mut self, header: &BatchHeader) {
+        if let Some(largest) = self.largest
+            && largest != header.max_timestamp
+        {
+            self.doubt(BATCH_TIMESTAMP, header.base_offset, || {
+                let stated = header.max_timestamp;
+                format!(
+                    "max timestamp: expected {largest}, the largest of the records, found {stated}"
+                )
+            });
+        }
+    }
+}
