@@ -94,6 +94,8 @@ pub enum Refusal {
     SegmentExists,
     /// The log failed before and takes nothing until it is opened again.
     Failed,
+    /// A job that appends to many partitions at once has not ended, or died before its end.
+    PendingJob,
 }
 
 /// A state that our own code rules out: a bug in this crate, whatever the data or the arguments are.

@@ -334,6 +334,13 @@ def partition_for_key(data: object, partitions: int) -> Entries: ...
 def check_sizes(data: object, most: int) -> tuple[int, int] | None: ...
 
 @final
+class HeldLogDirs:
+    """Log dirs that this process has locked, whether or not it has partitions in them open."""
+
+    def __new__(cls, log_dirs: list[str]) -> HeldLogDirs: ...
+    def close(self) -> None: ...
+
+@final
 class LogWriter:
     """One partition of a log dir, open for writing."""
 
@@ -352,6 +359,7 @@ class LogWriter:
         clock: Callable[[], int] | None = None,
         sync: Literal["config", "never", "append"] = "config",
         batch_bytes: int = ...,  # 16384
+        job: str | None = None,
     ) -> LogWriter: ...
     @property
     def path(self) -> str: ...

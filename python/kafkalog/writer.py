@@ -124,7 +124,9 @@ class LogWriter:
     """Writes one partition of a log dir, as its leader or a follower does.
 
     A context manager. Opening takes the lock of the log dir (``.lock``), which keeps out brokers and other writers,
-    creates missing folders, and recovers a partition that was not closed cleanly, as a broker does when it starts.
+    creates missing folders, and recovers a partition that was not closed cleanly, as a broker does when it starts. If a
+    job of the Spark sink died in the log dir, opening settles it first: what it appended is taken back unless it was
+    committed.
     Closing flushes everything to disk and marks a clean shutdown; a broker can then mount the directory as it is.
 
     After a disk error the writer accepts no more data. What it acknowledged before is as safe as ``sync`` says, and the
@@ -161,11 +163,12 @@ class LogWriter:
     Raises
     ------
     LogLockedError
-        When a broker or another writer holds the log dir.
+        When a broker, another writer or a job of the Spark sink holds the log dir.
     OSError
         When the folder is read-only, the disk is full, and the like.
     ValueError
-        When an argument makes no sense, or the partition has another topic id.
+        When an argument makes no sense, or the partition has another topic id. When a job of the Spark sink died here
+        and its records cannot be told from others; the message says how to settle it.
 
     Examples
     --------
@@ -198,10 +201,14 @@ class LogWriter:
         if clock is not None and not callable(clock):
             raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
         settings = pairs(config)
+        dirs = _arguments.paths(log_dir)
+        from kafkalog import _jobs
+
+        _jobs.settle_dead(dirs)
         self._config = LogConfig() if config is None else config
         self._extra = _arguments.choose("extra", extra, _EXTRA)
         self._writer = _core.LogWriter(
-            _arguments.paths(log_dir),
+            dirs,
             topic,
             _arguments.integer("partition", partition, 0, (1 << 31) - 1),
             settings,

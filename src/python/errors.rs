@@ -52,6 +52,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         } => {
             let class = match refusal {
                 Refusal::Failed | Refusal::SegmentExists => "KafkaLogError",
+                Refusal::PendingJob => "LogLockedError",
                 _ => "InvalidRecordError",
             };
             let path = path.as_deref().map(Path::as_os_str);

@@ -8,6 +8,7 @@ mod errors;
 mod index;
 mod interrupt;
 mod log;
+mod log_dirs;
 mod partitioner;
 mod range;
 mod reader;
@@ -28,6 +29,8 @@ mod _core {
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{LogDir, PartitionLog, bounds, check_output, divide, pieces, plan};
+    #[pymodule_export]
+    use super::log_dirs::HeldLogDirs;
     #[pymodule_export]
     use super::partitioner::partition_for_key;
     #[pymodule_export]

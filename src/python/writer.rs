@@ -245,7 +245,7 @@ impl LogWriter {
     #[new]
     #[pyo3(signature = (
         log_dirs, topic, partition, settings, *, topic_id=None, cluster_id=None, node_id=None, directory_id=None,
-        leader_epoch=None, clock=None, sync="config", batch_bytes=DEFAULT_BATCH_SIZE
+        leader_epoch=None, clock=None, sync="config", batch_bytes=DEFAULT_BATCH_SIZE, job=None
     ))]
     #[expect(
         clippy::too_many_arguments,
@@ -265,8 +265,10 @@ impl LogWriter {
         clock: Option<Py<PyAny>>,
         sync: &str,
         batch_bytes: usize,
+        job: Option<String>,
     ) -> PyResult<Self> {
         let mut options = WriteOptions::new(config_of(&settings).map_err(into_py)?);
+        options.job = job;
         let sync_appends = match sync {
             "config" => false,
             "append" => true,

@@ -71,6 +71,8 @@ pub struct WriteOptions {
     pub disk: Disk,
     /// Where the chance of `segment.jitter.ms` begins; [`WriteOptions::new`] takes another one each time.
     pub seed: u64,
+    /// The job that appends, where it is one that notes what it does ([`storage`]).
+    pub job: Option<String>,
     /// At multiples of this in a `.log` do writes of many batches end.
     pub write_bytes: NonZeroU64,
 }
@@ -95,6 +97,7 @@ impl WriteOptions {
             disk: Disk::default(),
             // Logs opened together are not to roll together: that is what the jitter is for.
             seed: RandomState::new().hash_one(()),
+            job: None,
             write_bytes: DEFAULT_WRITE_BYTES,
         }
     }

@@ -33,7 +33,7 @@ impl PartitionWriter {
         now_ms: TimestampMs,
     ) -> Result<Self> {
         check_names(partition, topic_id)?;
-        let dirs = LogDirs::open(log_dirs, identity, &options.disk)?;
+        let dirs = LogDirs::open(log_dirs, identity, &options.disk)?.for_job(options.job.clone());
         let dir = dirs.partition(partition, topic_id)?;
         dirs.close()?;
         let request = LoadRequest {

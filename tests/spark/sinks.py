@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def sink(path: Path, **given: Any) -> Sink:
     from kafkalog.spark.sink import Sink
 
-    options = {"topic": "t", "partitions": 3, "compression": "zstd", "stream": None}
-    return Sink(paths=(str(path),), **{**options, **given})
+    options = {"paths": (str(path),), "topic": "t", "partitions": 3, "compression": "zstd", "stream": None}
+    return Sink(**{**options, **given})
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:
@@ -37,4 +37,4 @@ def values(path: Path) -> list[int]:
 
 
 def left(path: Path) -> list[str]:
-    return [file.name for file in path.parent.glob(".*.kafkalog-sink/*") if file.suffix == ".arrows"]
+    return [file.name for file in path.glob(".kafkalog-rows.*")]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -25,10 +29,47 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kafkalog.spark.sink import Sink
+
 
 # Topic.validate
+SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
 ILLEGAL = ["", ".", "..", "bad/name", "zwei worte", "caf\u00e9", "n" * 250]
 WHEN = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=timezone.utc)
+
+
+def dies(target: Sink, messages: list[Any], batch: int | None = None, *, after: str) -> None:
+    """Commit in a process that dies after a step."""
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        return
+    from kafkalog import _jobs
+    from kafkalog.spark import commit
+
+    owner: Any = commit if after == "append" else _jobs.Job
+    name = {"begin": "begin", "append": "_append", "commit": "_note"}.get(after, "open")
+    step = getattr(owner, name)
+
+    def killing(*given: Any) -> None:
+        step(*given)
+        if after != "commit" or given[0].committed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, killing)
+    try:
+        target.commit(messages, batch)
+    finally:
+        os._exit(1)
+
+
+def make(tmp_path: Path, **options: str) -> Sink:
+    """Make a sink into the folder data, as Spark does."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from kafkalog.spark.sink import make_writer
+
+    value = StructType([StructField("value", BinaryType())])
+    return make_writer({"path": str(tmp_path / "data"), **options}, value, overwrite=False).sink
 
 
 @needs_data_sources
@@ -41,7 +82,7 @@ def test_nothing_is_there_before_the_commit_and_everything_after_it(tmp_path: Pa
         target.write(iter([])),
         target.write(iter([rows(100, 9)])),
     ]
-    assert not data.exists()
+    assert not kafkalog.LogDir(data).topics
     # another attempt of the first task, which has died
     target.write(iter([rows(0, 50)]))
     target.commit(messages)
@@ -62,28 +103,35 @@ def test_nothing_is_there_before_the_commit_and_everything_after_it(tmp_path: Pa
 @needs_data_sources
 def test_an_aborted_job_leaves_nothing(tmp_path: Path) -> None:
     target = sink(tmp_path / "data")
+    target = target.prepared()
     target.abort([target.write(iter([rows(0, 50)])), None])
     assert not (tmp_path / "data").exists()
+    # a folder that was there before, and one that is used since
+    (tmp_path / "data").mkdir()
+    target = target.prepared()
+    target.abort([target.write(iter([rows(0, 50)])), None])
+    assert [file.name for file in (tmp_path / "data").iterdir()] == [".kafkalog-sink"]
     assert left(tmp_path / "data") == []
 
 
 @needs_data_sources
 def test_a_commit_that_fails_midway_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog.spark import commit
+
     data = tmp_path / "data"
     target = sink(data)
     target.commit([target.write(iter([rows(0, 40)]))])
     before = {str(log): log.log_end_offset for log in kafkalog.LogDir(data)}
     messages: list[Any] = [target.write(iter([rows(40, 30), rows(70, 30)]))]
-    append = kafkalog.LogWriter.append
-    calls: list[int] = []
+    get, calls = commit._Writers.get, []
 
-    def fail(self: kafkalog.LogWriter, data: Any) -> Any:
-        calls.append(len(calls))
-        if len(calls) == 4:
+    def fail(self: Any, place: Any) -> Any:
+        calls.append(place)
+        if len(calls) == 10:
             raise OSError(28, "no space")
-        return append(self, data)
+        return get(self, place)
 
-    monkeypatch.setattr(kafkalog.LogWriter, "append", fail)
+    monkeypatch.setattr(commit._Writers, "get", fail)
     with pytest.raises(OSError, match="no space"):
         target.commit(messages)
     assert {str(log): log.log_end_offset for log in kafkalog.LogDir(data)} == before
@@ -97,45 +145,24 @@ def test_a_commit_whose_process_died_is_rolled_back_by_the_next(tmp_path: Path) 
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 40)]))])
-    # the state after a driver died in the middle of its commit
-    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40, 10]]}))
-    with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
-        writer.append(rows(40, 7))
+    dies(target, [target.write(iter([rows(40, 7)]))], after="append")
+    assert kafkalog.read_table(data).num_rows == 47
     target.commit([target.write(iter([rows(40, 10)]))])
     assert values(data) == list(range(50))
     # with this job's settings, not those of the rollback
     assert set(kafkalog.read_table(data, columns="compression")["compression"].to_pylist()) == {"zstd"}
+    assert left(data) == []
 
 
 @needs_data_sources
-@pytest.mark.parametrize("dies_at", ["append", "done", "unlink"])
-def test_a_batch_whose_commit_died_is_appended_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str
-) -> None:
+@pytest.mark.parametrize("step", ["begin", "append", "commit"])
+def test_a_batch_whose_commit_died_is_appended_once(tmp_path: Path, step: str) -> None:
     """The process dies before, at or after the line from which the batch counts; no cleanup runs."""
-    from kafkalog.spark import commit
-
-    class Died(BaseException):
-        """Skips all cleanup."""
-
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
-
     data = tmp_path / "data"
     target = sink(data, stream="/checkpoints/a")
     target.commit([target.write(iter([rows(0, 10)]))], 0)
-    with monkeypatch.context() as death:
-        death.setattr(commit, "_roll_back", lambda *_: None)
-        append, write, unlink = kafkalog.LogWriter.append, commit._write, pathlib.Path.unlink
-        if dies_at == "append":
-            death.setattr(kafkalog.LogWriter, "append", lambda w, rows: die() if w.partition else append(w, rows))
-        elif dies_at == "done":
-            death.setattr(commit, "_write", lambda p, v: die() if p.suffix == ".done" else write(p, v))
-        else:
-            death.setattr(pathlib.Path, "unlink", lambda p, **k: die() if p.name == "pending" else unlink(p, **k))
-        with pytest.raises(Died):
-            target.commit([target.write(iter([rows(10, 5)]))], 1)
-    assert (tmp_path / ".data.kafkalog-sink" / "pending").exists()
+    dies(target, [target.write(iter([rows(10, 5)]))], 1, after=step)
+    assert (data / ".kafkalog-job").exists()
     # Spark repeats the batch, and then runs the next one
     target.commit([target.write(iter([rows(10, 5)]))], 1)
     assert values(data) == list(range(15))
@@ -144,18 +171,109 @@ def test_a_batch_whose_commit_died_is_appended_once(
 
 
 @needs_data_sources
-def test_records_appended_by_others_after_a_job_that_died_are_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["begin", "append", "commit"])
+def test_records_that_others_append_after_a_job_that_died_are_kept(tmp_path: Path, step: str) -> None:
+    """A writer settles the job before it appends."""
     data = tmp_path / "data"
     target = sink(data, partitions=1)
     target.commit([target.write(iter([rows(0, 40)]))])
-    (tmp_path / ".data.kafkalog-sink" / "pending").write_text(json.dumps({"ends": [["t", 0, 40, 7]]}))
+    dies(target, [target.write(iter([rows(40, 7)]))], after=step)
     with kafkalog.LogWriter(data, "t", extra="ignore") as writer:
-        writer.append(rows(40, 8))
+        assert writer.log_end_offset == (47 if step == "commit" else 40)
+        writer.append(rows(50, 8))
+    assert not (data / ".kafkalog-job").exists()
+    target.commit([target.write(iter([rows(58, 10)]))])
+    kept = range(47) if step == "commit" else range(40)
+    assert values(data) == [*kept, *range(50, 68)]
+
+
+@needs_data_sources
+@pytest.mark.parametrize("appended", [0, 3])
+def test_records_of_writers_that_know_no_notes_are_never_cut(tmp_path: Path, appended: int) -> None:
+    """A broker may have been started after the job died."""
+    data = tmp_path / "data"
+    target = sink(data, partitions=1)
+    target.commit([target.write(iter([rows(0, 40)]))])
+    dies(target, [target.write(iter([rows(40, 7)]))], after="begin")
+    note = (data / ".kafkalog-job").read_bytes()
+    clock = json.loads(note.split(b"\n")[1])["clock"]
+    (data / ".kafkalog-job").unlink()
+    with kafkalog.LogWriter(data, "t", extra="ignore", clock=lambda: clock) as writer:
+        if appended:
+            writer.append(rows(40, appended))
+        writer.append(rows(100, 2))
+    (data / ".kafkalog-job").write_bytes(note)
+    message = target.write(iter([rows(200, 1)]))
+    if not appended:
+        target.commit([message])
+        assert values(data) == [*range(40), 100, 101, 200]
+        return
+    says = r"t-0 at offsets 40 to 42: records of another writer follow, up to offset 44; delete .*kafkalog-job to keep"
+    for attempt in (lambda: target.commit([message]), lambda: kafkalog.LogWriter(data, "t")):
+        with pytest.raises(ValueError, match=says):
+            attempt()
+        assert values(data) == [*range(43), 100, 101]
+    (data / ".kafkalog-job").unlink()
+    target.commit([message])
+    assert values(data) == [*range(43), 100, 101, 200]
+
+
+@needs_data_sources
+def test_a_job_whose_rows_are_gone_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    target = sink(data, partitions=1)
+    for step in ("begin", "append"):
+        dies(target, [target.write(iter([rows(0, 7)]))], after=step)
+        for file in data.glob(".kafkalog-rows.*"):
+            file.unlink()
+        if step == "begin":  # nothing was appended
+            kafkalog.LogWriter(data, "t").close()
     with pytest.raises(
-        ValueError, match=r"cannot roll back t-0 to offset 40: a job that died may have appended 7 .* ends at offset 48"
+        ValueError, match=r"up to 7 of its records, and .*arrows, by which they are recognized, is gone"
     ):
-        target.commit([target.write(iter([rows(48, 10)]))])
-    assert values(data) == list(range(48))
+        kafkalog.LogWriter(data, "t")
+    assert values(data) == list(range(7))
+
+
+@needs_data_sources
+@pytest.mark.parametrize("text", ["", "x", "kafkalog-job 1 a\n{}", "kafkalog-job 9 a\n[]", "kafkalog-job 1 a\n3"])
+def test_a_note_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
+    target = sink(tmp_path / "data")
+    message = target.write(iter([rows(0, 3)]))
+    (tmp_path / "data" / ".kafkalog-job").write_text(text)
+    for attempt in (lambda: target.commit([message]), lambda: kafkalog.LogWriter(tmp_path / "data", "t")):
+        with pytest.raises(
+            ValueError, match=r"kafkalog-job: expected the note of a job .*delete it to keep all records"
+        ):
+            attempt()
+    assert not kafkalog.LogDir(tmp_path / "data").topics
+
+
+@needs_data_sources
+def test_a_job_of_several_log_dirs_is_settled_from_each(tmp_path: Path) -> None:
+    dirs = tmp_path / "d1", tmp_path / "d2"
+    for step, opened, given in itertools.product(("begin", "append", "commit"), (0, 1), (1, -1)):
+        for each in dirs:
+            shutil.rmtree(each, ignore_errors=True)
+        target = sink(dirs[0], paths=tuple(map(str, dirs)), partitions=2)
+        target.commit([target.write(iter([rows(0, 20)]))])
+        dies(target, [target.write(iter([rows(20, 20)]))], after=step)
+        kafkalog.LogWriter(dirs[opened], "other").close()
+        assert not any((each / ".kafkalog-job").exists() for each in dirs)
+        again = sink(dirs[0], paths=tuple(map(str, dirs))[::given])
+        again.commit([again.write(iter([rows(40, 5)]))])
+        found = sorted(values(dirs[0]) + values(dirs[1]))
+        assert found == [*range(40 if step == "commit" else 20), *range(40, 45)]
+
+
+@needs_data_sources
+def test_a_job_whose_first_note_is_missing_is_refused(tmp_path: Path) -> None:
+    dirs = tmp_path / "d1", tmp_path / "d2"
+    target = sink(dirs[0], paths=tuple(map(str, dirs)), partitions=2)
+    dies(target, [target.write(iter([rows(0, 20)]))], after="append")
+    (dirs[0] / ".kafkalog-job").unlink()
+    with pytest.raises(ValueError, match=r"its note in .*d1, which says whether it was committed, is missing; delete"):
+        kafkalog.LogWriter(dirs[1], "t")
 
 
 @needs_data_sources
@@ -180,7 +298,7 @@ def test_a_batch_of_a_stream_is_appended_once(tmp_path: Path) -> None:
 def test_a_log_dir_that_lost_what_a_stream_appended(
     tmp_path: Path, how: str, batch: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its batches count as done in the state beside it, and used to be skipped silently."""
+    """Its batches must not be skipped silently."""
     data = tmp_path / "data"
     target = sink(data, stream="/checkpoints/a", partitions=2)
     for number, start in enumerate((0, 20)):
@@ -194,10 +312,10 @@ def test_a_log_dir_that_lost_what_a_stream_appended(
     message = target.write(
         iter([pa.RecordBatch.from_pydict({"value": ["40"], "partition": pa.array([0], pa.int32())})])
     )
-    lost = "2 of 2" if how == "wiped" else "1 of 2"
-    place = "t-0" if how == "wiped" else "t-1"
     state = r"now ends at offset \d+" if how == "shorter" else "is gone"
-    says = rf"{lost} partitions lack .*: {place} was appended up to offset \d+ and {state}\. .*; set failOnDataLoss=f"
+    says = rf"1 of 2 partitions lack .*: t-1 was appended up to offset \d+ and {state}\. .*; set failOnDataLoss=f"
+    if how == "wiped":
+        says = rf"know nothing of stream /checkpoints/a, which has appended batches 0 to {batch - 1}, .*; set failOnDa"
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match=says):
         target.commit([message], batch)
     assert pathlib.Path(message.file).exists()
@@ -205,11 +323,12 @@ def test_a_log_dir_that_lost_what_a_stream_appended(
     caplog.clear()
     lax.commit([message], batch)
     assert "kafkalog: data loss: " in caplog.text
-    assert (40 in values(data) if data.exists() else False) == (batch == 2)
+    # a log dir that was wiped does not know that the batch was appended, and lacks it
+    assert (40 in values(data)) == (batch == 2 or how == "wiped")
     # reported once
-    if batch == 2 and how == "wiped":
+    if how == "wiped":
         caplog.clear()
-        target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": ["41"] * 2})]))], 3)
+        target.commit([target.write(iter([pa.RecordBatch.from_pydict({"value": ["41"] * 2})]))], batch + 1)
         assert 41 in values(data)
 
 
@@ -238,7 +357,7 @@ def test_a_batch_without_rows_creates_its_topic(tmp_path: Path, messages: str) -
     # the column topic of no row names a topic
     unnamed = sink(tmp_path / "other", topic=None)
     unnamed.commit([unnamed.write(iter([]))])
-    assert not (tmp_path / "other").exists()
+    assert not kafkalog.LogDir(tmp_path / "other").topics
 
 
 @needs_data_sources
@@ -248,7 +367,7 @@ def test_a_batch_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="set the option checkpointLocation"):
         target.commit([target.write(iter([rows(0, 5)]))], 0)
     target.commit([target.write(iter([])), None], 0)
-    assert not (tmp_path / "data").exists()
+    assert not kafkalog.LogDir(tmp_path / "data").topics
     named = sink(tmp_path / "data", stream="/checkpoints/a")
     named.commit([named.write(iter([rows(0, 5)]))], 0)
     assert values(tmp_path / "data") == list(range(5))
@@ -258,11 +377,13 @@ def test_a_batch_of_an_unknown_query_is_refused(tmp_path: Path) -> None:
 def test_the_job_of_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a stream it is the query; in a batch it is the write, also within a query's ``foreachBatch``."""
     data = tmp_path / "data"
+    from kafkalog.spark.commit import owner_of
+
     monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q1")
     batch, stream = sink(data), sink(data, stream="/checkpoints/a")
     for target, name, query in ((batch, batch.job, None), (stream, "q1", "q1")):
         message = target.write(iter([rows(0, 5)]))
-        assert (pathlib.Path(message.file).name.partition(".")[0], message.query) == (name, query)
+        assert (owner_of(message.file), message.query) == (name, query)
     stream.commit([stream.write(iter([rows(0, 5)]))], 0)
     # a checkpoint in the same path, but of another query
     monkeypatch.setattr("kafkalog.spark.sink._query_id", lambda: "q2")
@@ -271,31 +392,133 @@ def test_the_job_of_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @needs_data_sources
-def test_a_topic_that_was_created_in_part_lacks_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("then", ["sink", "task", "writer"])
+def test_a_topic_that_was_created_in_part_is_completed(tmp_path: Path, then: str) -> None:
     """The driver dies after the first folder: it must not pass for a topic of one partition."""
     data = tmp_path / "data"
     target = sink(data)
-    made: list[int] = []
-    init = kafkalog.LogWriter.__init__
+    dies(target, [target.write(iter([rows(0, 9)]))], after="first partition")
+    assert [path.name for path in data.iterdir() if path.is_dir()] == ["t-0"]
+    # another number of partitions is for new topics
+    again = sink(data, partitions=7)
+    if then == "writer":
+        kafkalog.LogWriter(data, "t", 1).close()
+        assert len(kafkalog.LogDir(data).partitions("t")) == 3
+    message = again.write(iter([rows(0, 9)]))
+    if then == "sink":
+        other = sink(data, topic="u")
+        other.commit([other.write(iter([rows(0, 9)]))])
+        assert kafkalog.read_table(data, "t").num_rows == 0
+    again.commit([message])
+    assert [log.partition for log in kafkalog.LogDir(data).partitions("t")] == [0, 1, 2]
+    assert {*kafkalog.read_table(data, "t")["value"].to_pylist()} == {b"%d" % n for n in range(9)}
 
-    def dies(self: kafkalog.LogWriter, log_dir: Any, topic: str, partition: int, **given: Any) -> None:
-        if made:
-            raise KeyboardInterrupt
-        made.append(partition)
-        init(self, log_dir, topic, partition, **given)
 
-    with monkeypatch.context() as death:
-        death.setattr(kafkalog.LogWriter, "__init__", dies)
-        with pytest.raises(KeyboardInterrupt):
-            target.commit([target.write(iter([rows(0, 9)]))])
+@needs_data_sources
+def test_many_partitions_and_few_files(tmp_path: Path) -> None:
+    """Several times as many partitions as files may be open; 600 under the usual limit of 1024 in the slow profile."""
+    partitions, limit = (600, 1024) if SLOW else (150, 200)
+    program = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from spark.sinks import rows, sink
+for start in (0, 300):
+    target = sink(Path({str(tmp_path / "data")!r}), partitions={partitions})
+    target.commit([target.write(iter([rows(start, 200)])), target.write(iter([rows(start + 200, 100)]))])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(kafkalog.LogDir(tmp_path / "data").partitions("t")) == partitions
+    assert values(tmp_path / "data") == list(range(600))
+
+
+@needs_data_sources
+def test_spellings_of_a_log_dir_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link, a relative path, and several log dirs in another order."""
+    data, more = tmp_path / "data", tmp_path / "more"
+    data.mkdir()
+    (tmp_path / "link").symlink_to(data)
+    monkeypatch.chdir(tmp_path)
+    spelled = [(data,), (tmp_path / "link",), (pathlib.Path("data"),), (pathlib.Path("link/../data/."),)]
+    for number, paths in enumerate([*spelled, *spelled]):
+        target = sink(data, paths=tuple(map(str, paths)), stream="q")
+        target.commit([target.write(iter([rows(0, 10)]))], 0)
+        assert values(data) == list(range(10)), paths
+        dies(target, [target.write(iter([rows(0, 10)]))], 1, after="append")
+        assert (data / ".kafkalog-job").exists(), number
+    for two in ((data, more), (more, data), (more, tmp_path / "link")):
+        target = sink(data, paths=tuple(map(str, two)), stream="q", topic="u", partitions=4)
+        target.commit([target.write(iter([rows(10, 10)]))], 1)
+        assert len(values(data)) + len(values(more)) == 20
+    assert left(data) == left(more) == []
+
+
+@needs_data_sources
+def test_tasks_stage_inside_the_log_dir(tmp_path: Path) -> None:
+    """Where only the log dir is mounted, nothing can be written beside it."""
+    parent = tmp_path / "only-the-log-dir-is-shared"
+    data = parent / "data"
+    data.mkdir(parents=True)
+    target = sink(data).prepared()
+    message = target.write(iter([rows(0, 10)]))
+    assert pathlib.Path(message.file).parent == data
+    target.commit([message])
+    assert [path.name for path in parent.iterdir()] == ["data"]
+    assert sorted(path.name for path in data.iterdir() if path.name.startswith(".kafkalog")) == [".kafkalog-sink"]
+    # all else is what a writer leaves; a broker mounts it (tests/interop)
+    assert not [path for path in data.iterdir() if path.is_dir() and not path.name.startswith("t-")]
+
+
+@needs_data_sources
+def test_a_staging_path(tmp_path: Path) -> None:
+    data, staging = tmp_path / "data", tmp_path / "staging"
+    made = make(tmp_path, stagingPath=str(staging), topic="t", partitions="2")
+    message = made.write(iter([rows(0, 10)]))
+    assert pathlib.Path(message.file).parent == staging
+    assert not data.exists()
+    made.commit([message])
+    assert values(data) == list(range(10))
+    assert [path.name for path in staging.iterdir()] == [".kafkalog-sink"]
+    # executors need not see the log dirs
+    again = make(tmp_path, stagingPath=str(staging), topic="t", partitions="9")
+    data.rename(tmp_path / "hidden")
+    message = again.write(iter([rows(10, 10)]))
+    (tmp_path / "hidden").rename(data)
+    again.commit([message])
+    assert values(data) == list(range(20))
+    for path, says in ((data / "t-0", "the partition folder"), (data / "deep" / "er", "the log dir")):
+        with pytest.raises(ValueError, match=f"option stagingPath: .* lie in {says}"):
+            make(tmp_path, stagingPath=str(path), topic="t")
+
+
+@needs_data_sources
+def test_a_staging_folder_that_is_not_shared_is_refused_before_the_first_row(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = make(tmp_path, topic="t")
+
+    def no_rows() -> Iterator[pa.RecordBatch]:
+        pytest.fail("a row was asked for")
+        yield
+
+    data.rename(tmp_path / "elsewhere")
     with pytest.raises(
-        ValueError, match=r"cannot assign .*: topic t has only partition 2 here; list every log dir in `path`"
+        ValueError, match=r"cannot stage rows in .*data: an executor does not find .*set .* stagingPath"
     ):
-        target.write(iter([rows(0, 9)]))
-    for partition in (0, 1):
-        kafkalog.LogWriter(data, "t", partition).close()
-    target.commit([target.write(iter([rows(0, 9)]))])
-    assert values(data) == list(range(9))
+        made.write(no_rows())
+    assert not data.exists()
+    data.mkdir()
+    with pytest.raises(ValueError, match="an executor does not find"):
+        made.write(no_rows())
+    make(tmp_path, topic="t")
+    with pytest.raises(ValueError, match=r"an executor finds another folder there: .*kafkalog-sink has id"):
+        made.write(no_rows())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot stage rows in .*file/deep: the driver cannot write .* stagingPath"):
+        sink(tmp_path / "file" / "deep").prepared()
+    with pytest.raises(ValueError, match=r"option stagingPath: .*Not a directory: .*file/deep"):
+        make(tmp_path, topic="t", stagingPath=str(tmp_path / "file" / "deep"))
 
 
 @pytest.mark.skipif(not has_data_sources(), reason="Spark 4.0")
@@ -338,7 +561,7 @@ def test_a_topic_that_kafka_refuses_is_refused_by_the_task(tmp_path: Path, name:
 
     with pytest.raises(ValueError, match=f'^topic "{re.escape(name)}": expected 1 to 249 ASCII letters[^\n]*$'):
         target.write(batches())
-    assert not (tmp_path / "data").exists()
+    assert not kafkalog.LogDir(tmp_path / "data").topics
 
 
 @needs_data_sources

@@ -35,8 +35,8 @@ def write(spark: SparkSession, data: Path, sql: str, **options: str) -> None:
 
 
 def beside(data: Path) -> list[str]:
-    """The staged files beside the log dir."""
-    return sorted(file.name for file in data.parent.glob(".*/*"))
+    """What sinks leave, in the log dir or beside it."""
+    return sorted(file.name for file in [*data.glob(".kafkalog*"), *data.parent.glob(".*")])
 
 
 # What a driver does with a job's rows; all drivers start at the same time.
@@ -93,7 +93,7 @@ def test_sinks_of_one_log_dir_run_one_after_the_other(tmp_path: Path) -> None:
     assert first in ([*range(500)], [*range(300, 500), *range(300)])
     wanted = {("t", 1): range(500, 900), ("t", 2): range(900, 1000), ("u", 0): range(1000, 1200)}
     assert places == {place: list(numbers) for place, numbers in wanted.items()}
-    assert beside(data) == ["lock"]
+    assert beside(data) == [".kafkalog-sink"]
 
 
 def test_a_log_dir_that_a_broker_has_locked_is_not_written_to(spark: SparkSession, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_log_dir_that_a_broker_has_locked_is_not_written_to(spark: SparkSessio
         with pytest.raises(Exception, match=r"LogLockedError: .*data/\.lock: another writer holds this lock"):
             write(spark, data, "select 'b' value", topic="t")
         assert {file: file.read_bytes() for file in sorted(data.rglob("*")) if file.is_file()} == before
-        assert beside(data) == ["lock"]
+        assert beside(data) == [".kafkalog-sink"]
         holder.communicate("")
     write(spark, data, "select 'c' value", topic="t")
     assert kafkalog.read_table(data)["value"].to_pylist() == [b"a", b"c"]

@@ -116,4 +116,4 @@ def test_every_record_is_read_and_written_once_however_often_the_driver_dies(tmp
     assert driver("finish").wait() == 0, (tmp_path / "errors.txt").read_text()
     wanted = list(range(len(logs.written)))
     assert kept(tmp_path) == dict.fromkeys(kept(tmp_path), wanted)
-    assert not list(tmp_path.glob(".log.kafkalog-sink/*.arrows"))
+    assert not list(tmp_path.glob("log/.kafkalog-rows.*"))

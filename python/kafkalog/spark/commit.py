@@ -1,53 +1,129 @@
 """Commits what tasks have staged: all records of a job are appended to the log dirs, or none.
 
-Tasks write Arrow files into a folder beside the log dir (inside it, a broker would refuse to start). The driver appends
-them. First it notes the end of every partition; what a job noted but did not finish is rolled back, by this job or by
-the next one. The last batch of a stream is noted as well, so that a repeated batch is appended once.
+Tasks write Arrow files into the log dir, or into the folder of the option ``stagingPath``. The driver appends them.
+``kafkalog._jobs`` has the protocol: the job is noted, its records are appended, and it is committed. A job that fails
+or dies in between is undone, by itself or by whoever opens one of its partitions next. The last batch of a stream is
+noted as well, so that a repeated batch is appended once.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import itertools
 import json
 import logging
 import os
 import time
-from collections import Counter
+import uuid
+from collections import Counter, OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from kafkalog import _jobs
+from kafkalog.config import pairs
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.topics import TopicPartition, format_numbers, live_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
-    import pyarrow as pa
+    from kafkalog import _core
 
-    from kafkalog.writer import LogWriter
-
-__all__ = ["commit_files", "discard", "staging_dir"]
+__all__ = [
+    "check_staging",
+    "commit_files",
+    "discard",
+    "discard_folder",
+    "known_partitions",
+    "owner_of",
+    "prepare_staging",
+    "staged_file",
+]
 
 _log = logging.getLogger("kafkalog.spark")
 
 # Older files are of attempts that died: no job takes that long.
 _MAX_AGE_SECONDS = 7 * 86_400
+# Each takes a few file descriptors, of which a process may have no more than 256.
+_MAX_OPEN = 24
 
 
-class _PartitionEnd(NamedTuple):
-    """Where a partition ended before a job, and how many records the job appends."""
+def prepare_staging(folder: str) -> str:
+    """Prepare a folder for the files of tasks, in the driver.
 
-    topic: str
-    partition: int
-    offset: int
-    records: int
+    Returns
+    -------
+    str
+        The folder's id, by which executors recognize it.
+
+    Raises
+    ------
+    ValueError
+        When the folder cannot be written.
+    """
+    is_new = not Path(folder).is_dir()
+    try:
+        with _jobs.locked_folder(folder, wait=True) as path:
+            text = path.read_text()
+            if not text:
+                text = json.dumps({"id": uuid.uuid4().hex, "made": is_new})
+                path.write_text(text)
+        return str(json.loads(text)["id"])
+    except OSError as error:
+        raise _not_shared(folder, f"the driver cannot write there: {error}") from error
 
 
-def staging_dir(path: str) -> Path:
-    """Return the folder beside a log dir that tasks write to."""
-    target = Path(path)
-    return target.with_name(f".{target.name}.kafkalog-sink")
+def check_staging(folder: str, token: str | None) -> None:
+    """Check in an executor that the folder is the driver's and can be written; without a token, create it.
+
+    Raises
+    ------
+    ValueError
+        When it is not.
+    """
+    if token is None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return
+    path = Path(folder) / _jobs.LOCK
+    try:
+        found = json.loads(path.read_text())["id"]
+    except (OSError, ValueError) as error:
+        raise _not_shared(folder, f"an executor does not find {path}, which the driver has written: {error}") from error
+    if found != token:
+        raise _not_shared(folder, f"an executor finds another folder there: {path} has id {found}, not {token}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _not_shared(folder, "an executor may not write there")
+
+
+def _not_shared(folder: str, reason: str) -> ValueError:
+    return ValueError(
+        f"cannot stage rows in {folder}: {reason}; set the option stagingPath to a folder that the driver and all "
+        "executors share and may write"
+    )
+
+
+def known_partitions(paths: Iterable[str]) -> dict[str, frozenset[int]]:
+    """Return the partitions of all topics that the log dirs hold."""
+    from kafkalog import _core
+
+    existing = [path for path in paths if Path(path).is_dir()]
+    found: dict[str, set[int]] = {}
+    for path in existing:
+        for _, topic, partition, state in _core.LogDir(path, allow_others=True).folders():
+            if state == "live":
+                found.setdefault(topic, set()).add(partition)
+    planned = {topic: _jobs.planned_partitions(existing, topic) for topic in found}
+    return {topic: frozenset(range(planned[topic]) or partitions) for topic, partitions in found.items()}
+
+
+def staged_file(folder: str, owner: str) -> Path:
+    """Return the path of a new file for rows of a job or query."""
+    return Path(folder) / f"{_jobs.ROWS}.{owner}.{uuid.uuid4().hex}.arrows"
+
+
+def owner_of(file: str) -> str:
+    """Return the job or query that has staged a file."""
+    return Path(file).name.removeprefix(f"{_jobs.ROWS}.").partition(".")[0]
 
 
 def commit_files(
@@ -56,6 +132,7 @@ def commit_files(
     partitions: int,
     config: Any = None,
     *,
+    staging: str | None = None,
     stream: str | None = None,
     batch: int | None = None,
     owners: Iterable[str] = (),
@@ -74,10 +151,12 @@ def commit_files(
         How many partitions a new topic gets.
     config : LogConfig, optional
         Settings of the topics.
+    staging : str, optional
+        The folder of the files. Default: the first log dir.
     stream, batch : str and int, optional
         The stream and its batch.
     owners : iterable of str
-        Jobs and queries that have ended: the prefixes, before a dot, of names of staged files.
+        Jobs and queries that have ended, in the names of staged files.
     new_topic : str, optional
         A topic to create if the log dirs lack it, even without records.
     fail_on_data_loss : bool
@@ -92,142 +171,180 @@ def commit_files(
     ------
     OffsetOutOfRangeError
         For data loss.
+    LogLockedError
+        When a broker or another writer holds one of the log dirs.
     """
-    staging = staging_dir(paths[0])
-    staging.mkdir(parents=True, exist_ok=True)
-    identity: dict[str, Any] | None = None if stream is None or batch is None else {"stream": stream, "batch": batch}
-    with _locked(staging, paths) as writers:
-        _roll_back(staging, writers)
-        count = 0
-        done = {} if stream is None else _read_done(staging, stream)
-        reached = {TopicPartition(topic, number): offset for topic, number, offset in done.get("ends", ())}
-        if identity is not None:
-            reached |= _lost(paths, reached, _done(staging, identity["stream"]), fail=fail_on_data_loss)
-        if identity is not None and _is_done(staging, identity):
+    with _jobs.exclusive(paths) as dirs:
+        state: dict[str, Any] | None = None
+        if stream is not None and batch is not None:
+            state = _state(dirs, stream, batch, fail=fail_on_data_loss)
+        if state is not None and state["batch"] >= batch:
             _log.warning("kafkalog: batch %s of stream %s is skipped: it was appended before", batch, stream)
+            count = 0
         else:
-            records = _count(files)
-            _create_topics(writers, records, partitions, new_topic)
-            # The highest partition first: a topic that a dead job leaves unfinished is then seen to lack some.
-            ends = [
-                _PartitionEnd(*place, writers.get(*place, config).log_end_offset, records[place])
-                for place in sorted(records, reverse=True)
-            ]
-            _write(staging / "pending", {"ends": ends, **(identity or {})})
-            count = _append(files, writers)
-            reached.update({place: writers.get(*place).log_end_offset for place in records if records[place]})
-            writers.close()
-            # From here the batch counts as done, even if the process dies.
-            if identity is not None:
-                kept = [(*place, offset) for place, offset in sorted(reached.items())]
-                _write(_done(staging, identity["stream"]), {**identity, "ends": kept})
-        (staging / "pending").unlink(missing_ok=True)
+            job = _jobs.Job(uuid.uuid4().hex, dirs, time.time_ns() // 1_000_000, pairs(config))
+            job.files = [os.path.realpath(file) for file in files]
+            count = _run(job, partitions, new_topic, state and {**state, "batch": batch})
         for file in files:
             Path(file).unlink(missing_ok=True)
         # Under the lock: the query's next batch has not begun.
-        discard(staging, owners)
-        _remove_old(staging)
+        folder = Path(staging or dirs[0])
+        discard(folder, owners)
+        _remove_old(folder)
     return count
 
 
-def discard(staging: Path, owners: Iterable[str]) -> None:
-    """Remove the staged files of jobs and queries, including those of attempts that died."""
+def discard(staging: Path, owners: Iterable[str], kept: Collection[str] = ()) -> None:
+    """Remove the staged files of jobs and queries, including those of attempts that died, but not ``kept``."""
     for owner in owners:
-        for file in staging.glob(f"{owner}.*.arrows"):
-            file.unlink(missing_ok=True)
+        for file in staging.glob(f"{_jobs.ROWS}.{owner}.*.arrows"):
+            if os.path.realpath(file) not in kept:
+                file.unlink(missing_ok=True)
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove a folder that ``prepare_staging`` has created, unless somebody has put something into it."""
+    if not (folder / _jobs.LOCK).exists():
+        return
+    # Another job may be using it.
+    with contextlib.suppress(OSError, ValueError), _jobs.locked_folder(str(folder), wait=False) as path:
+        if json.loads(path.read_text())["made"] and [each.name for each in folder.iterdir()] == [path.name]:
+            path.unlink()
+            folder.rmdir()
 
 
 class _Writers:
-    """The writers of partitions, opened when they are first needed."""
+    """The writers of a job's partitions, of which a limited number is open."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self.paths = paths
-        self._open: dict[TopicPartition, LogWriter] = {}
+    def __init__(self, job: _jobs.Job) -> None:
+        self._job = job
+        self._open: OrderedDict[TopicPartition, _core.LogWriter] = OrderedDict()
 
-    def get(self, topic: str, partition: int, config: Any = None) -> LogWriter:
-        from kafkalog.writer import LogWriter
-
-        place = TopicPartition(topic, partition)
-        if place not in self._open:
-            self._open[place] = LogWriter(list(self.paths), topic, partition, config=config, extra="ignore")
+    def get(self, place: TopicPartition) -> _core.LogWriter:
+        """Return the writer of a partition, opened if need be."""
+        if place in self._open:
+            self._open.move_to_end(place)
+            return self._open[place]
+        while len(self._open) >= _MAX_OPEN:
+            self._open.popitem(last=False)[1].close()
+        self._open[place] = self._job.open(*place)
         return self._open[place]
 
     def close(self) -> None:
         """Sync everything to the disk."""
-        for writer in self._open.values():
-            writer.close()
-        self._open.clear()
+        while self._open:
+            self._open.popitem()[1].close()
 
-
-@contextlib.contextmanager
-def _locked(staging: Path, paths: tuple[str, ...]) -> Iterator[_Writers]:
-    """Let one job at a time commit to a log dir."""
-    import fcntl
-
-    writers = _Writers(paths)
-    with (staging / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield writers
-        except BaseException:
-            # Roll back while this process still holds the locks: nobody must see half of a job.
+    def drop(self) -> None:
+        """Let go of everything after a failure."""
+        while self._open:
             with contextlib.suppress(Exception):
-                _roll_back(staging, writers)
-            with contextlib.suppress(Exception):
-                writers.close()
+                self._open.popitem()[1].close()
+
+
+def _run(job: _jobs.Job, partitions: int, new_topic: str | None, state: dict[str, Any] | None) -> int:
+    """Append the rows of a job, and return their number."""
+    records = _count(job.files)
+    job.created = _new_topics(job.dirs, records, partitions, new_topic)
+    if not records and not job.created and state is None:
+        return 0
+    writers = _Writers(job)
+    try:
+        job.ends = [
+            (*place, 0 if place.topic in job.created else writers.get(place).log_end_offset, records[place])
+            for place in sorted(records)
+        ]
+        job.begin()
+        _append(job, writers)
+        writers.close()
+        if state is not None:
+            ends = {TopicPartition(topic, partition): end for topic, partition, end in state["ends"]}
+            ends |= {TopicPartition(topic, number): start + count for topic, number, start, count in job.ends}
+            job.state = {**state, "ends": [(*place, end) for place, end in sorted(ends.items())]}
+        job.commit()
+    except BaseException as error:
+        writers.drop()
+        is_committed = False
+        # Under the locks: nobody must see half of a job. What cannot be settled now is settled by the next one.
+        with contextlib.suppress(Exception):
+            is_committed = job.settle(discard=False)
+        if not is_committed or not isinstance(error, Exception):
             raise
+        _log.warning("kafkalog: the job is committed, but its end failed at first: %s", error)
+    return sum(records.values())
 
 
 def _count(files: list[str]) -> Counter[TopicPartition]:
     """Count the files' records by partition."""
     records: Counter[TopicPartition] = Counter()
     for file in files:
-        for rows, place in _batches(file):
-            records[place] += rows.num_rows
+        for rows, place in _jobs.staged_batches(file):
+            records[TopicPartition(*place)] += rows.num_rows
     return records
 
 
-def _create_topics(writers: _Writers, records: Counter[TopicPartition], partitions: int, new_topic: str | None) -> None:
-    """Add to the records, without any, the partitions of topics that the log dirs lack."""
+def _new_topics(
+    dirs: list[str], records: Counter[TopicPartition], partitions: int, new_topic: str | None
+) -> dict[str, int]:
+    """Return the topics that the log dirs lack, and how many partitions they get."""
+    created = {}
     for topic in sorted({place.topic for place in records} | ({new_topic} if new_topic else set())):
         wanted = {place.partition for place in records if place.topic == topic}
-        live = live_partitions(writers.paths, topic)
+        live = live_partitions(dirs, topic)
         if live and not wanted <= live:
             raise ValueError(
                 f"cannot append to {format_numbers(wanted - live)} of topic {topic}: the log dirs now have only "
                 f"{format_numbers(live)}, as folders were added or removed while the job ran; run the job again"
             )
         if not live:
-            _warn_of_new_topic(writers.paths, topic)
-            new = range(max(partitions, max(wanted, default=0) + 1))
-            records.update({TopicPartition(topic, partition): 0 for partition in new})
+            _warn_of_new_topic(dirs, topic)
+            created[topic] = max(partitions, max(wanted, default=0) + 1)
+    return created
 
 
-def _append(files: list[str], writers: _Writers) -> int:
-    """Append the files' records, and return their number."""
-    count = 0
-    for file in files:
-        for rows, place in _batches(file):
-            writers.get(*place).append(rows)
-            count += rows.num_rows
-    return count
+def _append(job: _jobs.Job, writers: _Writers) -> None:
+    """Create the job's topics and append its rows, a few partitions at a time."""
+    starts = {TopicPartition(topic, partition): start for topic, partition, start, _ in job.ends}
+    for topic, count in job.created.items():
+        starts |= {TopicPartition(topic, partition): 0 for partition in range(count)}
+    places = iter(sorted(starts))
+    while some := set(itertools.islice(places, _MAX_OPEN)):
+        for place in sorted(some):
+            found = writers.get(place).log_end_offset
+            if found != starts[place]:
+                raise ValueError(f"{place} ends at offset {found}, not {starts[place]}: another writer has appended")
+        for file in job.files:
+            for rows, place in _jobs.staged_batches(file):
+                if place in some:
+                    writers.get(TopicPartition(*place)).append(rows, ignore_extra=True)
 
 
-def _lost(
-    paths: Iterable[str], reached: dict[TopicPartition, int], done: Path, *, fail: bool
-) -> dict[TopicPartition, int]:
-    """Find the partitions that lack records that a stream has appended: log dirs may have been wiped or restored.
-
-    Returns
-    -------
-    dict
-        Their ends.
+def _state(dirs: list[str], stream: str, batch: int, *, fail: bool) -> dict[str, Any]:
+    """Read which batch of a stream was appended last, and the ends of its partitions.
 
     Raises
     ------
     OffsetOutOfRangeError
-        If they do not, unless data loss is allowed.
+        If the log dirs lack records that the stream has appended, unless data loss is allowed: they may have been wiped
+        or restored.
     """
+    state = _jobs.read_state(dirs, stream)
+    if not state:
+        if batch > 0:
+            report_data_loss(
+                f"the log dirs {', '.join(dirs)} know nothing of stream {stream}, which has appended batches 0 to "
+                f"{batch - 1}, as its checkpoint says: they were wiped, or the query wrote elsewhere before. Restore "
+                "them, or start the query with a new checkpoint",
+                fail=fail,
+            )
+        return {"stream": stream, "batch": -1, "ends": []}
+    reached = {TopicPartition(topic, number): offset for topic, number, offset in state["ends"]}
+    reached |= _lost(dirs, reached, stream, fail=fail)
+    return {**state, "ends": [(*place, offset) for place, offset in reached.items()]}
+
+
+def _lost(dirs: list[str], reached: dict[TopicPartition, int], stream: str, *, fail: bool) -> dict[TopicPartition, int]:
+    """Find the partitions that lack records that a stream has appended, and return their ends."""
     from kafkalog import _core
 
     if not reached:
@@ -235,17 +352,17 @@ def _lost(
     assigned: dict[str, list[int]] = {}
     for topic, partition in reached:
         assigned.setdefault(topic, []).append(partition)
-    existing = [path for path in paths if Path(path).is_dir()]
-    found = _core.bounds(existing, topics=list(assigned), partitions=assigned, allow_missing=True) if existing else []
+    found = _core.bounds(dirs, topics=list(assigned), partitions=assigned, allow_missing=True)
     ends = {TopicPartition(topic, partition): end for _, topic, partition, _, end in found}
     lost = {place: ends.get(place, 0) for place, offset in reached.items() if ends.get(place, 0) < offset}
     if lost:
         place = min(lost)
         state = f"now ends at offset {ends[place]}" if place in ends else "is gone"
+        files = " and ".join(str(_jobs.state_file(log_dir, stream)) for log_dir in dirs)
         text = (
             f"{len(lost)} of {len(reached)} partitions lack records that this stream has appended: {place} was "
-            f"appended up to offset {reached[place]} and {state}. Restore the log dir, or delete {done} to have every "
-            "batch of the checkpoint appended"
+            f"appended up to offset {reached[place]} and {state}. Restore the log dir, or delete {files} and start the "
+            "query with a new checkpoint"
         )
         report_data_loss(text, fail=fail)
     return lost
@@ -260,81 +377,8 @@ def _warn_of_new_topic(paths: Iterable[str], topic: str) -> None:
         )
 
 
-def _batches(file: str) -> Iterator[tuple[pa.RecordBatch, TopicPartition]]:
-    """Read the batches of a staged file; each is of one partition."""
-    import pyarrow as pa
-
-    with pa.OSFile(file, "rb") as source, pa.ipc.open_stream(source) as reader:
-        for batch in reader:
-            place = TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
-            names = [name for name in batch.schema.names if name not in {"topic", "partition"}]
-            yield batch.select(names), place
-
-
-def _roll_back(staging: Path, writers: _Writers) -> None:
-    """Truncate the partitions to where they were before a job that died.
-
-    Raises
-    ------
-    ValueError
-        When a partition has more records than the job can have appended.
-    """
-    pending = staging / "pending"
-    if not pending.exists():
-        return
-    noted = json.loads(pending.read_text())
-    if not _is_done(staging, noted):
-        ends = [_PartitionEnd(*each) for each in noted["ends"]]
-        for end in ends:
-            found = writers.get(end.topic, end.partition).log_end_offset
-            if found > end.offset + end.records:
-                raise ValueError(
-                    f"cannot roll back {end.topic}-{end.partition} to offset {end.offset}: a job that died may have "
-                    f"appended {end.records} records there, but the log ends at offset {found}, so another writer has "
-                    f"appended since; delete {pending} to keep all records"
-                )
-        for end in ends:
-            writer = writers.get(end.topic, end.partition)
-            if writer.log_end_offset > end.offset:
-                writer.truncate(end.offset)
-        writers.close()
-    pending.unlink()
-
-
-def _done(staging: Path, stream: str) -> Path:
-    return staging / f"{hashlib.sha256(stream.encode()).hexdigest()[:32]}.done"
-
-
-def _read_done(staging: Path, stream: str) -> dict[str, Any]:
-    """Read which batch of a stream was appended last, and the ends of all its partitions."""
-    done = _done(staging, stream)
-    found: dict[str, Any] = json.loads(done.read_text()) if done.exists() else {}
-    return found
-
-
-def _is_done(staging: Path, batch: dict[str, Any]) -> bool:
-    """Tell whether a batch of a stream, or a later one, was appended completely."""
-    done = _read_done(staging, batch["stream"]) if "stream" in batch else {}
-    return bool(done) and bool(done["batch"] >= batch["batch"])
-
-
-def _write(path: Path, value: object) -> None:
-    """Write a small file atomically and durably."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("w") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _remove_old(staging: Path) -> None:
-    for file in staging.glob("*.arrows"):
+    for file in staging.glob(f"{_jobs.ROWS}.*.arrows"):
         with contextlib.suppress(OSError):
             if time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
                 file.unlink()

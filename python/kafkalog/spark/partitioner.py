@@ -10,7 +10,7 @@ from kafkalog.partitioner import partition_for_key
 from kafkalog.spark.topics import format_numbers, live_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["Partitioner"]
 
@@ -24,10 +24,14 @@ class Partitioner:
         The log dirs.
     partitions : int
         How many partitions a new topic gets.
+    known : dict, optional
+        The partitions of all topics, where this process need not see the log dirs.
     """
 
-    def __init__(self, paths: Sequence[str], partitions: int) -> None:
-        self._paths, self._partitions = paths, partitions
+    def __init__(
+        self, paths: Sequence[str], partitions: int, known: Mapping[str, frozenset[int]] | None = None
+    ) -> None:
+        self._paths, self._partitions, self._known = paths, partitions, known
         self._live: dict[str, frozenset[int]] = {}
         # Rows without a key take partitions in turn, from a random one on.
         self._turn = uuid.uuid4().int
@@ -60,7 +64,8 @@ class Partitioner:
         """Return the partitions that the topic has here, or will have if it is new."""
         if topic not in self._live:
             _core.check_topic(topic)
-            self._live[topic] = live_partitions(self._paths, topic) or frozenset(range(self._partitions))
+            found = live_partitions(self._paths, topic) if self._known is None else self._known.get(topic)
+            self._live[topic] = found or frozenset(range(self._partitions))
         return self._live[topic]
 
 

@@ -9,7 +9,7 @@
 | headers | array of struct of key string and value binary | |
 | timestamp | timestamp | null is the current time; Spark's own sink has no such column |
 
-Tasks write files beside the log dir, and ``commit`` appends them (``kafkalog.spark.commit``). Other columns are
+Tasks write files into the log dir, and ``commit`` appends them (``kafkalog.spark.commit``). Other columns are
 ignored. A new topic gets all its partitions; an existing topic gets none, because the partitions that the log dirs lack
 are in another log dir or on another broker.
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog import _core
+from kafkalog import _core, _jobs
 from kafkalog.errors import InvalidRecordError
-from kafkalog.spark import option_values
-from kafkalog.spark.commit import commit_files, discard, staging_dir
+from kafkalog.spark import commit, option_values
 from kafkalog.spark.internals import freeze_imports
 from kafkalog.spark.options import parse_paths
 from kafkalog.spark.partitioner import Partitioner
@@ -64,7 +64,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 _OPTIONS = (
     *("path", "paths", "topic", "partitions", "compression.type", "max.message.bytes"),
-    *("includeHeaders", "checkpointLocation", "failOnDataLoss"),
+    *("includeHeaders", "checkpointLocation", "failOnDataLoss", "stagingPath"),
 )
 # KafkaSourceProvider.kafkaParamsForProducer refuses them as well.
 _REFUSED = {"kafka.key.serializer": "keys", "kafka.value.serializer": "values"}
@@ -96,16 +96,33 @@ class Sink:
     stream: str | None
     max_message_bytes: int | None = None
     fail_on_data_loss: bool = True
+    # where tasks write, if not into the first log dir
+    staging: str | None = None
+    # what the driver has written there, for executors to find
+    staging_id: str | None = None
+    # the partitions of topics as the driver sees them, where executors need not see the log dirs
+    known: dict[str, frozenset[int]] | None = None
     job: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def staging_dir(self) -> str:
+        """The folder that tasks write to: the same for the same log dirs, in whatever order."""
+        return self.staging or min(self.paths, key=os.path.realpath)
+
+    def prepared(self) -> Sink:
+        """Prepare the staging folder, in the driver, and return what executors check it by."""
+        known = None
+        if self.staging is not None:
+            known = commit.known_partitions(self.paths)
+        return dataclasses.replace(self, staging_id=commit.prepare_staging(self.staging_dir), known=known)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
         """Stage a task's rows, in batches of one partition each, in a file of this attempt."""
         import pyarrow as pa
 
-        staging = staging_dir(self.paths[0])
-        staging.mkdir(parents=True, exist_ok=True)
+        commit.check_staging(self.staging_dir, self.staging_id)
         query = None if self.stream is None else _query_id()
-        file = staging / f"{query or self.job}.{uuid.uuid4().hex}.arrows"
+        file = commit.staged_file(self.staging_dir, query or self.job)
         sorter = _RowSorter(self)
         count = 0
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
@@ -144,11 +161,12 @@ class Sink:
         stream = queries[0] if queries else self.stream
         if files and stream == "":
             raise ValueError("Spark does not name the query of this stream; set the option checkpointLocation")
-        commit_files(
+        commit.commit_files(
             self.paths,
             files,
             self.partitions,
             self.config(),
+            staging=self.staging_dir,
             stream=stream,
             batch=batch,
             owners=self._owners(messages),
@@ -159,13 +177,15 @@ class Sink:
 
     def abort(self, messages: list[TaskCommit | None]) -> None:
         """Remove what the tasks have staged, including failed attempts."""
-        discard(staging_dir(self.paths[0]), self._owners(messages))
+        staging = Path(self.staging_dir)
+        # A job that could not be undone is recognized by its rows.
+        commit.discard(staging, self._owners(messages), _jobs.noted_files(self.paths))
+        commit.discard_folder(staging)
 
     def _owners(self, messages: list[TaskCommit | None]) -> set[str]:
         """Name the jobs that have ended: a query's earlier drivers are dead, and its batches run one by one."""
-        names = {Path(message.file).name for message in messages if message is not None}
         # A stream's batch is committed by another copy of this sink than its tasks have, with another job.
-        return {self.job, *(name.partition(".")[0] for name in names)}
+        return {self.job, *(commit.owner_of(message.file) for message in messages if message is not None)}
 
 
 def _query_id() -> str | None:
@@ -190,7 +210,7 @@ class _RowSorter:
 
     def __init__(self, sink: Sink) -> None:
         self._topic = sink.topic
-        self._partitioner = Partitioner(sink.paths, sink.partitions)
+        self._partitioner = Partitioner(sink.paths, sink.partitions, sink.known)
         self._rows = 0
         config = sink.config()
         # The commit finds out how large a compressed batch is.
@@ -366,12 +386,27 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         if "max.message.bytes" in given
         else None,
         fail_on_data_loss=_fails_on_data_loss(given),
+        staging=_staging(given),
     )
     # Report what the commit would refuse before anything is written.
     sink.config()
     if sink.topic is not None:
         _core.check_topic(sink.topic)
-    return sink
+    return sink.prepared()
+
+
+def _staging(given: Mapping[str, str]) -> str | None:
+    """Return the option ``stagingPath``; a broker must not find it among its logs."""
+    if "stagingPath" not in given:
+        return None
+    (path,) = parse_paths({"paths": [given["stagingPath"]]})
+    if os.path.realpath(path) in _jobs.real_dirs(parse_paths(given)):
+        return None
+    try:
+        _core.check_output(path, [])
+    except (OSError, ValueError) as error:
+        raise ValueError(f"option stagingPath: {error}") from error
+    return path
 
 
 def _fails_on_data_loss(given: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog._jobs import TopicPartition, planned_partitions
 from kafkalog.spark.data_loss import report_data_loss
 
 if TYPE_CHECKING:
@@ -39,16 +40,6 @@ _NAMED_GROUP, _NAMED_REFERENCE = re.compile(r"\(\?<(?=[A-Za-z])"), re.compile(r"
 # Longer runs of partition numbers are abbreviated in messages.
 _MAX_SHOWN = 3
 _MATCHES_NO_TOPIC = "[^\\s\\S]"
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class PartitionBounds(NamedTuple):
@@ -131,13 +122,24 @@ def report_missing(options: SourceOptions, found: Iterable[tuple[str, int]]) -> 
 
 
 def live_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
-    """Return the partitions of a topic that the log dirs hold."""
+    """Return the partitions of a topic that the log dirs hold, or will hold when the job that creates it has ended."""
+    paths, before = [path for path in paths if Path(path).is_dir()], None
+    while True:
+        if planned := planned_partitions(paths, topic):
+            return frozenset(range(planned))
+        found = _listed_partitions(paths, topic)
+        # Else a job may have begun before the listing and ended after it.
+        if found == before:
+            return found
+        before = found
+
+
+def _listed_partitions(paths: Iterable[str], topic: str) -> frozenset[int]:
     from kafkalog import _core
 
     return frozenset(
         partition
         for path in paths
-        if Path(path).is_dir()
         for _, name, partition, state in _core.LogDir(path, allow_others=True).folders()
         if name == topic and state == "live"
     )

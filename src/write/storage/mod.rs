@@ -6,6 +6,7 @@
 //! | `meta.properties` | written into a new log dir if the user gives ids |
 //! | `partition.metadata` | written into a partition folder that has none, before any record |
 //! | `.kafka_cleanshutdown` | removed before anything is written; written when all is closed as it should be |
+//! | `.kafkalog-job` | the note of a job that has not ended ([`job`]): others are refused |
 //! | recovery point, log start and replication checkpoint | rewritten whole, other partitions' lines kept |
 //!
 //! The writers of one process share what is known of a log dir. Its marker speaks of all partitions in it, so it comes
@@ -14,6 +15,7 @@
 
 mod dir;
 mod identity;
+mod job;
 mod partition;
 mod progress;
 
@@ -36,6 +38,7 @@ use crate::types::TopicPartition;
 #[derive(Debug)]
 pub(crate) struct LogDirs {
     dirs: Vec<DirHandle>,
+    job: Option<String>,
 }
 
 impl LogDirs {
@@ -62,21 +65,31 @@ impl LogDirs {
             return Err(Error::InvalidArgument("no log dir".to_owned()));
         }
         identify(&dirs, identity)?;
-        Ok(Self { dirs })
+        Ok(Self { dirs, job: None })
+    }
+
+    /// Opens partitions for this job, whose note does not keep it out.
+    #[must_use]
+    pub(crate) fn for_job(mut self, job: Option<String>) -> Self {
+        self.job = job;
+        self
     }
 
     /// Opens a partition's folder, made in the log dir with the fewest partitions if it is in none of them.
     ///
     /// # Errors
     /// `InvalidArgument` for a name that Kafka would refuse, or another topic id than the folder's. `DuplicatePartition`
-    /// where two log dirs have it. `LogLocked` where another writer of this process writes to it. `CorruptIndex` for a
-    /// broken `partition.metadata`. `Io`.
+    /// where two log dirs have it. `LogLocked` where another writer of this process writes to it. `Refused` where another
+    /// job has left its note. `CorruptIndex` for a broken `partition.metadata`. `Io`.
     pub(crate) fn partition(
         &self,
         partition: &TopicPartition,
         topic_id: Option<Uuid>,
     ) -> Result<PartitionDir> {
         check_names(partition, topic_id)?;
+        for dir in &self.dirs {
+            job::refuse_pending(&dir.path, self.job.as_deref())?;
+        }
         let name = partition.to_string();
         let mut found = self.dirs.iter().filter(|dir| dir.path.join(&name).is_dir());
         let (dir, is_new) = match (found.next(), found.next()) {

@@ -1,0 +1,424 @@
+"""Jobs that append to many partitions at once, all of their records or none, and what they leave when they die.
+
+| file in a log dir | |
+|---|---|
+| ``.kafkalog-sink`` | locked (``flock``) by the job that runs; has an id by which executors recognize the folder |
+| ``.kafkalog-job`` | the note of a job that has not ended; ``src/write/storage/job.rs`` keeps other writers out |
+| ``.kafkalog-stream-*`` | the last batch of a stream that was appended, and the ends of its partitions |
+| ``.kafkalog-rows.*.arrows`` | rows that a task has staged |
+
+They are files, because of a log dir's entries brokers look at directories only (``LogManager.loadLogs``).
+
+A job is noted in each of its log dirs before it appends or creates anything. It is committed when the note in the first
+of them says so, by one rename. The note in the first log dir is the first to be written and the last to be removed, so
+it exists wherever another one does. To settle a job that died is to finish it if it was committed, and else to cut its
+records. Its records are recognized by comparing them with the rows that it had staged; others are not cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafkalog import _core
+from kafkalog.errors import LogLockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+__all__ = [
+    "LOCK",
+    "ROWS",
+    "Job",
+    "TopicPartition",
+    "exclusive",
+    "locked_folder",
+    "noted_files",
+    "planned_partitions",
+    "read_state",
+    "real_dirs",
+    "settle_dead",
+    "staged_batches",
+    "state_file",
+]
+
+_log = logging.getLogger("kafkalog")
+
+LOCK, NOTE, ROWS = ".kafkalog-sink", ".kafkalog-job", ".kafkalog-rows"
+_MAGIC = "kafkalog-job 1 "
+# How often a lock is tried that its former holder removes meanwhile.
+_TRIES = 10
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def real_dirs(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the log dirs without links, in one order, each once: however they are spelled, they are the same."""
+    return sorted({os.path.realpath(path) for path in paths})
+
+
+@dataclass
+class Job:
+    """What a job is about to do; see the module.
+
+    Parameters
+    ----------
+    id : str
+        Unique.
+    dirs : list of str
+        All log dirs, without links.
+    clock : int
+        The timestamp of rows without one, in milliseconds.
+    settings : list of (str, str)
+        Of the topics.
+    files : list of str
+        The staged rows, in order.
+    ends : list of (str, int, int, int)
+        Topic, partition, the end of the log before the job, and how many records the job appends.
+    created : dict
+        New topics, and how many partitions they get.
+    state : dict
+        What to keep of a stream when the job is committed: ``stream``, ``batch`` and ``ends``.
+    committed : bool
+        Whether all records are appended.
+    """
+
+    id: str
+    dirs: list[str]
+    clock: int
+    settings: list[tuple[str, str]]
+    files: list[str] = dataclasses.field(default_factory=list)
+    ends: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)
+    created: dict[str, int] = dataclasses.field(default_factory=dict)
+    state: dict[str, Any] | None = None
+    committed: bool = False
+
+    def begin(self) -> None:
+        """Note the job in all log dirs."""
+        for log_dir in self.dirs:
+            self._note(log_dir)
+
+    def commit(self) -> None:
+        """Make all appended records count, from now on and after any crash; then clean up."""
+        self.committed = True
+        self._note(self.dirs[0])
+        self._finish()
+
+    def settle(self, *, discard: bool = True) -> bool:
+        """End a job that failed or died, under the locks of its log dirs: finish it if it was committed, else undo it.
+
+        Parameters
+        ----------
+        discard : bool
+            Whether to remove the staged rows: they may be appended again after a failure, not after a death.
+
+        Returns
+        -------
+        bool
+            Whether it was committed.
+
+        Raises
+        ------
+        ValueError
+            When the job's records cannot be told from others.
+        """
+        noted = _read(self.dirs[0])
+        self.committed = noted is not None and noted.id == self.id and noted.committed
+        if not self.committed:
+            self._create_topics()
+            # Where the note is gone, the job was settled before, and others may have appended since.
+            dirs = [Path(log_dir) for log_dir in self.dirs if _is_noted(log_dir, self.id)]
+            ends = [end for end in self.ends if any((each / f"{end[0]}-{end[1]}").is_dir() for each in dirs)]
+            # All of them are recognized before the first is cut.
+            for topic, partition, offset in [cut for cut in map(self._own_records, ends) if cut is not None]:
+                with contextlib.closing(self.open(topic, partition)) as writer:
+                    writer.truncate(offset)
+            _log.warning("kafkalog: job %s, which ended early, was undone in %s", self.id, ", ".join(self.dirs))
+        self._finish(discard=discard)
+        return self.committed
+
+    def open(self, topic: str, partition: int) -> _core.LogWriter:
+        """Open a partition; the note lets nobody else."""
+        return _core.LogWriter(self.dirs, topic, partition, self.settings, job=self.id, clock=lambda: self.clock)
+
+    def _create_topics(self) -> None:
+        for topic, count in self.created.items():
+            for partition in range(count):
+                if not any((Path(log_dir) / f"{topic}-{partition}").is_dir() for log_dir in self.dirs):
+                    self.open(topic, partition).close()
+
+    def _own_records(self, end: tuple[str, int, int, int]) -> tuple[str, int, int] | None:
+        """Return where to cut a partition, or None if the job has appended nothing there.
+
+        Raises
+        ------
+        ValueError
+            When other records follow.
+        """
+        topic, partition, start, count = end
+        with contextlib.closing(self.open(topic, partition)) as writer:
+            path, found = writer.path, writer.log_end_offset
+        if found <= start:
+            return None
+        missing = next((file for file in self.files if not Path(file).exists()), None)
+        if missing is not None:
+            raise ValueError(
+                f"cannot take back what job {self.id} has appended to {topic}-{partition}: from offset {start} on the "
+                f"log may hold up to {count} of its records, and {missing}, by which they are recognized, is gone; "
+                f"{self._advice()}"
+            )
+        own = 0
+        for staged, logged in zip(self._staged(TopicPartition(topic, partition)), _logged(path, start), strict=False):
+            if staged != logged:
+                break
+            own += 1
+        if own == 0:
+            return None
+        if own < found - start:
+            raise ValueError(
+                f"cannot take back what job {self.id} has appended to {topic}-{partition} at offsets {start} to "
+                f"{start + own - 1}: records of another writer follow, up to offset {found - 1}; {self._advice()}"
+            )
+        return topic, partition, start
+
+    def _advice(self) -> str:
+        return f"delete {' and '.join(str(Path(log_dir) / NOTE) for log_dir in self.dirs)} to keep all records"
+
+    def _staged(self, place: TopicPartition) -> Iterator[tuple[Any, ...]]:
+        for file in self.files:
+            for rows, found in staged_batches(file):
+                if found == place:
+                    yield from _plain(rows, self.clock)
+
+    def _finish(self, *, discard: bool = True) -> None:
+        if self.committed and self.state is not None:
+            for log_dir in self.dirs:
+                _replace(state_file(log_dir, self.state["stream"]), json.dumps(self.state))
+        if discard:
+            for file in self.files:
+                Path(file).unlink(missing_ok=True)
+        for log_dir in reversed(self.dirs):
+            if _is_noted(log_dir, self.id):
+                (Path(log_dir) / NOTE).unlink()
+                _sync_folder(Path(log_dir))
+
+    def _note(self, log_dir: str) -> None:
+        place = self.dirs.index(log_dir)
+        text = json.dumps({**dataclasses.asdict(self), "place": place})
+        _replace(Path(log_dir) / NOTE, f"{_MAGIC}{self.id}\n{text}\n")
+
+
+def _read(log_dir: str) -> Job | None:
+    """Read the note in a log dir, whose path may be another one now.
+
+    Raises
+    ------
+    ValueError
+        When the note is not understood.
+    """
+    path = Path(log_dir) / NOTE
+    try:
+        first, text = path.read_text().split("\n", 1)
+        noted = json.loads(text)
+        place = noted.pop("place")
+        job = Job(**noted)
+        before, job.dirs[place] = job.dirs[place], log_dir
+        job.settings = [(name, value) for name, value in job.settings]
+        job.ends = [tuple(end) for end in job.ends]  # type: ignore[misc]
+        moved = {file: str(Path(log_dir) / Path(file).name) for file in job.files if str(Path(file).parent) == before}
+        job.files = [moved.get(file, file) for file in job.files]
+    except FileNotFoundError:
+        return None
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected the note of a job of this version of kafkalog, found {error}; settle it with the "
+            "version that wrote it, or delete it to keep all records"
+        ) from error
+    if first != f"{_MAGIC}{job.id}":
+        raise ValueError(f"{path}: expected the note of job {job.id}, found {first[:100]!r}")
+    return job
+
+
+def _is_noted(log_dir: str, job: str) -> bool:
+    noted = _read(log_dir)
+    return noted is not None and noted.id == job
+
+
+@contextlib.contextmanager
+def exclusive(paths: Iterable[str], *, wait: bool = True) -> Iterator[list[str]]:
+    """Lock log dirs, created if missing, and settle the jobs that died in them.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        The log dirs.
+    wait : bool
+        Whether to wait for a job that runs.
+
+    Yields
+    ------
+    list of str
+        The log dirs, without links, in one order.
+
+    Raises
+    ------
+    LogLockedError
+        When a broker or another writer holds one of them; without ``wait``, also when a job does.
+    """
+    dirs = wanted = real_dirs(paths)
+    while True:
+        with contextlib.ExitStack() as stack:
+            for log_dir in wanted:
+                stack.enter_context(locked_folder(log_dir, wait=wait))
+            # A job that died may have had more log dirs.
+            more = {other for job in map(_read, wanted) if job is not None for other in job.dirs}
+            if more <= {*wanted}:
+                stack.callback(_core.HeldLogDirs(wanted).close)
+                for log_dir in wanted:
+                    _settle_noted(log_dir)
+                yield dirs
+                return
+        wanted = sorted({*wanted, *more})
+
+
+def _settle_noted(log_dir: str) -> None:
+    job = _read(log_dir)
+    if job is None:
+        return
+    first = _read(job.dirs[0])
+    if first is None or first.id != job.id:
+        raise ValueError(
+            f"cannot settle job {job.id}, which is noted in {Path(log_dir) / NOTE}: its note in {job.dirs[0]}, which "
+            f"says whether it was committed, is missing; delete {Path(log_dir) / NOTE} to keep all records"
+        )
+    first.settle()
+
+
+def settle_dead(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Settle the jobs that died in these log dirs.
+
+    Raises
+    ------
+    LogLockedError
+        When the job is alive.
+    ValueError
+        When the job's records cannot be told from others.
+    """
+    dirs = [os.fspath(path) for path in paths]
+    if any((Path(log_dir) / NOTE).exists() for log_dir in dirs):
+        with exclusive([log_dir for log_dir in dirs if (Path(log_dir) / NOTE).exists()], wait=False):
+            pass
+
+
+def planned_partitions(paths: Iterable[str], topic: str) -> int:
+    """Return how many partitions a job that has not ended creates a topic with, or 0."""
+    return max((job.created.get(topic, 0) for job in map(_read, paths) if job is not None), default=0)
+
+
+def noted_files(paths: Iterable[str]) -> set[str]:
+    """Return the staged files, without links, of jobs that have not ended: their records are recognized by them."""
+    return {file for job in map(_read, paths) if job is not None for file in job.files}
+
+
+@contextlib.contextmanager
+def locked_folder(folder: str, *, wait: bool) -> Iterator[Path]:
+    """Let one job at a time into a folder, created if missing."""
+    import fcntl
+
+    path = Path(folder) / LOCK
+    for _ in range(_TRIES):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with path.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                break
+            # A job that was aborted may have removed it.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                yield path
+                return
+    raise LogLockedError(f"{path}: a job that appends to this log dir is running", path=str(path))
+
+
+def state_file(log_dir: str, stream: str) -> Path:
+    """Return the file with the state of a stream."""
+    return Path(log_dir) / f".kafkalog-stream-{hashlib.sha256(stream.encode()).hexdigest()[:32]}"
+
+
+def read_state(dirs: Iterable[str], stream: str) -> dict[str, Any]:
+    """Read which batch of a stream was appended last, and the ends of its partitions; empty if none is known."""
+    files = [state_file(log_dir, stream) for log_dir in dirs]
+    states: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files if file.exists()]
+    return max(states, key=lambda state: int(state["batch"]), default={})
+
+
+def staged_batches(file: str) -> Iterator[tuple[pa.RecordBatch, TopicPartition]]:
+    """Read the batches of a staged file; each is of one partition."""
+    import pyarrow as pa
+
+    # Mapped: batches that are skipped are not read.
+    with pa.memory_map(file) as source, pa.ipc.open_stream(source) as reader:
+        for batch in reader:
+            place = TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
+            names = [name for name in batch.schema.names if name not in {"topic", "partition"}]
+            yield batch.select(names), place
+
+
+def _logged(folder: str, start: int) -> Iterator[tuple[Any, ...]]:
+    from kafkalog.reader import scan
+
+    for batch in scan(folder, columns=["key", "value", "headers", "timestamp"], starting_offsets=start):
+        yield from _plain(batch, -1)
+
+
+def _plain(rows: Any, clock: int) -> Iterator[tuple[Any, ...]]:
+    """Yield rows as tuples that are equal if the records are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    times = pc.floor_temporal(rows.column("timestamp"), unit="millisecond").cast(pa.timestamp("ms", "UTC"))
+    times = pc.fill_null(times.cast(pa.int64()), clock)
+    headers = ([(each["key"], each["value"]) for each in row or ()] for row in rows.column("headers").to_pylist())
+    keys, values = (rows.column(name).to_pylist() for name in ("key", "value"))
+    yield from zip(keys, values, headers, times.to_pylist(), strict=True)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a small file atomically and durably."""
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
