@@ -1,8 +1,9 @@
 """Apache Kafka's on-disk logs as Arrow, without a broker.
 
-``scan`` and ``read_table`` return records, ``scan_batches`` returns Kafka's batches, ``LogDir`` and ``PartitionLog``
-describe logs, and ``LogWriter`` writes them. ``kafkalog.tables`` decodes internal topics. ``kafkalog.spark`` reads and
-writes on Spark; it is imported on first use.
+``scan`` and ``read_table`` return records, ``scan_batches`` returns Kafka's batches, and ``dataset`` and
+``scan_polars`` give logs to query engines. ``LogDir`` and ``PartitionLog`` describe logs, and ``LogWriter`` writes
+them. ``kafkalog.tables`` decodes internal topics. ``kafkalog.spark`` reads and writes on Spark; it is imported on
+first use.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalog import tables
 from kafkalog._core import __version__, build_profile
 from kafkalog.config import LogConfig
+from kafkalog.engines import dataset, scan_polars
 from kafkalog.errors import (
     CorruptIndexError,
     CorruptRecordError,
@@ -95,12 +97,14 @@ __all__ = [
     "UnsupportedFormatError",
     "__version__",
     "build_profile",
+    "dataset",
     "partition_for_key",
     "read_table",
     "rebuild_indexes",
     "recover",
     "scan",
     "scan_batches",
+    "scan_polars",
     "spark",
     "tables",
     "truncate",

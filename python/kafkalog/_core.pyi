@@ -182,6 +182,10 @@ def scan_ranges(
     threads: int = 1,
     latest: bool = False,
     tombstones: bool = False,
+    # what the header of a batch has to say for it to be read; the ranges are inclusive
+    is_control: bool | None = None,
+    producer_ids: tuple[int, int] | None = None,
+    magics: tuple[int, int] | None = None,
 ) -> RecordStream: ...
 def scan_batch_ranges(ranges: list[PartitionRange], *, check_crcs: bool = True) -> RecordStream: ...
 

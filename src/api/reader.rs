@@ -32,6 +32,8 @@ pub struct ScanMetrics {
     pub batches_skipped: u64,
     /// Records skipped: those in skipped batches, as far as the headers count them, and those outside the time bounds.
     pub records_skipped: u64,
+    /// Bytes of batches of which nothing but the header was read.
+    pub bytes_skipped: u64,
     /// Bytes that came out of decompression.
     pub bytes_decompressed: u64,
     /// Segments opened.
@@ -207,6 +209,7 @@ impl RecordReader {
             rows,
             batches_skipped: metrics.batches_skipped,
             records_skipped: metrics.records_skipped,
+            bytes_skipped: metrics.bytes_skipped,
             bytes_decompressed: metrics.bytes_decompressed,
             segments: metrics.segments,
             segments_lost: metrics.segments_lost,

@@ -24,6 +24,7 @@ use crate::arrow::columns::ColumnOptions;
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
 use crate::scan::latest::Latest;
+use crate::segment::filter::HeaderBounds;
 use crate::segment::reader::ReadOptions;
 
 /// Shared by the stream and the object that it was taken from.
@@ -206,6 +207,7 @@ impl RecordStream {
         dict.set_item("records", metrics.rows)?;
         dict.set_item("skipped", metrics.batches_skipped)?;
         dict.set_item("skipped_records", metrics.records_skipped)?;
+        dict.set_item("skipped_bytes", metrics.bytes_skipped)?;
         dict.set_item("copied", metrics.bytes_decompressed)?;
         dict.set_item("segments", metrics.segments)?;
         dict.set_item("segments_lost", metrics.segments_lost)?;
@@ -269,7 +271,8 @@ impl RecordStream {
 /// Reads columns of the records in `ranges` as a stream.
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
-                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1, latest=false, tombstones=false))]
+                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1, latest=false, tombstones=false,
+                    is_control=None, producer_ids=None, magics=None))]
 #[expect(
     clippy::too_many_arguments,
     clippy::fn_params_excessive_bools,
@@ -287,6 +290,9 @@ pub(super) fn scan_ranges(
     threads: usize,
     latest: bool,
     tombstones: bool,
+    is_control: Option<bool>,
+    producer_ids: Option<(i64, i64)>,
+    magics: Option<(u8, u8)>,
 ) -> PyResult<RecordStream> {
     let layout = match layout {
         "binary" => Layout::Binary,
@@ -320,6 +326,11 @@ pub(super) fn scan_ranges(
         options: ReadOptions {
             check_crcs,
             include_control,
+            headers: HeaderBounds {
+                is_control,
+                producer_ids,
+                magics,
+            },
             ..ReadOptions::default()
         },
         columns: ColumnOptions {

@@ -150,10 +150,13 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
         if start.is_none() || lies_below || lies_above {
             continue;
         }
-        if let Some(min) = timestamps.min
-            && SegmentLookup::open(segment)?.ends_before(min)?
-        {
-            continue;
+        let mut start_position = log.start_position(n, start_offset)?;
+        if let Some(min) = timestamps.min {
+            let mut lookup = SegmentLookup::open(segment)?;
+            if lookup.ends_before(min)? {
+                continue;
+            }
+            start_position = start_position.max(lookup.start_of_times(min)?);
         }
         let reaches_in = |range: &&AbortedRange| {
             range.last_offset >= segment.base_offset
@@ -166,7 +169,7 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
             file_name: segment.file_name.clone(),
             size: segment.size,
             is_active: segment.is_active,
-            start_position: log.start_position(n, start_offset)?,
+            start_position,
             next_base_offset: segment.next_base_offset,
             aborted: aborted
                 .as_ref()

@@ -83,6 +83,37 @@ impl TimestampBounds {
     }
 }
 
+/// What the header of a batch has to say for its records to be wanted.
+///
+/// A batch that is left out is not read, so its checksum is not compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderBounds {
+    /// Only control batches, or none.
+    pub is_control: Option<bool>,
+    /// First and last producer id wanted; -1 is none.
+    pub producer_ids: Option<(i64, i64)>,
+    /// First and last magic wanted.
+    pub magics: Option<(u8, u8)>,
+}
+
+impl HeaderBounds {
+    /// Whether the header proves that no record of the batch is wanted.
+    #[inline]
+    #[must_use]
+    pub fn exclude(&self, header: &BatchHeader) -> bool {
+        let outside_producers = self
+            .producer_ids
+            .is_some_and(|(min, max)| !(min..=max).contains(&header.producer_id));
+        let outside_magics = self
+            .magics
+            .is_some_and(|(min, max)| !(min..=max).contains(&header.magic));
+        let is_other_kind = self
+            .is_control
+            .is_some_and(|wanted| wanted != header.is_control());
+        outside_producers || outside_magics || is_other_kind
+    }
+}
+
 /// What is left out of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordFilter {
@@ -238,6 +269,103 @@ mod tests {
             ..wrapper
         };
         assert!(bounds(Some(8), None).exclude(&message) && bounds(None, Some(6)).exclude(&message));
+    }
+
+    #[test]
+    fn header_bounds_are_inclusive() {
+        let open = HeaderBounds::default();
+        let control = 0b10_0000;
+        let by = |producer_id, attributes| BatchHeader {
+            producer_id,
+            ..header(attributes, 1, 0)
+        };
+        for (bounds, producer_id, attributes, excluded) in [
+            (open, 7, control, false),
+            (
+                HeaderBounds {
+                    producer_ids: Some((7, 9)),
+                    ..open
+                },
+                6,
+                0,
+                true,
+            ),
+            (
+                HeaderBounds {
+                    producer_ids: Some((7, 9)),
+                    ..open
+                },
+                7,
+                0,
+                false,
+            ),
+            (
+                HeaderBounds {
+                    producer_ids: Some((7, 9)),
+                    ..open
+                },
+                9,
+                0,
+                false,
+            ),
+            (
+                HeaderBounds {
+                    producer_ids: Some((7, 9)),
+                    ..open
+                },
+                10,
+                0,
+                true,
+            ),
+            (
+                HeaderBounds {
+                    magics: Some((0, 1)),
+                    ..open
+                },
+                7,
+                0,
+                true,
+            ),
+            (
+                HeaderBounds {
+                    magics: Some((2, 2)),
+                    ..open
+                },
+                7,
+                0,
+                false,
+            ),
+            (
+                HeaderBounds {
+                    is_control: Some(true),
+                    ..open
+                },
+                7,
+                0,
+                true,
+            ),
+            (
+                HeaderBounds {
+                    is_control: Some(true),
+                    ..open
+                },
+                7,
+                control,
+                false,
+            ),
+            (
+                HeaderBounds {
+                    is_control: Some(false),
+                    ..open
+                },
+                7,
+                control,
+                true,
+            ),
+        ] {
+            let header = by(producer_id, attributes);
+            assert_eq!(bounds.exclude(&header), excluded, "{bounds:?} {header:?}");
+        }
     }
 
     #[test]

@@ -397,6 +397,23 @@ impl<'a> SegmentLookup<'a> {
         Ok(true)
     }
 
+    /// Where to begin reading records at or after `timestamp`, whatever their offsets: a batch with nothing before it that
+    /// is as late. Byte 0 in a segment with legacy batches, as what a wrapper's header says of its messages is not proven.
+    ///
+    /// # Errors
+    /// `Io`, or what is wrong with a header on the way.
+    pub fn start_of_times(&mut self, timestamp: TimestampMs) -> Result<Position> {
+        let found = self.start_for_timestamp(timestamp, self.segment.base_offset)?;
+        let start = found.position();
+        for position in [0, start] {
+            match self.header_at(position)? {
+                Some(header) if !header.is_legacy() => {}
+                _ => return Ok(0),
+            }
+        }
+        Ok(start)
+    }
+
     /// Whether an index whose last entry the log can no longer confirm fits it in every other way.
     fn is_believable(&mut self, index: &TimeIndex) -> Result<bool> {
         let mut pairs = index.iter().zip(index.iter().skip(1));

@@ -13,6 +13,8 @@ pub struct Metrics {
     pub batches_skipped: u64,
     /// Records in them, where their headers say (magic 2), and records decoded but outside the bounds of time.
     pub records_skipped: u64,
+    /// Bytes of batches of which nothing but the header was read.
+    pub bytes_skipped: u64,
     /// Bytes that came out of decompression.
     pub bytes_decompressed: u64,
     /// Segments opened.
@@ -28,6 +30,7 @@ impl Metrics {
         self.batches = self.batches.saturating_add(other.batches);
         self.batches_skipped = self.batches_skipped.saturating_add(other.batches_skipped);
         self.records_skipped = self.records_skipped.saturating_add(other.records_skipped);
+        self.bytes_skipped = self.bytes_skipped.saturating_add(other.bytes_skipped);
         self.bytes_decompressed = self
             .bytes_decompressed
             .saturating_add(other.bytes_decompressed);
@@ -40,7 +43,14 @@ impl Metrics {
         self.bytes_decompressed = self.bytes_decompressed.saturating_add(bytes as u64);
     }
 
-    /// Counts a batch that is skipped on its header.
+    /// Counts a batch of which nothing but the header is read.
+    #[inline]
+    pub(super) fn skip_unread(&mut self, header: &BatchHeader) {
+        self.bytes_skipped = self.bytes_skipped.saturating_add(header.size as u64);
+        self.skip(header);
+    }
+
+    /// Counts a batch that is skipped.
     #[inline]
     pub(super) fn skip(&mut self, header: &BatchHeader) {
         let records = header.records_count.map_or(0, i32::unsigned_abs);

@@ -12,9 +12,9 @@ use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
-use crate::segment::filter::{GivenTransactions, RecordFilter};
+use crate::segment::filter::{GivenTransactions, HeaderBounds, RecordFilter};
 use crate::segment::metrics::Metrics;
-use crate::segment::source::SegmentSource;
+use crate::segment::source::{Access, SegmentSource};
 use crate::segment::transactions::marker_type;
 use crate::types::{Compression, Offset, Position};
 
@@ -30,6 +30,8 @@ pub struct ReadOptions {
     pub check_crcs: bool,
     /// Control records too.
     pub include_control: bool,
+    /// What headers have to say.
+    pub headers: HeaderBounds,
     /// The most one batch may decompress to.
     pub limit: DecodeLimit,
 }
@@ -39,6 +41,7 @@ impl Default for ReadOptions {
         Self {
             check_crcs: true,
             include_control: false,
+            headers: HeaderBounds::default(),
             limit: DecodeLimit::default(),
         }
     }
@@ -198,7 +201,7 @@ impl SegmentReader {
             };
             state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
             if header.last_offset() < from {
-                state.metrics.skip(&header);
+                state.metrics.skip_unread(&header);
                 self.skipped = Some((position, header));
                 continue;
             }
@@ -211,10 +214,13 @@ impl SegmentReader {
                     return Ok(Next::End);
                 }
             }
-            if self.filter.exclude(&header) {
-                state.metrics.skip(&header);
+            if self.is_excluded(&header) {
+                state.metrics.skip_unread(&header);
+                // What follows is likely to be skipped too.
+                self.source.expect(Access::Headers);
                 continue;
             }
+            self.source.expect(Access::Records);
             let codec = header
                 .compression()
                 .map_err(|e| self.located(e.shift(position), &header))?;
@@ -230,6 +236,14 @@ impl SegmentReader {
                 return Ok(Next::Ready);
             }
         }
+    }
+
+    /// Whether a batch is left out on its header. A marker ends what [`GivenTransactions`] remembers, so that none is left
+    /// out while that is asked.
+    #[inline]
+    fn is_excluded(&self, header: &BatchHeader) -> bool {
+        let is_asked_for = self.filter.aborted.is_some() && header.is_control();
+        !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
 
     /// Checks one batch and makes it the current one, unless it is empty. False where the log ends here after all.

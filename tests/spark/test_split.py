@@ -12,19 +12,12 @@ from hypothesis import strategies as st
 
 import corpus
 from kafkalog import ReadOptions, _core
+from kafkalog import _shares as module
 from kafkalog._core import PartitionRange, SegmentRange
-from kafkalog.spark import split as module
+from kafkalog._shares import MAX_SPLIT_BYTES, MAX_SPLITS, MIN_SPLIT_BYTES, cut, default_split_bytes, shares
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.split import (
-    MAX_SPLIT_BYTES,
-    MAX_SPLITS,
-    MIN_SPLIT_BYTES,
-    Split,
-    cut,
-    default_split_bytes,
-    shares,
-)
+from kafkalog.spark.split import Split
 
 MB = 1 << 20
 

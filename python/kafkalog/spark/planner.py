@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._shares import default_split_bytes, shares
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.predicates import narrow
-from kafkalog.spark.split import Split, default_split_bytes, shares
+from kafkalog.spark.split import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,10 +7,10 @@ with batch headers and then with the records.
 
 from __future__ import annotations
 
-import operator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkalog._bounds import COMPARISONS, EVERYTHING, Interval
 from kafkalog._times import to_micros
 
 if TYPE_CHECKING:
@@ -20,16 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Predicate", "check_predicates", "narrow", "timestamp_bounds"]
 
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _FOLDER_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    **_COMPARISONS,
+    **COMPARISONS,
     "in": lambda value, values: value in values,
     "not in": lambda value, values: value not in values,
 }
@@ -44,7 +36,6 @@ _OPERATORS: dict[str, tuple[str, ...]] = {
     "offset": ("=", "<", "<=", ">", ">="),
     "timestamp": ("=", "<", "<=", ">", ">="),
 }
-_INT64 = 1 << 63
 
 
 class Predicate(NamedTuple):
@@ -118,11 +109,11 @@ def narrow(ranges: list[PartitionRange], predicates: tuple[Predicate, ...]) -> l
 
     if not predicates:
         return ranges
-    low, high = _bounds(predicates, "offset")
-    earliest, latest = timestamp_bounds(predicates)
-    if low >= high or (earliest is not None and latest is not None and earliest > latest):
+    offsets = _bounds(predicates, "offset")
+    if offsets.is_empty or _bounds(predicates, "timestamp").to_millis().is_empty:
         return []
-    borders = [border for border in (low, high) if -_INT64 < border < _INT64]
+    low, high = offsets
+    borders = [border for border in offsets if EVERYTHING.low < border < EVERYTHING.high]
     found = []
     for each in ranges:
         if not each.segment_count or not _selects(predicates, each):
@@ -133,12 +124,9 @@ def narrow(ranges: list[PartitionRange], predicates: tuple[Predicate, ...]) -> l
 
 
 def timestamp_bounds(predicates: tuple[Predicate, ...]) -> tuple[int | None, int | None]:
-    """Return the first and last millisecond that the predicates allow.
-
-    Predicates are in microseconds and records in milliseconds: the lower bound is rounded up, the upper one down.
-    """
-    low, high = _bounds(predicates, "timestamp")
-    return None if low == -_INT64 else -(-low // 1000), None if high == _INT64 else (high - 1) // 1000
+    """Return the first and last millisecond that the predicates allow, None where there is no bound."""
+    bounds = _bounds(predicates, "timestamp").to_millis()
+    return bounds.first, bounds.last
 
 
 def _selects(predicates: tuple[Predicate, ...], planned: PartitionRange) -> bool:
@@ -153,14 +141,10 @@ def _selects(predicates: tuple[Predicate, ...], planned: PartitionRange) -> bool
     return True
 
 
-def _bounds(predicates: tuple[Predicate, ...], column: str) -> tuple[int, int]:
-    """Return the numbers that the predicates on a column allow: the first, and the first beyond the last."""
-    low, high = -_INT64, _INT64
+def _bounds(predicates: tuple[Predicate, ...], column: str) -> Interval:
+    """Return the numbers that the predicates on a column allow."""
+    bounds = EVERYTHING
     for name, symbol, value in predicates:
-        if name != column:
-            continue
-        if symbol in {"=", ">", ">="}:
-            low = max(low, value + (symbol == ">"))
-        if symbol in {"=", "<", "<="}:
-            high = min(high, value + (symbol != "<"))
-    return low, high
+        if name == column:
+            bounds &= Interval.of(symbol, value)
+    return bounds

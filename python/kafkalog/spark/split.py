@@ -13,23 +13,13 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.options import ReadOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from kafkalog._core import PartitionRange
 
-    from kafkalog._core import PartitionRange, SegmentRange
+__all__ = ["Split"]
 
-__all__ = ["Split", "cut", "default_split_bytes", "shares"]
-
-# Bytes of log in a task: enough that the cost of a task does not matter, at most a second or two of work. Of 16 to
-# 512 MiB, 256 was the fastest for 1 GiB on two slots; 32 MiB is half as fast and only for reads too small to give
-# each slot more.
-MIN_SPLIT_BYTES, MAX_SPLIT_BYTES = 32 << 20, 256 << 20
 # A batch should still be in the second-level cache when it is sent, and be large enough that Spark's cost per batch
 # (about 30 us in the worker alone) does not matter. Of 256 KiB to 2 MiB, 1 MiB was the fastest at 100 B and 1 KB.
 BATCH_ROWS, BATCH_BYTES = 65_536, 1 << 20
-# Spark's driver keeps every split in memory; a longer read gets larger splits.
-MAX_SPLITS = 20_000
-# More segments than this are not divided, only distributed.
-MANY_SEGMENTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -88,80 +78,3 @@ class Split:
 
 def _restore(ranges: tuple[PartitionRange, ...], read: dict[str, Any], ahead: bool | None, fail: bool) -> Split:  # noqa: FBT001
     return Split(ranges, ReadOptions(**read), ahead, fail)
-
-
-def default_split_bytes(total: int, slots: int) -> int:
-    """Choose the size of a split: equal shares for all slots, in as few rounds as the largest split allows.
-
-    Parameters
-    ----------
-    total : int
-        Bytes of log to read.
-    slots : int
-        Tasks that run at the same time.
-
-    Returns
-    -------
-    int
-        Bytes of log in a split.
-    """
-    slots = max(slots, 1)
-    rounds = max(-(-total // (slots * MAX_SPLIT_BYTES)), 1)
-    rounds = min(rounds, max(MAX_SPLITS // slots, 1))
-    return max(-(-total // (rounds * slots)), MIN_SPLIT_BYTES)
-
-
-def shares(ranges: list[PartitionRange], split_bytes: int) -> Sequence[Sequence[PartitionRange]]:
-    """Divide ranges into shares of about the same number of bytes, also inside segments.
-
-    A segment is cut at a batch that its offset index names. Where there are very many segments and none is larger than
-    a share, they stay whole: then no file has to be opened.
-    """
-    from kafkalog import _core
-
-    sizes = [segment.bytes for each in ranges for segment in each.segments]
-    if len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes:
-        return cut(ranges, split_bytes)
-    return _core.pieces(ranges, split_bytes)
-
-
-def cut(ranges: Iterable[PartitionRange], split_bytes: int) -> list[tuple[PartitionRange, ...]]:
-    """Divide ranges at segment boundaries into shares of about the same number of bytes, in their order.
-
-    A segment goes to the share that contains its middle, so a share is off by half a segment at each end at most.
-
-    Parameters
-    ----------
-    ranges : iterable of PartitionRange
-        In the order of the rows.
-    split_bytes : int
-        Bytes in a share.
-
-    Returns
-    -------
-    list of tuple of PartitionRange
-        None of them is empty.
-    """
-    found: list[tuple[PartitionRange, ...]] = []
-    share: list[PartitionRange] = []
-    number, position = 0, 0
-    for each in ranges:
-        taken: list[SegmentRange] = []
-        for segment in each.segments:
-            size = segment.bytes
-            belongs = (position + size // 2) // split_bytes
-            position += size
-            if belongs != number:
-                if taken:
-                    share.append(each.with_segments(taken))
-                    taken = []
-                if share:
-                    found.append(tuple(share))
-                    share = []
-                number = belongs
-            taken.append(segment)
-        if taken:
-            share.append(each.with_segments(taken))
-    if share:
-        found.append(tuple(share))
-    return found

@@ -1,0 +1,176 @@
+"""Logs for query engines: DuckDB, Polars, DataFusion, Ibis and whatever reads a ``pyarrow.dataset.Dataset``.
+
+Importing this imports neither pyarrow nor an engine.
+"""
+
+# The modules, from the bottom:
+#   expressions   a filter as a tree
+#   regions       a tree as bounds
+#   source        bounds as planned ranges, and readers of them
+#   counting      counts from headers
+#   log_dataset   what pyarrow and engines call
+#   polars_source what Polars calls
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from kafkalog import _arguments
+from kafkalog.options import ReadOptions, ScanBatchesKeywords, ScanKeywords, merged, spelled_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    from typing_extensions import Unpack
+
+    from kafkalog.engines.log_dataset import LogDataset
+    from kafkalog.typing import Paths
+
+__all__ = ["dataset", "scan_polars"]
+
+
+@overload
+def dataset(
+    path: Paths,
+    topics: str | Iterable[str] | None = None,
+    *,
+    table: Literal["records", "batches"] = "records",
+    max_disorder_ms: int | None = None,
+    options: ReadOptions | None = None,
+    **keywords: Unpack[ScanKeywords],
+) -> LogDataset: ...
+
+
+@overload
+def dataset(
+    path: Paths,
+    topics: str | Iterable[str] | None = None,
+    *,
+    table: str,
+    max_disorder_ms: int | None = None,
+    options: ReadOptions | None = None,
+    **keywords: Any,
+) -> ds.Dataset: ...
+
+
+@spelled_out(ScanKeywords)
+def dataset(
+    path: Paths,
+    topics: str | Iterable[str] | None = None,
+    *,
+    table: str = "records",
+    max_disorder_ms: int | None = None,
+    options: ReadOptions | None = None,
+    **keywords: Any,
+) -> LogDataset | ds.Dataset:
+    """Return logs as a ``pyarrow.dataset.Dataset`` for query engines.
+
+    DuckDB, Polars, DataFusion and Ibis ask it for the columns and rows that a query needs. Only those columns are
+    decoded, and bounds in the filter on topic, partition, offset, timestamp, producerId, magic and isControl skip
+    partitions, segments and batches. Every query reads what the files hold by then.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for :func:`kafkalog.scan`.
+    topics : str or iterable of str, optional
+        Topics to read. Default: all but internal ones (``__...``).
+    table : str
+        ``records``; ``batches``, with a row for each of Kafka's batches; or the name of a function of
+        ``kafkalog.tables``, whose table is read at once.
+    max_disorder_ms : int, optional
+        A promise about the log: no record is earlier than one before it in its partition by more than so many
+        milliseconds. With it, a filter that bounds timestamps above ends the read by the time indexes. Without it, all
+        that follows has to be looked at: under CreateTime, producers may send any timestamp, and the headers of batches
+        do not say how early their records are. A broken promise costs rows.
+    options : ReadOptions, optional
+        Several options at once; keywords take precedence.
+    **keywords
+        Any option of :class:`kafkalog.ReadOptions`; for ``batches`` those of :func:`kafkalog.scan_batches`; for another
+        table what its function takes. ``threads`` is up to the engine if it is not given.
+
+    Returns
+    -------
+    kafkalog.engines.log_dataset.LogDataset or pyarrow.dataset.Dataset
+        A ``LogDataset``, whose ``metrics`` count what queries read; of another table one in memory.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the path does not exist.
+    ValueError
+        For arguments that make no sense, or an unknown table.
+
+    Examples
+    --------
+    >>> logs = kafkalog.dataset("/var/lib/kafka/data", topics="orders")  # doctest: +SKIP
+    >>> duckdb.sql("select count(*) from logs where timestamp >= now() - interval 1 hour")  # doctest: +SKIP
+    """
+    if table not in {"records", "batches"}:
+        given = {**keywords} if options is None else {"options": options, **keywords}
+        return _in_memory(table, path, given if topics is None else {"topics": topics, **given})
+    from kafkalog.engines.log_dataset import LogDataset
+    from kafkalog.engines.source import Source
+
+    given = {**keywords} if topics is None else {"topics": topics, **keywords}
+    taken = ScanKeywords if table == "records" else ScanBatchesKeywords
+    chosen = merged("dataset", ("topics", *taken.__annotations__), options, given)
+    is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
+    disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
+    source = Source(
+        tuple(_arguments.paths(path)),
+        chosen,
+        "records" if table == "records" else "batches",
+        disorder,
+        chosen.threads if is_set else None,
+    )
+    # A path or topic that does not exist is an error here, not in the first query.
+    source.plan()
+    return LogDataset(source)
+
+
+@spelled_out(ScanKeywords)
+def scan_polars(
+    path: Paths,
+    topics: str | Iterable[str] | None = None,
+    *,
+    table: str = "records",
+    max_disorder_ms: int | None = None,
+    options: ReadOptions | None = None,
+    **keywords: Any,
+) -> pl.LazyFrame:
+    """Return logs as a Polars ``LazyFrame``, which reads only the columns and rows that a query needs.
+
+    Parameters
+    ----------
+    path, topics, table, max_disorder_ms, options, **keywords
+        As for :func:`dataset`.
+
+    Returns
+    -------
+    polars.LazyFrame
+        Every ``collect`` reads what the files hold by then.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As for :func:`dataset`.
+    """
+    from kafkalog.engines.polars_source import lazy_frame
+
+    return lazy_frame(dataset(path, topics, table=table, max_disorder_ms=max_disorder_ms, options=options, **keywords))
+
+
+def _in_memory(name: str, path: Paths, keywords: dict[str, Any]) -> ds.Dataset:
+    import pyarrow.dataset as ds
+
+    from kafkalog import tables
+
+    if name not in tables.__all__:
+        valid = ("records", "batches", *tables.__all__)
+        raise ValueError(f"unknown table {name!r}{_arguments.did_you_mean(name, valid)}; valid are {', '.join(valid)}")
+    rows: pa.Table = getattr(tables, name)(path, **keywords)
+    return ds.dataset(rows)

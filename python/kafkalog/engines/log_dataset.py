@@ -1,0 +1,415 @@
+"""Logs as a ``pyarrow.dataset.Dataset``, which query engines push their columns and filters into.
+
+DuckDB, Polars, DataFusion and pyarrow ask such an object for a scanner, for batches or for fragments, in Python, so
+that a subclass needs none of Arrow's C++ behind it. What would reach for that is replaced here, method by method: of a
+subclass it would read nothing, or crash.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from kafkalog._shares import default_split_bytes, shares
+from kafkalog.engines.counting import count
+from kafkalog.engines.source import Metrics, Plan, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kafkalog._core import PartitionRange
+    from kafkalog.typing import Layout
+
+__all__ = ["LogDataset", "LogFragment"]
+
+# Rows that Arrow's scanner does not divide into smaller batches: more than a reader puts into one.
+_BATCH_SIZE = 1 << 20
+_EVERY_ROW = pc.scalar(True)  # noqa: FBT003 - a literal
+
+
+class _Readable:
+    """What a dataset and its fragments have in common: pyarrow's ways to read them."""
+
+    _source: Source
+    _metrics: Metrics
+    _condition: pc.Expression | None
+
+    def _plan(self, condition: pc.Expression | None) -> Plan:
+        raise NotImplementedError
+
+    def _threads(self, *, use_threads: bool) -> int:
+        raise NotImplementedError
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - fragments of pyarrow take it
+        *,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int | None = None,
+        use_threads: bool = True,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Plan a read of some columns and rows.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            Of no effect: it can only be the dataset's.
+        columns : list of str, or dict of str to pyarrow.compute.Expression, optional
+            Columns, or what to compute from them. Only what these and the filter name is decoded.
+        filter : pyarrow.compute.Expression, optional
+            Which rows. Bounds in it choose files, places in them and batches.
+        batch_size : int, optional
+            At most so many rows in a batch.
+        use_threads : bool
+            Whether several threads may decode: as many as pyarrow has, if the option ``threads`` was not given.
+
+        Returns
+        -------
+        pyarrow.dataset.Scanner
+            It can be read once.
+        """
+        condition = _joined(self._condition, filter)
+        plan = self._plan(condition)
+        own = self._source.schema
+        names: Any = own.names if columns is None else columns
+        computed = list(columns.values()) if isinstance(columns, dict) else []
+        read = self._source.columns_for([] if computed else names, plan.condition, *computed)
+        size = batch_size or _BATCH_SIZE
+        # Arrow has no functions for views.
+        is_plain = plan.condition is not None or bool(computed)
+        layout = "binary" if is_plain else self._source.options.layout
+        batches = self._batches(plan, read, batch_size, self._threads(use_threads=use_threads), layout)
+        scanner: ds.Scanner = ds.Scanner.from_batches(
+            batches, columns=names, filter=plan.condition, use_threads=use_threads, batch_size=size
+        )
+        if layout == self._source.options.layout or computed:
+            return scanner
+        views = scanner.to_reader().cast(pa.schema([own.field(name) for name in names]))
+        return ds.Scanner.from_batches(views, use_threads=use_threads, batch_size=size)
+
+    def _batches(
+        self, plan: Plan, columns: list[str], rows: int | None, threads: int, layout: Layout
+    ) -> pa.RecordBatchReader:
+        reader = self._source.open(plan, columns, threads=threads, batch_rows=rows, layout=layout)
+        self._metrics.add({"total": plan.total})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            counted: dict[str, int] = {}
+            with reader:
+                try:
+                    for batch in reader:
+                        counted = self._count(reader.metrics, counted)
+                        yield batch.select(columns) if self._source.table == "batches" else batch
+                finally:
+                    self._count(reader.metrics, counted)
+
+        schema = reader.schema
+        if self._source.table == "batches":
+            schema = pa.schema([schema.field(name) for name in columns])
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def _count(self, counts: dict[str, int], counted: dict[str, int]) -> dict[str, int]:
+        self._metrics.add({name: number - counted.get(name, 0) for name, number in counts.items()})
+        return counts
+
+    def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """Read batches.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            As for :meth:`scanner`.
+        **options
+            Those of :meth:`scanner`.
+
+        Returns
+        -------
+        iterator of pyarrow.RecordBatch
+            In the order of the log.
+        """
+        return self.scanner(schema, **options).to_batches()
+
+    def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
+        """Read everything into a table.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            As for :meth:`scanner`.
+        **options
+            Those of :meth:`scanner`.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the order of the log.
+        """
+        return self.scanner(schema, **options).to_table()
+
+    def head(self, num_rows: int, **options: Any) -> pa.Table:
+        """Read the first rows.
+
+        Parameters
+        ----------
+        num_rows : int
+            How many.
+        **options
+            Those of :meth:`scanner`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Fewer rows if there are no more.
+        """
+        return self.scanner(**options).head(num_rows)
+
+    def take(self, indices: Any, **options: Any) -> pa.Table:
+        """Read rows by their number; all rows are read for it.
+
+        Parameters
+        ----------
+        indices : array or array-like
+            Numbers of rows, from 0.
+        **options
+            Those of :meth:`scanner`.
+
+        Returns
+        -------
+        pyarrow.Table
+            In the order of the indices.
+        """
+        return self.to_table(**options).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **_: Any) -> int:  # noqa: A002 - pyarrow's name
+        """Count rows: from the headers of batches where they tell, and then without looking at checksums.
+
+        Parameters
+        ----------
+        filter : pyarrow.compute.Expression, optional
+            Which rows.
+
+        Returns
+        -------
+        int
+            The number of rows that :meth:`to_table` gives.
+        """
+        plan = self._plan(_joined(self._condition, filter))
+        rest: list[PartitionRange] = plan.ranges
+        known = 0
+        if self._source.table == "records" and plan.condition is None and not plan.headers:
+            known, rest = count(plan.ranges, self._source.options, self._metrics)
+        read = self._source.columns_for([], plan.condition)
+        left = Plan(rest, plan.total, plan.headers)
+        batches = self._batches(left, read, None, self._threads(use_threads=True), "binary")
+        if plan.condition is None:
+            return known + sum(batch.num_rows for batch in batches)
+        return known + ds.Scanner.from_batches(batches, columns=[], filter=plan.condition).count_rows()
+
+
+class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
+    """Records, or Kafka's batches, of log dirs for query engines.
+
+    Obtained from :func:`kafkalog.dataset`. Every query lists the files and reads what they hold by then. Pickles as its
+    paths and options.
+    """
+
+    def __init__(self, source: Source, condition: pc.Expression | None = None) -> None:
+        self._source = source
+        self._condition = condition
+        self._metrics = Metrics()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LogDataset, (self._source, self._condition)
+
+    def __repr__(self) -> str:
+        shown = "" if self._condition is None else f", where {self._condition}"
+        return f"<kafkalog.LogDataset, {self._source.table} of {', '.join(self._source.paths)}{shown}>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._source.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true of all rows."""
+        return _EVERY_ROW if self._condition is None else self._condition
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Counters of all queries since the dataset was made, or since :meth:`reset_metrics`.
+
+        ``bytes_read`` of batches; ``bytes_skipped``, those of the partitions' other batches, which indexes or headers
+        let pass over; and the counters of ``RecordReader.metrics``. A pickled copy counts for itself.
+        """
+        return self._metrics.snapshot()
+
+    def reset_metrics(self) -> None:
+        """Let :attr:`metrics` begin again from zero."""
+        self._metrics.reset()
+
+    def filter(self, expression: pc.Expression | None) -> LogDataset:
+        """Return the dataset with a filter that goes with those of all queries.
+
+        Parameters
+        ----------
+        expression : pyarrow.compute.Expression or None
+            Which rows; None takes the filter away.
+        """
+        condition = None if expression is None else _joined(self._condition, expression)
+        filtered = LogDataset(self._source, condition)
+        filtered._metrics = self._metrics
+        return filtered
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LogFragment]:  # noqa: A002
+        """Divide what a filter needs into parts that can be read side by side, also by other processes.
+
+        Parameters
+        ----------
+        filter : pyarrow.compute.Expression, optional
+            Which rows. Bounds in it choose files; the rest is for the scanner of the fragment.
+
+        Returns
+        -------
+        iterator of LogFragment
+            In the order of the rows.
+        """
+        condition = _joined(self._condition, filter)
+        plan = self._plan(condition)
+        size = default_split_bytes(sum(each.bytes for each in plan.ranges), pa.cpu_count())
+        left_out = plan.total - sum(each.bytes for each in plan.ranges)
+        self._metrics.add({"total": left_out})
+        # The latest record of a key may be anywhere in its partition.
+        is_latest = self._source.options.latest
+        for share in [[each] for each in plan.ranges] if is_latest else shares(plan.ranges, size):
+            total = sum(each.bytes for each in share)
+            part = Plan(list(share), total, plan.headers)
+            answered = condition if plan.condition is None else None
+            yield LogFragment(self._source, part, self._condition, answered, self._metrics)
+
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[LogFragment]:  # noqa: A002 - pyarrow's name
+        return self.get_fragments(filter)
+
+    def replace_schema(self, schema: pa.Schema) -> Any:
+        """Read everything and return it with another schema.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema
+            The new one.
+        """
+        return self._in_memory().replace_schema(schema)
+
+    def sort_by(self, sorting: Any, **options: Any) -> Any:
+        """Read everything and return it sorted.
+
+        Parameters
+        ----------
+        sorting, **options
+            As for ``pyarrow.dataset.Dataset.sort_by``.
+        """
+        return self._in_memory().sort_by(sorting, **options)
+
+    def join(self, right_dataset: ds.Dataset, keys: Any, **options: Any) -> Any:  # type: ignore[override]
+        """Read everything and return it joined with another dataset.
+
+        Parameters
+        ----------
+        right_dataset, keys, **options
+            As for ``pyarrow.dataset.Dataset.join``.
+        """
+        return self._in_memory().join(_in_memory(right_dataset), keys, **options)
+
+    def join_asof(  # type: ignore[override]
+        self, right_dataset: ds.Dataset, on: str, by: Any, tolerance: int, **options: Any
+    ) -> Any:
+        """Read everything and return it joined with another dataset by the nearest key.
+
+        Parameters
+        ----------
+        right_dataset, on, by, tolerance, **options
+            As for ``pyarrow.dataset.Dataset.join_asof``.
+        """
+        return self._in_memory().join_asof(_in_memory(right_dataset), on, by, tolerance, **options)
+
+    def _in_memory(self) -> Any:
+        return ds.dataset(self.to_table())
+
+    def _plan(self, condition: pc.Expression | None) -> Plan:
+        return self._source.plan(condition)
+
+    def _threads(self, *, use_threads: bool) -> int:
+        if not use_threads:
+            return 1
+        return self._source.threads or pa.cpu_count()
+
+
+class LogFragment(_Readable):
+    """A part of a :class:`LogDataset`, to be read by one thread; pickles as what it reads."""
+
+    def __init__(
+        self,
+        source: Source,
+        plan: Plan,
+        condition: pc.Expression | None,
+        answered: pc.Expression | None,
+        metrics: Metrics,
+    ) -> None:
+        self._source = source
+        self._planned = plan
+        self._condition = condition
+        # A filter that is true of all rows of the plan.
+        self._answered = answered
+        self._metrics = metrics
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._source, self._planned, self._condition, self._answered)
+
+    def __repr__(self) -> str:
+        size = sum(each.bytes for each in self._planned.ranges)
+        return f"<kafkalog.LogFragment, {len(self._planned.ranges)} partitions, {size} bytes>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._source.schema
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The same."""
+        return self._source.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """What is true of all rows; nothing is said."""
+        return _EVERY_ROW
+
+    def _plan(self, condition: pc.Expression | None) -> Plan:
+        plan = self._planned
+        answered: Any = self._answered
+        is_answered = condition is not None and answered is not None and answered.equals(condition)
+        return Plan(plan.ranges, plan.total, plan.headers, None if is_answered else condition)
+
+    def _threads(self, *, use_threads: bool) -> int:  # noqa: ARG002 - the engine reads fragments side by side
+        return 1
+
+
+def _restored(
+    source: Source, plan: Plan, condition: pc.Expression | None, answered: pc.Expression | None
+) -> LogFragment:
+    return LogFragment(source, plan, condition, answered, Metrics())
+
+
+def _joined(one: pc.Expression | None, other: pc.Expression | None) -> pc.Expression | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def _in_memory(dataset: ds.Dataset) -> ds.Dataset:
+    return ds.dataset(dataset.to_table()) if isinstance(dataset, LogDataset) else dataset

@@ -1,0 +1,97 @@
+"""A dataset as a Polars ``LazyFrame``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow.dataset as ds
+from polars.io.plugins import register_io_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+__all__ = ["lazy_frame"]
+
+
+def lazy_frame(dataset: ds.Dataset) -> pl.LazyFrame:
+    """Return a dataset as a ``LazyFrame`` that passes columns, predicate and limit on.
+
+    Parameters
+    ----------
+    dataset : pyarrow.dataset.Dataset
+        What is read.
+    """
+    schema = dataset.schema
+
+    def frames(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        # Polars limits rows before it applies the predicate: then all rows count.
+        condition = None if predicate is None or rows is not None else arrow_filter(predicate, schema)
+        options: dict[str, Any] = {"columns": columns, "filter": condition}
+        if predicate is not None:
+            named = [*(columns or schema.names), *predicate.meta.root_names()]
+            options["columns"] = list(dict.fromkeys(named))
+        sizes = [size for size in (batch_size, rows) if size is not None]
+        if sizes:
+            options["batch_size"] = max(min(sizes), 1)
+        left = rows
+        for batch in dataset.to_batches(**options):
+            if left == 0:
+                return
+            frame = pl.DataFrame(pl.from_arrow(batch if left is None else batch.slice(0, left)))
+            left = None if left is None else left - frame.height
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            yield frame if columns is None else frame.select(columns)
+
+    return register_io_source(frames, schema=pl.DataFrame(schema.empty_table()).schema)
+
+
+class _Listener(ds.Dataset):
+    """A dataset without rows that hears which filter Polars makes of a predicate."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.heard: pc.Expression | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._schema
+
+    def to_batches(  # type: ignore[override]
+        self,
+        columns: list[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        **_: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Remember the filter."""
+        self.heard = filter
+        table = self._schema.empty_table()
+        return iter((table if columns is None else table.select(columns)).to_batches())
+
+
+def arrow_filter(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
+    """Translate a predicate as Polars does for ``scan_pyarrow_dataset``: it has no function for it alone.
+
+    Parameters
+    ----------
+    predicate : polars.Expr
+        On columns of the schema.
+    schema : pyarrow.Schema
+        The columns.
+
+    Returns
+    -------
+    pyarrow.compute.Expression or None
+        What must be true where the predicate is; None if Polars has no translation.
+    """
+    listener = _Listener(schema)
+    pl.scan_pyarrow_dataset(listener).filter(predicate).collect()
+    return listener.heard

@@ -1,0 +1,265 @@
+"""What a dataset reads: log dirs and options, a plan for each filter, and readers of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal
+
+from kafkalog import _core
+from kafkalog._bounds import EVERYTHING, Interval
+from kafkalog.engines.expressions import columns_of, parse
+from kafkalog.engines.regions import Region, region
+from kafkalog.options import ReadOptions, decode_arguments, plan_arguments
+from kafkalog.reader import RecordReader
+from kafkalog.schema import RECORD_COLUMNS, batch_schema, record_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkalog._core import PartitionRange
+    from kafkalog.typing import Layout
+
+__all__ = ["Metrics", "Plan", "Source"]
+
+# Columns that bounds are derived for. None of them is ever null.
+_RECORD_BOUNDS = frozenset({"offset", "timestamp", "producerId", "magic", "isControl"})
+_BATCH_BOUNDS = frozenset({"baseOffset", "lastOffset", "maxTimestamp"})
+# Those that a reader applies to every record, and not only to batches.
+_EXACT = frozenset({"offset", "timestamp"})
+_MAX_INT64, _MAX_MAGIC = (1 << 63) - 1, 255
+
+
+class Metrics:
+    """Counters of what was read and passed over, which several readers add to."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: dict[str, int] = {}
+
+    def add(self, counts: dict[str, int]) -> None:
+        """Add counts."""
+        with self._lock:
+            for name, number in counts.items():
+                self._counts[name] = self._counts.get(name, 0) + number
+
+    def reset(self) -> None:
+        """Begin again from zero."""
+        with self._lock:
+            self._counts.clear()
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the counters, with what was passed over."""
+        with self._lock:
+            counts = {name: self._counts.get(name, 0) for name in _COUNTERS}
+        read = counts["bytes"] - counts["skipped_bytes"]
+        return {"bytes_read": read, "bytes_skipped": max(counts.pop("total") - read, 0), **counts}
+
+
+_COUNTERS = (
+    "total",
+    "bytes",
+    "batches",
+    "records",
+    "skipped",
+    "skipped_bytes",
+    "skipped_records",
+    "copied",
+    "segments",
+    "segments_lost",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ranges that hold every row of a filter, and what the headers of batches in them must say."""
+
+    ranges: list[PartitionRange]
+    total: int
+    """Bytes of the partitions without the filter."""
+    headers: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of ``_core.scan_ranges``."""
+    condition: pc.Expression | None = None
+    """The filter, unless the ranges hold nothing else."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Log dirs, options and one of the two tables that files hold; pickles as these."""
+
+    paths: tuple[str, ...]
+    options: ReadOptions
+    table: Literal["records", "batches"] = "records"
+    max_disorder_ms: int | None = None
+    threads: int | None = None
+    """Threads of a read; None leaves it to the engine."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        if self.table == "batches":
+            return batch_schema()
+        options = self.options
+        return record_schema(options.columns, layout=options.layout, timestamp_unit=options.timestamp_unit)
+
+    @cached_property
+    def plain_schema(self) -> pa.Schema:
+        """All columns that the table has, as filters compare them: Arrow has no functions for views."""
+        if self.table == "batches":
+            return batch_schema()
+        names = [column.name for column in RECORD_COLUMNS]
+        return record_schema(names, timestamp_unit=self.options.timestamp_unit)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Source, (self.paths, self.options, self.table, self.max_disorder_ms, self.threads)
+
+    def plan(self, condition: pc.Expression | None = None) -> Plan:
+        """Find out which bytes have to be read for a filter.
+
+        Parameters
+        ----------
+        condition : pyarrow.compute.Expression, optional
+            The filter. Bounds on topic, partition, offset and timestamp choose files and places in them.
+
+        Returns
+        -------
+        Plan
+            Of what the files hold now.
+        """
+        arguments = plan_arguments(self.options)
+        ranges = _core.plan(list(self.paths), **arguments)
+        total = sum(each.bytes for each in ranges)
+        tree = None if condition is None else parse(condition, self.plain_schema)
+        if tree is None:
+            return Plan(_not_empty(ranges), total, condition=condition)
+        is_records = self.table == "records"
+        bounded = _RECORD_BOUNDS if is_records else _BATCH_BOUNDS
+        found: dict[tuple[Interval, Interval], list[PartitionRange]] = {}
+        regions: list[Region] = []
+        for each in ranges:
+            within = region(tree, {"topic": each.topic, "partition": each.partition}, bounded)
+            if within is None:
+                continue
+            if self.options.latest:
+                # Which record is the latest of its key does not depend on the filter.
+                within = Region(is_exact=within.is_exact and not within.bounds)
+            places = _record_places(within) if is_records else _batch_places(within)
+            if not any(place.is_empty for place in places):
+                found.setdefault(places, []).append(each)
+                regions.append(within)
+        is_exact = is_records and all(each.is_exact and each.bounds.keys() <= _EXACT for each in regions)
+        return Plan(
+            self._narrowed(found, arguments),
+            total,
+            self._headers(regions) if is_records else {},
+            None if is_exact else condition,
+        )
+
+    def columns_for(self, names: Iterable[str], *conditions: pc.Expression | None) -> list[str]:
+        """Return the columns to read for some of the columns, a filter and computed columns."""
+        wanted = dict.fromkeys(names)
+        for condition in conditions:
+            if condition is not None:
+                tree = parse(condition, self.plain_schema)
+                wanted |= dict.fromkeys(self.plain_schema.names if tree is None else sorted(columns_of(tree)))
+        # Arrow's scanner needs a column to count the rows.
+        return list(wanted) or ["partition"]
+
+    def open(
+        self, plan: Plan, columns: list[str], *, threads: int = 1, batch_rows: int | None = None, layout: Layout
+    ) -> RecordReader:
+        """Open a plan for reading."""
+        if self.table == "batches":
+            check_crcs = self.options.check_crcs and "isValid" in columns
+            return RecordReader(_core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs))
+        arguments = {**decode_arguments(self.options), "columns": columns, "threads": threads, "layout": layout}
+        if batch_rows is not None:
+            arguments["batch_rows"] = min(self.options.batch_rows, batch_rows)
+        return RecordReader(_core.scan_ranges(plan.ranges, **arguments, **plan.headers))
+
+    def _narrowed(
+        self, found: dict[tuple[Interval, Interval], list[PartitionRange]], arguments: dict[str, Any]
+    ) -> list[PartitionRange]:
+        """Plan each group of partitions again, within its bounds on offsets and on timestamps (milliseconds)."""
+        narrowed: list[PartitionRange] = []
+        for (offsets, times), ranges in found.items():
+            if offsets == times == EVERYTHING:
+                narrowed += ranges
+                continue
+            partitions: dict[str, set[int]] = {}
+            for each in ranges:
+                partitions.setdefault(each.topic, set()).add(each.partition)
+            bounds = {
+                "min_offset": _larger(arguments["min_offset"], offsets.first),
+                "max_offset": _smaller(arguments["max_offset"], offsets.last),
+                "min_timestamp": _larger(arguments["min_timestamp"], times.first),
+                "max_timestamp": _smaller(arguments["max_timestamp"], times.last),
+            }
+            chosen = {
+                "topics": list(partitions),
+                "topic_pattern": None,
+                "partitions": {topic: sorted(numbers) for topic, numbers in partitions.items()},
+                # One may have been deleted meanwhile.
+                "allow_missing": True,
+            }
+            ends = self._ending(arguments, bounds["max_timestamp"])
+            narrowed += _core.plan(list(self.paths), **{**arguments, **bounds, **chosen, **ends})
+        return _not_empty(sorted(narrowed, key=lambda each: (each.topic, each.partition)))
+
+    def _ending(self, arguments: dict[str, Any], latest: int | None) -> dict[str, Any]:
+        """End where no record can be as early as ``latest``, if the caller has said how far times go back."""
+        is_given = arguments["ending_timestamp"] is not None or arguments["ending_offsets"] != "latest"
+        if self.max_disorder_ms is None or latest is None or is_given:
+            return {}
+        after = latest + self.max_disorder_ms + 1
+        return {"ending_timestamp": after} if 0 <= after <= _MAX_INT64 else {}
+
+    def _headers(self, regions: list[Region]) -> dict[str, Any]:
+        """Return what the headers of all batches must say: around what each partition's must."""
+        around = dict.fromkeys(("producerId", "magic", "isControl"), EVERYTHING)
+        if regions:
+            for name in around:
+                first, *others = (each[name] for each in regions)
+                for other in others:
+                    first |= other
+                around[name] = first
+        found: dict[str, Any] = {}
+        producers, magics, control = around.values()
+        if producers != EVERYTHING:
+            found["producer_ids"] = (producers.low, producers.high - 1)
+        if magics != EVERYTHING:
+            found["magics"] = tuple(min(max(each, 0), _MAX_MAGIC) for each in (magics.low, magics.high - 1))
+        is_false, is_true = control.low <= 0 < control.high, control.low <= 1 < control.high
+        if is_false != is_true:
+            found["is_control"] = is_true
+        return found
+
+
+def _record_places(within: Region) -> tuple[Interval, Interval]:
+    return within["offset"], within["timestamp"].to_millis()
+
+
+def _batch_places(within: Region) -> tuple[Interval, Interval]:
+    """Return offsets that a wanted batch reaches into, and bounds on the latest of its timestamps."""
+    # Its last offset is not below its first.
+    offsets = within["baseOffset"] & within["lastOffset"]
+    # The first lies before an end and the last after a later beginning: the reader cannot ask for both.
+    offsets = within["baseOffset"] if offsets.is_empty else offsets
+    # Nor are batches left out for being too late.
+    return offsets, Interval(within["maxTimestamp"].to_millis().low, EVERYTHING.high)
+
+
+def _not_empty(ranges: list[PartitionRange]) -> list[PartitionRange]:
+    return [each for each in ranges if each.segment_count]
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,161 @@
+"""Query engines over ``kafkalog.dataset``: their filters and columns reach the files, and never change the answer.
+
+The witness is the same engine over the same rows in memory. Engines that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import corpus
+import kafkalog
+import predicates
+from kafkalog.schema import RECORD_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Records of all formats, of transactions, under both types of timestamps; some of the keys and values are null.
+LOG_DIRS = [
+    corpus.GOLDEN / name
+    for name in (
+        "clean-restarts/data-1",
+        "txn/data-1",
+        "timestamps/data-1",
+        "mixed-upgrade/data-0",
+        "v1-0.10.2.2/data-0",
+    )
+]
+COLUMNS = [column.name for column in RECORD_COLUMNS]
+ASKED = ["topic", "partition", "offset", "timestamp", "producerId", "magic", "isControl", "key", "value", "keySize"]
+ROUNDS = 1000 if os.environ.get("KAFKALOG_SLOW") else 120
+SELECTED = ["topic", "partition", "offset", "key", "timestamp"]
+
+
+@pytest.fixture(scope="module")
+def logs() -> Any:
+    return kafkalog.dataset(LOG_DIRS, columns=COLUMNS, include_control=True)
+
+
+@pytest.fixture(scope="module")
+def memory() -> pa.Table:
+    return kafkalog.read_table(LOG_DIRS, columns=COLUMNS, include_control=True)
+
+
+def duckdb_blob(value: bytes) -> str:
+    return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::blob"
+
+
+def duckdb_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    connection: Any = pytest.importorskip("duckdb").connect()
+    connection.register("source", source)
+
+    def ask(condition: predicates.Condition) -> pa.Table:
+        where = predicates.sql(condition, blob=duckdb_blob, moment="timestamptz '{}'")
+        names = ", ".join(f'"{name}"' for name in SELECTED)
+        return pa.table(connection.sql(f"select {names} from source where {where}"))  # noqa: S608 - ours
+
+    return ask
+
+
+def datafusion_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    context = pytest.importorskip("datafusion").SessionContext()
+    if isinstance(source, pa.Table):
+        context.register_record_batches("source", [source.to_batches()])
+    else:
+        context.register_dataset("source", source)
+
+    def ask(condition: predicates.Condition) -> pa.Table:
+        moment = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        where = predicates.sql(condition, blob=lambda value: f"X'{value.hex()}'", moment=moment)
+        names = ", ".join(f'"{name}"' for name in SELECTED)
+        return pa.table(context.sql(f"select {names} from source where {where}"))  # noqa: S608 - ours
+
+    return ask
+
+
+def polars_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    pl = pytest.importorskip("polars")
+    frame: Any
+    if isinstance(source, pa.Table):
+        frame = pl.from_arrow(source).lazy()
+    else:
+        frame = kafkalog.scan_polars(LOG_DIRS, columns=COLUMNS, include_control=True)
+
+    def ask(condition: predicates.Condition) -> pa.Table:
+        table: pa.Table = frame.filter(predicates.polars(condition)).select(SELECTED).collect().to_arrow()
+        return table
+
+    return ask
+
+
+def polars_dataset_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    """Polars' own scan of a dataset."""
+    pl = pytest.importorskip("polars")
+    frame = pl.from_arrow(source).lazy() if isinstance(source, pa.Table) else pl.scan_pyarrow_dataset(source)
+
+    def ask(condition: predicates.Condition) -> pa.Table:
+        table: pa.Table = frame.filter(predicates.polars(condition)).select(SELECTED).collect().to_arrow()
+        return table
+
+    return ask
+
+
+def pyarrow_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    def ask(condition: predicates.Condition) -> pa.Table:
+        if isinstance(source, pa.Table):
+            return source.filter(predicates.arrow(condition)).select(SELECTED)
+        table: pa.Table = source.to_table(columns=SELECTED, filter=predicates.arrow(condition))
+        return table
+
+    return ask
+
+
+def ibis_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
+    connection = pytest.importorskip("ibis").duckdb.connect()
+    connection.con.register("source", source)
+    table = connection.table("source")
+
+    def ask(condition: predicates.Condition) -> pa.Table:
+        found: pa.Table = connection.to_pyarrow(table.filter(predicates.ibis(condition)).select(SELECTED))
+        return found
+
+    return ask
+
+
+ENGINES = {
+    "duckdb": duckdb_over,
+    "polars": polars_over,
+    "polars-dataset": polars_dataset_over,
+    "datafusion": datafusion_over,
+    "ibis": ibis_over,
+    "pyarrow": pyarrow_over,
+}
+engines = pytest.mark.parametrize("engine", ENGINES)
+
+
+def rows(table: pa.Table) -> list[Any]:
+    """Give the rows in an order of their own: engines promise none."""
+    columns = [table[name] for name in ("topic", "partition", "offset", "key")]
+    columns.append(table["timestamp"].cast(pa.int64()))
+    return sorted(zip(*(column.to_pylist() for column in columns), strict=True), key=lambda row: row[:3])
+
+
+@engines
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
+def test_random_conditions_give_the_rows_that_they_give_in_memory(engine: str, logs: Any, memory: pa.Table) -> None:
+    asks, witness = ENGINES[engine](logs), ENGINES[engine](memory)
+    drawn = predicates.Conditions(memory, random.Random(list(ENGINES).index(engine)), ASKED)  # noqa: S311 - repeatable
+    found = 0
+    for _ in range(ROUNDS):
+        condition = drawn.draw()
+        expected = rows(witness(condition))
+        assert rows(asks(condition)) == expected, condition
+        found += 0 < len(expected) < memory.num_rows
+    # Most conditions select some rows and not others: they could not all be ignored.
+    assert found > ROUNDS / 3
