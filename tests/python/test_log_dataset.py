@@ -468,3 +468,17 @@ def test_the_latest_of_each_key_does_not_depend_on_the_filter() -> None:
         assert logs.count_rows(filter=condition) == everything.filter(condition).num_rows
         parts = [each.to_table(filter=condition) for each in logs.get_fragments(filter=condition)]
         assert pa.concat_tables(parts).equals(everything.filter(condition))
+
+
+def test_tables_of_internal_topics_join_by_name() -> None:
+    """Every function of ``kafkalog.tables`` that a path is enough for."""
+    log_dir = corpus.GOLDEN / "clean-restarts" / "data-1"
+    assert kafkalog.tables.__all__
+    for name in kafkalog.tables.__all__:
+        expected = getattr(kafkalog.tables, name)(log_dir)
+        found = kafkalog.dataset(log_dir, table=name)
+        assert found.to_table().equals(expected), name
+        assert kafkalog.scan_polars(log_dir, table=name).collect().height == expected.num_rows
+    decoded = kafkalog.dataset(log_dir, "__transaction_state", table="records")
+    rows: Any = duckdb.connect().register("decoded", decoded).sql("select count(*) from decoded").fetchall()
+    assert rows[0][0] == kafkalog.tables.records(log_dir, "__transaction_state").num_rows > 0

@@ -37,7 +37,7 @@ def dataset(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    table: Literal["records", "batches"] = "records",
+    table: Literal["batches"] | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
     **keywords: Unpack[ScanKeywords],
@@ -61,7 +61,7 @@ def dataset(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    table: str = "records",
+    table: str | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
     **keywords: Any,
@@ -78,8 +78,8 @@ def dataset(
         As for :func:`kafkalog.scan`.
     topics : str or iterable of str, optional
         Topics to read. Default: all but internal ones (``__...``).
-    table : str
-        ``records``; ``batches``, with a row for each of Kafka's batches; or the name of a function of
+    table : str, optional
+        ``batches``: a row for each of Kafka's batches instead of each record. Or the name of a function of
         ``kafkalog.tables``, whose table is read at once.
     max_disorder_ms : int, optional
         A promise about the log: no record is earlier than one before it in its partition by more than so many
@@ -109,21 +109,21 @@ def dataset(
     >>> logs = kafkalog.dataset("/var/lib/kafka/data", topics="orders")  # doctest: +SKIP
     >>> duckdb.sql("select count(*) from logs where timestamp >= now() - interval 1 hour")  # doctest: +SKIP
     """
-    if table not in {"records", "batches"}:
+    if table is not None and table != "batches":
         given = {**keywords} if options is None else {"options": options, **keywords}
         return _in_memory(table, path, given if topics is None else {"topics": topics, **given})
     from kafkalog.engines.log_dataset import LogDataset
     from kafkalog.engines.source import Source
 
     given = {**keywords} if topics is None else {"topics": topics, **keywords}
-    taken = ScanKeywords if table == "records" else ScanBatchesKeywords
+    taken = ScanKeywords if table is None else ScanBatchesKeywords
     chosen = merged("dataset", ("topics", *taken.__annotations__), options, given)
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
     disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
     source = Source(
         tuple(_arguments.paths(path)),
         chosen,
-        "records" if table == "records" else "batches",
+        table is not None,
         disorder,
         chosen.threads if is_set else None,
     )
@@ -137,7 +137,7 @@ def scan_polars(
     path: Paths,
     topics: str | Iterable[str] | None = None,
     *,
-    table: str = "records",
+    table: str | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
     **keywords: Any,
@@ -170,7 +170,7 @@ def _in_memory(name: str, path: Paths, keywords: dict[str, Any]) -> ds.Dataset:
     from kafkalog import tables
 
     if name not in tables.__all__:
-        valid = ("records", "batches", *tables.__all__)
+        valid = ("batches", *tables.__all__)
         raise ValueError(f"unknown table {name!r}{_arguments.did_you_mean(name, valid)}; valid are {', '.join(valid)}")
     rows: pa.Table = getattr(tables, name)(path, **keywords)
     return ds.dataset(rows)

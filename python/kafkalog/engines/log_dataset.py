@@ -104,12 +104,12 @@ class _Readable:
                 try:
                     for batch in reader:
                         counted = self._count(reader.metrics, counted)
-                        yield batch.select(columns) if self._source.table == "batches" else batch
+                        yield batch.select(columns) if self._source.is_batches else batch
                 finally:
                     self._count(reader.metrics, counted)
 
         schema = reader.schema
-        if self._source.table == "batches":
+        if self._source.is_batches:
             schema = pa.schema([schema.field(name) for name in columns])
         return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -201,7 +201,7 @@ class _Readable:
         plan = self._plan(_joined(self._condition, filter))
         rest: list[PartitionRange] = plan.ranges
         known = 0
-        if self._source.table == "records" and plan.condition is None and not plan.headers:
+        if not self._source.is_batches and plan.condition is None and not plan.headers:
             known, rest = count(plan.ranges, self._source.options, self._metrics)
         read = self._source.columns_for([], plan.condition)
         left = Plan(rest, plan.total, plan.headers)
@@ -228,7 +228,8 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         shown = "" if self._condition is None else f", where {self._condition}"
-        return f"<kafkalog.LogDataset, {self._source.table} of {', '.join(self._source.paths)}{shown}>"
+        rows = "batches" if self._source.is_batches else "records"
+        return f"<kafkalog.LogDataset, {rows} of {', '.join(self._source.paths)}{shown}>"
 
     @property
     def schema(self) -> pa.Schema:

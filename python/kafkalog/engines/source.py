@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._bounds import EVERYTHING, Interval
@@ -89,11 +89,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Source:
-    """Log dirs, options and one of the two tables that files hold; pickles as these."""
+    """Log dirs and options, for their records or batches as rows; pickles as these."""
 
     paths: tuple[str, ...]
     options: ReadOptions
-    table: Literal["records", "batches"] = "records"
+    is_batches: bool = False
     max_disorder_ms: int | None = None
     threads: int | None = None
     """Threads of a read; None leaves it to the engine."""
@@ -101,7 +101,7 @@ class Source:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns."""
-        if self.table == "batches":
+        if self.is_batches:
             return batch_schema()
         options = self.options
         return record_schema(options.columns, layout=options.layout, timestamp_unit=options.timestamp_unit)
@@ -109,13 +109,13 @@ class Source:
     @cached_property
     def plain_schema(self) -> pa.Schema:
         """All columns that the table has, as filters compare them: Arrow has no functions for views."""
-        if self.table == "batches":
+        if self.is_batches:
             return batch_schema()
         names = [column.name for column in RECORD_COLUMNS]
         return record_schema(names, timestamp_unit=self.options.timestamp_unit)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Source, (self.paths, self.options, self.table, self.max_disorder_ms, self.threads)
+        return Source, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads)
 
     def plan(self, condition: pc.Expression | None = None) -> Plan:
         """Find out which bytes have to be read for a filter.
@@ -136,7 +136,7 @@ class Source:
         tree = None if condition is None else parse(condition, self.plain_schema)
         if tree is None:
             return Plan(_not_empty(ranges), total, condition=condition)
-        is_records = self.table == "records"
+        is_records = not self.is_batches
         bounded = _RECORD_BOUNDS if is_records else _BATCH_BOUNDS
         found: dict[tuple[Interval, Interval], list[PartitionRange]] = {}
         regions: list[Region] = []
@@ -173,7 +173,7 @@ class Source:
         self, plan: Plan, columns: list[str], *, threads: int = 1, batch_rows: int | None = None, layout: Layout
     ) -> RecordReader:
         """Open a plan for reading."""
-        if self.table == "batches":
+        if self.is_batches:
             check_crcs = self.options.check_crcs and "isValid" in columns
             return RecordReader(_core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs))
         arguments = {**decode_arguments(self.options), "columns": columns, "threads": threads, "layout": layout}
