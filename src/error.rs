@@ -4,6 +4,7 @@
 //! layer above adds what it knows on the way out with [`Error::at`] and [`Error::shift`].
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::panic;
@@ -548,6 +549,12 @@ impl std::error::Error for Error {
             Self::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -58,3 +58,14 @@ def producers(snapshot: Path) -> list[bytes]:
     if len(data) < 10 or struct.unpack_from(">I", data, 2)[0] != naive.crc32c(data[6:]):
         return [data]
     return [data[:2] + data[6:10], *sorted(data[at : at + 46] for at in range(10, len(data), 46))]
+
+
+def is_of_a_full_index(lines: list[dict[str, Any]]) -> bool:
+    """Whether Kafka does not load the log because an index has no room for its entries."""
+    messages = [line["error"]["message"] or "" for line in lines if line["event"] == "failed"]
+    return any(said.startswith(("Attempt to append to a full", "newPosition")) for said in messages)
+
+
+def fails_in_kafka(lines: list[dict[str, Any]]) -> bool:
+    """Whether Kafka does not load the log, for another reason than a full index."""
+    return any(line["event"] == "failed" for line in lines) and not is_of_a_full_index(lines)

@@ -44,20 +44,22 @@ impl Pace {
     }
 
     /// The number of the greatest of `end` rising keys that is at or below `target`, `first` being key 0.
+    ///
+    /// # Errors
+    /// The first of `key`.
     #[inline]
-    pub(super) fn floor(
+    pub(super) fn floor<E>(
         self,
         first: i32,
         end: usize,
         target: i32,
-        key: impl Fn(usize) -> i32,
-    ) -> Option<usize> {
-        let last = end.checked_sub(1)?;
-        if target < first {
-            return None;
-        }
+        key: impl Fn(usize) -> Result<i32, E>,
+    ) -> Result<Option<usize>, E> {
+        let Some(last) = end.checked_sub(1).filter(|_| target >= first) else {
+            return Ok(None);
+        };
         let guess = self.step(first, target).min(last);
-        let found = key(guess);
+        let found = key(guess)?;
         let guess = if found <= target {
             guess.saturating_add(self.step(found, target)).min(last)
         } else {
@@ -68,12 +70,12 @@ impl Pace {
         let mut low = guess.saturating_sub(WINDOW);
         let mut high = guess.saturating_add(WINDOW).min(end);
         let mut stride = WINDOW;
-        while low > 0 && key(low) > target {
+        while low > 0 && key(low)? > target {
             stride = stride.saturating_mul(4);
             high = low;
             low = low.saturating_sub(stride);
         }
-        while high < end && key(high) <= target {
+        while high < end && key(high)? <= target {
             stride = stride.saturating_mul(4);
             low = high;
             high = high.saturating_add(stride).min(end);
@@ -83,9 +85,10 @@ impl Pace {
         while left > 1 {
             let half = left >> 1;
             let middle = low.wrapping_add(half);
-            low = select_unpredictable(key(middle) <= target, middle, low);
+            low = select_unpredictable(key(middle)? <= target, middle, low);
             left = left.wrapping_sub(half);
         }
-        Some(low).filter(|&low| low < end && key(low) <= target)
+        let is_found = low < end && key(low)? <= target;
+        Ok(Some(low).filter(|_| is_found))
     }
 }

@@ -4,7 +4,6 @@
 //! last 8 KiB are searched by themselves, which keeps their pages warm.
 
 use std::cmp::Ordering;
-use std::convert::Infallible;
 
 /// Bytes at the end that are searched first.
 const WARM: usize = 8192;
@@ -45,25 +44,11 @@ fn search<const W: usize, E>(
     Ok(Found::Below(low))
 }
 
-fn sure<T>(answer: Result<T, Infallible>) -> T {
-    let Ok(answer) = answer;
-    answer
-}
-
 /// The last entry at or below the target, among entries of `W` words.
-pub(super) fn floor<const W: usize>(
-    entries: usize,
-    target: i64,
-    key: impl Fn(usize) -> i64,
-) -> Option<usize> {
-    sure(try_floor::<W, _>(entries, target, |n| Ok(key(n))))
-}
-
-/// As `floor`, over keys that have to be read.
 ///
 /// # Errors
 /// The first of `key`.
-pub(crate) fn try_floor<const W: usize, E>(
+pub(crate) fn floor<const W: usize, E>(
     entries: usize,
     target: i64,
     key: impl FnMut(usize) -> Result<i64, E>,
@@ -75,32 +60,26 @@ pub(crate) fn try_floor<const W: usize, E>(
 }
 
 /// The first entry at or above the target.
-pub(super) fn ceiling<const W: usize>(
-    entries: usize,
-    target: i64,
-    key: impl Fn(usize) -> i64,
-) -> Option<usize> {
-    match sure(search::<W, _>(entries, target, |n| Ok(key(n)))) {
-        Found::Equal(n) => Some(n),
-        Found::Below(n) => n.checked_add(1).filter(|&next| next < entries),
-        Found::None => Some(0).filter(|_| entries > 0),
-    }
-}
-
-/// How many entries stay when those at or above the target are dropped (`truncateTo`).
-pub(super) fn below<const W: usize>(
-    entries: usize,
-    target: i64,
-    key: impl Fn(usize) -> i64,
-) -> usize {
-    sure(try_below::<W, _>(entries, target, |n| Ok(key(n))))
-}
-
-/// As `below`, over keys that have to be read.
 ///
 /// # Errors
 /// The first of `key`.
-pub(crate) fn try_below<const W: usize, E>(
+pub(super) fn ceiling<const W: usize, E>(
+    entries: usize,
+    target: i64,
+    key: impl FnMut(usize) -> Result<i64, E>,
+) -> Result<Option<usize>, E> {
+    Ok(match search::<W, E>(entries, target, key)? {
+        Found::Equal(n) => Some(n),
+        Found::Below(n) => n.checked_add(1).filter(|&next| next < entries),
+        Found::None => Some(0).filter(|_| entries > 0),
+    })
+}
+
+/// How many entries stay when those at or above the target are dropped (`truncateTo`).
+///
+/// # Errors
+/// The first of `key`.
+pub(super) fn below<const W: usize, E>(
     entries: usize,
     target: i64,
     mut key: impl FnMut(usize) -> Result<i64, E>,

@@ -9,11 +9,9 @@
 //! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
 //! none is written to without.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::disk::Disk;
-use super::file::read_at;
+use super::storage::StoredFile;
 use crate::error::{Error, Result};
 use crate::types::Position;
 
@@ -86,10 +84,8 @@ impl<'a> From<&'a [u8]> for Bytes<'a> {
 
 /// A `.log` that is appended to.
 #[derive(Debug)]
-pub(crate) struct Appender {
-    file: File,
-    path: PathBuf,
-    disk: Disk,
+pub(crate) struct Appender<F> {
+    file: F,
     end: Position,
     /// Bytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
@@ -99,23 +95,21 @@ pub(crate) struct Appender {
     room: Option<Position>,
 }
 
-impl Appender {
-    /// Opens a `.log` whose bytes all count, making an empty one where there is none.
+impl<F: StoredFile> Appender<F> {
+    /// Takes a `.log` whose bytes all count.
     ///
     /// # Errors
     /// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub(crate) fn open(disk: &Disk, path: &Path) -> Result<Self> {
-        let file = disk.open_or_create(path)?;
-        let length = file.metadata().map_err(Error::io(path))?.len();
+    pub(crate) fn open(file: F) -> Result<Self> {
+        let length = file.length()?;
         if length > MAX_LENGTH {
             let expected = format!("at most {MAX_LENGTH} bytes");
-            return Err(Error::corrupt("segment size", MAX_LENGTH, expected, length).at(path));
+            let error = Error::corrupt("segment size", MAX_LENGTH, expected, length);
+            return Err(error.at(file.path()));
         }
-        free_room(disk, &file, path)?;
+        free_room(&file)?;
         Ok(Self {
             file,
-            path: path.to_path_buf(),
-            disk: disk.clone(),
             end: length,
             ahead: 0,
             length,
@@ -123,34 +117,29 @@ impl Appender {
         })
     }
 
-    /// Opens a `.log` of which only the first `end` bytes count: zeros follow.
-    ///
-    /// # Errors
-    /// As [`Appender::open`].
-    pub(crate) fn open_until(disk: &Disk, path: &Path, end: Position) -> Result<Self> {
-        let mut log = Self::open(disk, path)?;
-        log.end = log.end.min(end);
-        Ok(log)
-    }
-
-    /// Makes a `.log` with nothing in it that has `length` bytes of zeros (`preallocate`), or none.
+    /// Takes a new, empty `.log` and gives it `length` bytes of zeros (`preallocate`), or none.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn create(disk: &Disk, path: &Path, length: u64) -> Result<Self> {
-        let mut made = Self::open(disk, path)?;
+    pub(crate) fn create(file: F, length: u64) -> Result<Self> {
+        let mut made = Self::open(file)?;
         if length > 0 {
-            disk.set_length(&made.file, path, length)?;
+            made.file.set_length(length)?;
             made.end = 0;
             made.length = length;
         }
         Ok(made)
     }
 
+    /// Says that only the first `end` bytes count: zeros follow.
+    pub(crate) fn ends_at(&mut self, end: Position) {
+        self.end = self.end.min(end);
+    }
+
     /// The file.
     #[must_use]
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Where the next append goes.
@@ -176,7 +165,7 @@ impl Appender {
         if end > MAX_LENGTH {
             return Err(Error::InvalidArgument(format!(
                 "{}: append of {size} bytes at {position} overflows the segment",
-                self.path.display(),
+                self.path().display(),
             )));
         }
         let (from, new) = match bytes.all.get(bytes.begun..) {
@@ -184,10 +173,10 @@ impl Appender {
             _ => (position, bytes.all),
         };
         self.make_room(from, end);
-        if let Err(error) = self.disk.write_at(&self.file, &self.path, new, from) {
+        if let Err(error) = self.file.write_at(new, from) {
             self.ahead = 0;
             // What got through is cut off if it can be; if not, it lies beyond the end and recovery will cut it.
-            if let Ok(()) = self.disk.set_length(&self.file, &self.path, position) {
+            if let Ok(()) = self.file.set_length(position) {
                 self.length = position;
                 self.room = None;
             }
@@ -208,22 +197,9 @@ impl Appender {
         if position >= LEAST_ROOM {
             let from = room.max(position);
             let to = end.saturating_add(position.min(MOST_ROOM)).min(MAX_LENGTH);
-            let is_given = self
-                .disk
-                .make_room(&self.file, from, to.saturating_sub(from));
+            let is_given = self.file.make_room(from, to.saturating_sub(from));
             self.room = is_given.then_some(to);
         }
-    }
-
-    /// Reads at `position` until `buffer` is full or the log ends; returns the bytes read.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn read(&self, buffer: &mut [u8], position: Position) -> Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let most = left.min(buffer.len());
-        let wanted = buffer.get_mut(..most).unwrap_or_default();
-        read_at(&self.file, wanted, position).map_err(Error::io(&self.path))
     }
 
     /// Cuts the log at `position`; nothing where it ends before.
@@ -234,7 +210,7 @@ impl Appender {
         let cut = self.end.saturating_sub(position);
         let end = self.end.saturating_sub(cut);
         if self.length > end || self.room.is_some_and(|room| room > end) {
-            self.disk.set_length(&self.file, &self.path, end)?;
+            self.file.set_length(end)?;
             self.length = end;
             self.room = self.room.map(|_| 0);
         }
@@ -256,7 +232,7 @@ impl Appender {
     /// # Errors
     /// `Io`.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.disk.sync(&self.file, &self.path)
+        self.file.sync()
     }
 }
 
@@ -264,9 +240,9 @@ impl Appender {
 ///
 /// # Errors
 /// `Io`.
-pub(crate) fn free_room(disk: &Disk, file: &File, path: &Path) -> Result<bool> {
+pub(crate) fn free_room(file: &impl StoredFile) -> Result<bool> {
     // A file's last block and what a file system keeps of its own are less than the room that any log was given.
-    disk.free_room(file, path, LEAST_ROOM)
+    file.free_room(LEAST_ROOM)
 }
 
 #[cfg(test)]
@@ -275,8 +251,15 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::disk::{Failure, Faults, Step};
+    use super::super::disk::{Disk, Failure, Faults, Step};
+    use super::super::folder::{DiskFile, DiskFolder};
+    use super::super::storage::Storage as _;
     use super::*;
+
+    fn file(disk: &Disk, path: &Path) -> DiskFile {
+        let folder = DiskFolder::new(path.parent().unwrap(), disk);
+        folder.open_file("a.log").unwrap()
+    }
 
     #[derive(Debug, Default)]
     struct Full(AtomicBool);
@@ -299,7 +282,7 @@ mod tests {
         let path = folder.path().join("a.log");
         let full = Arc::new(Full::default());
         let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
-        let mut log = Appender::open(&disk, &path).unwrap();
+        let mut log = Appender::open(file(&disk, &path)).unwrap();
         assert_eq!(log.append(b"hello"[..].into()).unwrap(), 0);
         full.0.store(true, Ordering::Relaxed);
         assert!(matches!(
@@ -315,9 +298,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"hello world");
         assert_eq!(log.truncate(7).unwrap(), 4);
         assert_eq!(log.truncate(9).unwrap(), 0);
-        let mut buffer = [0; 9];
-        assert_eq!(log.read(&mut buffer, 4).unwrap(), 3);
-        assert_eq!(buffer.get(..3), Some(&b"o w"[..]));
+        assert_eq!(std::fs::read(&path).unwrap(), b"hello w");
     }
 
     /// A write that ends inside a batch, and the one that goes on with it; and what becomes of it if none does.
@@ -327,13 +308,12 @@ mod tests {
         let path = folder.path().join("a.log");
         let full = Arc::new(Full::default());
         let disk = Disk::with_faults(Arc::clone(&full) as Arc<dyn Faults>);
-        let mut log = Appender::open(&disk, &path).unwrap();
+        let mut log = Appender::open(file(&disk, &path)).unwrap();
         let bytes = |all: &'static [u8], begun, whole| Bytes { all, begun, whole };
         let on_disk = || std::fs::read(&path).unwrap();
         assert_eq!(log.append(bytes(b"one two thr", 0, 8)).unwrap(), 0);
         assert_eq!((log.end(), log.written()), (8, 11));
         assert_eq!(on_disk(), b"one two thr");
-        assert_eq!(log.read(&mut [0; 9], 4).unwrap(), 4);
         assert_eq!(log.append(bytes(b"thREE four fi", 3, 11)).unwrap(), 8);
         assert_eq!((log.end(), log.written()), (19, 21));
         assert_eq!(on_disk(), b"one two thrEE four fi");
@@ -356,7 +336,7 @@ mod tests {
     fn preallocated_zeros_are_not_the_logs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
-        let mut log = Appender::create(&Disk::default(), &path, 10).unwrap();
+        let mut log = Appender::create(file(&Disk::default(), &path), 10).unwrap();
         assert_eq!(log.append(b"abc"[..].into()).unwrap(), 0);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 10);
         log.trim().unwrap();
@@ -375,9 +355,9 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
-        let mut log = Appender::open(&Disk::default(), &path).unwrap();
+        let mut log = Appender::open(file(&Disk::default(), &path)).unwrap();
         let piece = vec![7; 600_000];
-        let on_disk = |log: &Appender| {
+        let on_disk = |log: &Appender<DiskFile>| {
             let found = std::fs::metadata(&path).unwrap();
             assert_eq!(found.len(), log.end());
             found.blocks() * 512
@@ -405,7 +385,7 @@ mod tests {
         let (before, crashed) = (std::fs::metadata(&path).unwrap(), on_disk(&log));
         assert!(crashed >= 1_800_000 + LEAST_ROOM);
         drop(log);
-        let log = Appender::open(&Disk::default(), &path).unwrap();
+        let log = Appender::open(file(&Disk::default(), &path)).unwrap();
         assert!(on_disk(&log) < 1_800_000 + LEAST_ROOM / 2);
         let after = std::fs::metadata(&path).unwrap();
         assert_eq!(after.modified().unwrap(), before.modified().unwrap());

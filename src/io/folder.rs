@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::disk::Disk;
 use super::file::{open, read_at};
+use super::index_file::IndexFile;
 use super::mapping::Mapping;
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile};
 use crate::error::{Error, Result};
@@ -66,6 +67,7 @@ impl ReadFolder for DiskFolder {
 
 impl Storage for DiskFolder {
     type File = DiskFile;
+    type IndexFile<const W: usize> = IndexFile<W>;
 
     fn open_file(&self, name: &str) -> Result<DiskFile> {
         let path = self.path_of(name);
@@ -73,6 +75,10 @@ impl Storage for DiskFolder {
         let disk = self.disk.clone();
         let reader = DiskReader { file, path };
         Ok(DiskFile { reader, disk })
+    }
+
+    fn open_index<const W: usize>(&self, name: &str, max_size: usize) -> Result<IndexFile<W>> {
+        open_index(&self.disk, &self.path_of(name), max_size)
     }
 
     fn contains(&self, name: &str) -> Result<bool> {
@@ -100,6 +106,22 @@ impl Storage for DiskFolder {
             self.disk.sync(&file, &path)?;
         }
         Ok(())
+    }
+}
+
+/// Opens an index file for writing, as [`Storage::open_index`].
+///
+/// # Errors
+/// As there.
+pub(crate) fn open_index<const W: usize>(
+    disk: &Disk,
+    path: &Path,
+    max_size: usize,
+) -> Result<IndexFile<W>> {
+    #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
+    // SAFETY: whoever writes to a partition holds its log dir's `.lock`, and nobody but Kafka and this crate writes there.
+    unsafe {
+        IndexFile::open(disk, path, max_size)
     }
 }
 

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::disk::{Disk, Step};
+use super::entry_file::{EntryFile, MAX_SIZE, check_length, invalid};
 use super::file::{open, read_at};
 use crate::error::{Error, Result};
 
@@ -37,12 +38,10 @@ mod view;
 pub(crate) use view::IndexReader;
 pub(crate) use view::Snapshot;
 pub(crate) use view::halves;
-use view::{PAGE, Shared, View, WORD};
+use view::{PAGE, Shared, View};
 
 /// How much of a hole is filled at once.
 const STRIDE: u64 = 16 * PAGE;
-/// No index is longer: Kafka maps it with a Java `int`.
-const MAX_SIZE: u64 = i32::MAX as u64;
 /// Ends the name of a file that is about to replace a trimmed one; a broker that finds it removes it.
 const REPLACEMENT: &str = ".trimmed.deleted";
 
@@ -55,7 +54,7 @@ struct Open<const W: usize> {
 
 /// An index file and its only writer.
 #[derive(Debug)]
-pub(crate) struct IndexFile<const W: usize> {
+pub struct IndexFile<const W: usize> {
     disk: Disk,
     path: PathBuf,
     max_size: u64,
@@ -72,9 +71,6 @@ pub(crate) struct IndexFile<const W: usize> {
 }
 
 impl<const W: usize> IndexFile<W> {
-    /// Bytes of an entry.
-    pub(crate) const ENTRY_SIZE: usize = W * WORD;
-
     /// Opens the index at `path`; a new one gets `max_size` bytes, rounded down to whole entries. Of an
     /// existing one every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
     ///
@@ -95,15 +91,7 @@ impl<const W: usize> IndexFile<W> {
         let is_new = !path.try_exists().map_err(Error::io(path))?;
         let file = disk.open_or_create(path)?;
         if is_new {
-            if max_size < Self::size_of(1) {
-                let least = Self::ENTRY_SIZE;
-                return Err(invalid(
-                    path,
-                    format_args!(
-                        "an index of {max_size} bytes has no room for an entry of {least}"
-                    ),
-                ));
-            }
+            Self::check_new(path, max_size)?;
             disk.set_length(&file, path, Self::whole(max_size))?;
         }
         Self::over(disk, path, max_size, file, is_new, true)
@@ -131,12 +119,7 @@ impl<const W: usize> IndexFile<W> {
         is_writable: bool,
     ) -> Result<Self> {
         let length = file.metadata().map_err(Error::io(path))?.len();
-        if length > MAX_SIZE {
-            return Err(invalid(
-                path,
-                format_args!("an index of {length} bytes is above {MAX_SIZE}"),
-            ));
-        }
+        check_length(path, length)?;
         let slots = Self::entries_in(length);
         let entries = if is_new { 0 } else { slots };
         // Without writing there is no growing either.
@@ -159,73 +142,14 @@ impl<const W: usize> IndexFile<W> {
         })
     }
 
-    /// Bytes of `entries` entries.
-    const fn size_of(entries: usize) -> u64 {
-        (entries as u64).saturating_mul(Self::ENTRY_SIZE as u64)
-    }
-
-    fn entries_in(length: u64) -> usize {
-        let whole = length.checked_div(Self::ENTRY_SIZE as u64);
-        usize::try_from(whole.unwrap_or_default()).unwrap_or(usize::MAX)
-    }
-
-    /// `length` rounded down to whole entries.
-    fn whole(length: u64) -> u64 {
-        Self::size_of(Self::entries_in(length))
-    }
-
-    /// The file.
-    #[must_use]
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Sets the path after the file or its folder was renamed; the file stays open.
     pub(crate) fn set_path(&mut self, path: PathBuf) {
         self.path = path;
     }
 
-    /// Entries written.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn entries(&self) -> usize {
-        self.entries
-    }
-
-    /// Entries the file has room for.
-    #[inline]
-    #[must_use]
-    pub(crate) const fn max_entries(&self) -> usize {
-        self.slots
-    }
-
-    /// The file's length.
-    #[must_use]
-    pub(crate) const fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// The length of a file that is as long as it may be, before rounding.
-    #[must_use]
-    pub(crate) const fn max_size(&self) -> u64 {
-        self.max_size
-    }
-
     #[cold]
     fn closed(&self) -> Error {
         invalid(&self.path, "the index is closed")
-    }
-
-    /// The entries as they are.
-    ///
-    /// # Errors
-    /// `InvalidArgument` after a close.
-    #[inline]
-    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_, W>> {
-        let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        let hint = self.shared.hint.load(Ordering::Relaxed);
-        // SAFETY: the file holds `slots` entries, of which `entries` are written, and only `&mut self` cuts it.
-        Ok(unsafe { Snapshot::new(&open.view, self.entries, hint) })
     }
 
     /// A handle for another thread.
@@ -238,35 +162,6 @@ impl<const W: usize> IndexFile<W> {
             Arc::clone(&self.shared),
             Arc::clone(&open.view),
         ))
-    }
-
-    /// Leaves a number for [`Snapshot::hint`].
-    #[inline]
-    pub(crate) fn set_hint(&self, hint: u64) {
-        self.shared.hint.store(hint, Ordering::Relaxed);
-    }
-
-    /// Writes an entry after the others and shows it to the readers.
-    ///
-    /// # Errors
-    /// `InvalidArgument` where there is no room, after a close, or in a file that was opened for reading; `Io` where the
-    /// disk has no room.
-    #[inline]
-    pub(crate) fn push(&mut self, words: [u32; W]) -> Result<()> {
-        let end = Self::size_of(self.entries.saturating_add(1));
-        if end > self.backed {
-            self.back(end)?;
-        }
-        let Some(open) = &self.open else {
-            return Err(self.closed());
-        };
-        // SAFETY: an entry below `slots` lies within the file.
-        if self.entries >= self.slots || !unsafe { open.view.store(self.entries, words) } {
-            return Err(self.no_room(open.view.is_writable));
-        }
-        self.entries = self.entries.saturating_add(1);
-        open.view.entries.store(self.entries, Ordering::Release);
-        Ok(())
     }
 
     #[cold]
@@ -301,54 +196,6 @@ impl<const W: usize> IndexFile<W> {
         self.disk.write_at(&open.file, &self.path, &bytes, from)?;
         self.backed = to;
         Ok(())
-    }
-
-    /// Removes all but the first `entries` entries; their bytes stay in the file.
-    ///
-    /// # Errors
-    /// `InvalidArgument` after a close.
-    pub(crate) fn truncate(&mut self, entries: usize) -> Result<()> {
-        let Some(open) = &self.open else {
-            return Err(self.closed());
-        };
-        if entries >= self.entries {
-            return Ok(());
-        }
-        self.promised = self.promised.max(self.entries);
-        self.entries = entries;
-        open.view.entries.store(entries, Ordering::Relaxed);
-        self.shared.advance();
-        Ok(())
-    }
-
-    /// Sets the file's length to `size` rounded down to whole entries; returns whether that changed it. Entries stay.
-    ///
-    /// # Errors
-    /// `Io`; `InvalidArgument` after a close, or where entries would be lost: cut them first. (Kafka shortens the file,
-    /// then throws, and the index is unusable from then on.)
-    pub(crate) fn resize(&mut self, size: usize) -> Result<bool> {
-        let size = Self::whole(size as u64);
-        if size == self.length {
-            return Ok(false);
-        }
-        if self.open.is_none() {
-            return Err(self.closed());
-        }
-        if size > MAX_SIZE {
-            return Err(invalid(
-                &self.path,
-                format_args!("an index of {size} bytes is above {MAX_SIZE}"),
-            ));
-        }
-        if size < Self::size_of(self.entries) {
-            let entries = self.entries;
-            return Err(invalid(
-                &self.path,
-                format_args!("{size} bytes are too few for {entries} entries"),
-            ));
-        }
-        self.set_length(size)?;
-        Ok(true)
     }
 
     fn set_length(&mut self, size: u64) -> Result<()> {
@@ -421,47 +268,6 @@ impl<const W: usize> IndexFile<W> {
         self.exchange(file, size)
     }
 
-    /// Cuts the file after the last entry; nothing after a close.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub(crate) fn trim_to_valid_size(&mut self) -> Result<()> {
-        if self.open.is_none() {
-            return Ok(());
-        }
-        let size = self.entries.saturating_mul(Self::ENTRY_SIZE);
-        self.resize(size).map(|_| ())
-    }
-
-    /// Syncs the entries to the device.
-    ///
-    /// # Errors
-    /// `Io`; `InvalidArgument` after a close.
-    pub(crate) fn flush(&self) -> Result<()> {
-        let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        self.disk.before(Step::Sync, &self.path)?;
-        let length = usize::try_from(self.length).unwrap_or_default();
-        open.view.flush(length).map_err(Error::io(&self.path))
-    }
-
-    /// Trims and closes. Closing again does nothing.
-    ///
-    /// # Errors
-    /// `Io`; it is closed even so.
-    pub(crate) fn close(&mut self) -> Result<()> {
-        let trimmed = self.trim_to_valid_size();
-        self.close_handler();
-        trimmed
-    }
-
-    /// Closes and leaves the file as long as it is (`closeHandler`): as after a crash.
-    pub(crate) fn close_handler(&mut self) {
-        self.open = None;
-        if Arc::get_mut(&mut self.shared).is_some() {
-            self.shared.set_view(None);
-        }
-    }
-
     /// Closes and removes the file; returns whether there was one.
     ///
     /// # Errors
@@ -482,9 +288,133 @@ impl<const W: usize> IndexFile<W> {
     }
 }
 
-#[cold]
-fn invalid(path: &Path, what: impl std::fmt::Display) -> Error {
-    Error::InvalidArgument(format!("{}: {what}", path.display()))
+impl<const W: usize> EntryFile<W> for IndexFile<W> {
+    const TAKES_HINTS: bool = true;
+
+    type Entries<'a> = Snapshot<'a, W>;
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[inline]
+    fn entries(&self) -> usize {
+        self.entries
+    }
+
+    #[inline]
+    fn max_entries(&self) -> usize {
+        self.slots
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn max_size(&self) -> u64 {
+        self.max_size
+    }
+
+    #[inline]
+    fn snapshot(&self) -> Result<Snapshot<'_, W>> {
+        let open = self.open.as_ref().ok_or_else(|| self.closed())?;
+        let hint = self.shared.hint.load(Ordering::Relaxed);
+        // SAFETY: the file holds `slots` entries, of which `entries` are written, and only `&mut self` cuts it.
+        Ok(unsafe { Snapshot::new(&open.view, self.entries, hint) })
+    }
+
+    #[inline]
+    fn set_hint(&self, hint: u64) {
+        self.shared.hint.store(hint, Ordering::Relaxed);
+    }
+
+    /// Also shows the entry to the readers.
+    #[inline]
+    fn push(&mut self, words: [u32; W]) -> Result<()> {
+        let end = Self::size_of(self.entries.saturating_add(1));
+        if end > self.backed {
+            self.back(end)?;
+        }
+        let Some(open) = &self.open else {
+            return Err(self.closed());
+        };
+        // SAFETY: an entry below `slots` lies within the file.
+        if self.entries >= self.slots || !unsafe { open.view.store(self.entries, words) } {
+            return Err(self.no_room(open.view.is_writable));
+        }
+        self.entries = self.entries.saturating_add(1);
+        open.view.entries.store(self.entries, Ordering::Release);
+        Ok(())
+    }
+
+    fn truncate(&mut self, entries: usize) -> Result<()> {
+        let Some(open) = &self.open else {
+            return Err(self.closed());
+        };
+        if entries >= self.entries {
+            return Ok(());
+        }
+        self.promised = self.promised.max(self.entries);
+        self.entries = entries;
+        open.view.entries.store(entries, Ordering::Relaxed);
+        self.shared.advance();
+        Ok(())
+    }
+
+    /// `InvalidArgument` where entries would be lost: cut them first. (Kafka shortens the file, then throws, and the index
+    /// is unusable from then on.)
+    fn resize(&mut self, size: usize) -> Result<bool> {
+        let size = Self::whole(size as u64);
+        if size == self.length {
+            return Ok(false);
+        }
+        if self.open.is_none() {
+            return Err(self.closed());
+        }
+        if size > MAX_SIZE {
+            return Err(invalid(
+                &self.path,
+                format_args!("an index of {size} bytes is above {MAX_SIZE}"),
+            ));
+        }
+        if size < Self::size_of(self.entries) {
+            let entries = self.entries;
+            return Err(invalid(
+                &self.path,
+                format_args!("{size} bytes are too few for {entries} entries"),
+            ));
+        }
+        self.set_length(size)?;
+        Ok(true)
+    }
+
+    fn trim_to_valid_size(&mut self) -> Result<()> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        let size = self.entries.saturating_mul(Self::ENTRY_SIZE);
+        self.resize(size).map(|_| ())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let open = self.open.as_ref().ok_or_else(|| self.closed())?;
+        self.disk.before(Step::Sync, &self.path)?;
+        let length = usize::try_from(self.length).unwrap_or_default();
+        open.view.flush(length).map_err(Error::io(&self.path))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let trimmed = self.trim_to_valid_size();
+        self.close_handler();
+        trimmed
+    }
+
+    fn close_handler(&mut self) {
+        self.open = None;
+        if Arc::get_mut(&mut self.shared).is_some() {
+            self.shared.set_view(None);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,21 +5,24 @@
 //! | [`appender`] | the writing end of a `.log`, and when it is synced |
 //! | [`atomic`] | small files replaced whole |
 //! | [`disk`] | every change to the file system, and failures to order |
+//! | [`entry_file`] | index files, wherever they are |
 //! | [`mod@file`] | a stretch of a file |
 //! | [`folder`] | a folder on a disk |
-//! | [`index_file`] | index files under a writer and its readers |
+//! | [`index_file`] | index files on a disk, mapped, under a writer and its readers |
 //! | [`interrupt`] | whether the answer is still wanted |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`overlay`] | a folder under plan: a base, and the actions planned over it |
 //! | [`pool`] | memory that is used again |
 //! | [`storage`] | folders and their files, wherever they are |
+//! | [`stored_index`] | index files in any storage |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
 pub(crate) mod appender;
 pub(crate) mod atomic;
 pub(crate) mod disk;
+pub(crate) mod entry_file;
 pub(crate) mod file;
 pub(crate) mod folder;
 pub(crate) mod index_file;
@@ -30,4 +33,5 @@ pub(crate) mod overlay;
 pub(crate) mod pool;
 pub(crate) mod region;
 pub(crate) mod storage;
+pub(crate) mod stored_index;
 pub(crate) mod words;

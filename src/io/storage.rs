@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::entry_file::EntryFile;
 use super::mapping::Mapping;
 use crate::error::{Error, Result};
 
@@ -119,11 +120,23 @@ pub trait Storage: ReadFolder + Clone {
     /// A file in it, open for writing.
     type File: StoredFile;
 
+    /// An index file in it.
+    type IndexFile<const W: usize>: EntryFile<W>;
+
     /// Opens a file, which is created where there is none.
     ///
     /// # Errors
     /// `Io`.
     fn open_file(&self, name: &str) -> Result<Self::File>;
+
+    /// Opens an index file for writing; a new one gets `max_size` bytes, rounded down to whole entries. Of an existing one
+    /// every whole slot is an entry, whatever it holds: a broker's recovery does the rest.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka
+    /// does); `CorruptIndex` for a file longer than an index can be.
+    fn open_index<const W: usize>(&self, name: &str, max_size: usize)
+    -> Result<Self::IndexFile<W>>;
 
     /// Whether there is a file of that name.
     ///

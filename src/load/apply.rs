@@ -9,11 +9,13 @@ use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::read_into;
+use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::overlay::Action;
 use crate::io::overlay::content::{Content, Origins, Source};
 use crate::io::storage::ReadFolder as _;
 use crate::segment::files::sync_segment;
+use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
 
 /// How much of a file is copied at once.
@@ -43,12 +45,9 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn flush(&self, disk: &Disk, from: Offset) -> Result<()> {
-        let folder = self.folder.clone();
-        let mut bases = self
-            .segments
-            .onward(from)
-            .map(|segment| segment.base_offset);
-        bases.try_for_each(|base| sync_segment(disk, folder.path(), base))?;
+        let folder = DiskFolder::new(self.folder.path(), disk);
+        let mut bases = self.segments.onward(from).map(WritableSegment::base_offset);
+        bases.try_for_each(|base| sync_segment(&folder, base))?;
         disk.sync_folder(folder.path())
     }
 

@@ -3,15 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::failure::LoadFailure;
 use super::loaded::{LoadedLog, LoadedSegment};
 use super::note::Note;
 use super::plan::Plan;
 use super::producers::PlannedBatches;
 use super::request::LoadRequest;
-use super::segment::Segment;
-use super::segments::Segments;
-use super::settings::IndexSettings;
+use super::segments::{Segment, Segments};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
@@ -30,6 +27,7 @@ use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
 use crate::producers::snapshots::Snapshots;
+use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::Offset;
 
 /// The most that is read of a checkpoint.
@@ -66,7 +64,8 @@ pub(super) fn is_index(name: &str) -> bool {
 pub(super) struct Loader<'a> {
     pub(super) folder: Overlay,
     pub(super) config: &'a LogConfig,
-    pub(super) settings: IndexSettings,
+    /// Without `preallocate`, which is for new segments alone.
+    pub(super) settings: SegmentSettings,
     pub(super) request: LoadRequest,
     pub(super) segments: Segments,
     pub(super) epochs: LeaderEpochs,
@@ -87,7 +86,10 @@ impl<'a> Loader<'a> {
         Ok(Self {
             folder: Overlay::new(Arc::new(DiskFolder::new(path, &Disk::default())))?,
             config,
-            settings: IndexSettings::of(config),
+            settings: SegmentSettings {
+                initial_length: 0,
+                ..config.segment_settings()
+            },
             request,
             segments: Segments::default(),
             epochs: LeaderEpochs::in_memory(&[])?,
@@ -148,15 +150,20 @@ impl Loader<'_> {
             recovery_point: recovery_point.max(log_start_offset),
             segments: segments
                 .map(|segment| LoadedSegment {
-                    base_offset: segment.base_offset,
-                    size: segment.size,
-                    max_timestamp: segment.max_timestamp,
+                    base_offset: segment.base_offset(),
+                    size: segment.size(),
+                    max_timestamp: segment.known().max_timestamp,
                 })
                 .collect(),
             epochs: self.epochs.clone(),
             producers,
             topic_id,
         })
+    }
+
+    pub(super) fn open_segment(&self, base_offset: Offset, state: FileState) -> Result<Segment> {
+        let now_ms = self.request.now_ms;
+        Segment::open_as(&self.folder, (base_offset, state), self.settings, now_ms)
     }
 
     /// Gives the recovery point and the log end, after the recovery of what was not flushed.
@@ -169,7 +176,13 @@ impl Loader<'_> {
         }
         let offsets = self.splitting(|loader| loader.recover_log(producers))?;
         if let Some(active) = self.segments.active_mut() {
-            active.resize_indexes(&self.folder)?;
+            let base_offset = active.base_offset();
+            if !active.resize_indexes()? {
+                self.notes.push(Note::IndexFull {
+                    base_offset,
+                    position: None,
+                });
+            }
         }
         Ok(offsets)
     }
@@ -177,12 +190,12 @@ impl Loader<'_> {
     /// Takes a step, and takes it again after each segment that was in its way, as its offsets reach too far, was split.
     fn splitting<T>(
         &mut self,
-        mut step: impl FnMut(&mut Self) -> Result<T, LoadFailure>,
+        mut step: impl FnMut(&mut Self) -> Result<T, RecoveryFailure>,
     ) -> Result<T> {
         loop {
             match step(self) {
-                Err(LoadFailure::Overflow(base, error)) => self.split(base, error)?,
-                outcome => return outcome.map_err(LoadFailure::into_error),
+                Err(RecoveryFailure::Overflow(base, error)) => self.split(base, error)?,
+                outcome => return outcome.map_err(RecoveryFailure::into_error),
             }
         }
     }
@@ -198,7 +211,6 @@ impl Loader<'_> {
         to: Rebuilding,
     ) -> Result<()> {
         let mut log = PlannedBatches {
-            folder: &self.folder,
             segments: &mut self.segments,
         };
         producers.rebuild(&mut log, to)
@@ -216,9 +228,8 @@ impl Loader<'_> {
         };
         let offset = first.max(log_start_offset);
         for base in self.segments.values(offset, Offset::MAX) {
-            let folder = &self.folder;
             if let Some(segment) = self.segments.get_mut(base)
-                && segment.translate_offset(folder, offset)?.is_some()
+                && segment.translate_offset(offset)?.is_some()
             {
                 break;
             }
@@ -297,9 +308,9 @@ impl Loader<'_> {
                 continue;
             }
             let base = offset_of_file(&folder.path_of(&name))?;
-            let mut segment = Segment::open(&folder, base, self.settings, FileState::Swap)?;
+            let mut segment = self.open_segment(base, FileState::Swap)?;
             low = low.min(base);
-            high = high.max(segment.read_next_offset(&folder)?);
+            high = high.max(segment.read_next_offset()?);
         }
         for name in folder.names() {
             let replaced =
@@ -319,9 +330,9 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_segment_files(&mut self) -> Result<(), LoadFailure> {
+    fn load_segment_files(&mut self) -> Result<(), RecoveryFailure> {
         for segment in self.segments.iter_mut() {
-            segment.close(&self.folder)?;
+            segment.close()?;
         }
         self.segments.clear();
         let names = self.folder.names();
@@ -344,15 +355,16 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn load_segment(&mut self, base_offset: Offset) -> Result<(), LoadFailure> {
+    fn load_segment(&mut self, base_offset: Offset) -> Result<(), RecoveryFailure> {
         let folder = self.folder.clone();
         let of = |kind| FileName::new(base_offset, kind).to_string();
         let lacks_time_index = !folder.contains(&of(FileKind::TimeIndex));
-        let mut segment = Segment::open(&folder, base_offset, self.settings, FileState::Live)?;
+        let mut segment = self.open_segment(base_offset, FileState::Live)?;
         let mut is_sound = folder.contains(&of(FileKind::OffsetIndex));
         if is_sound {
             if lacks_time_index {
-                segment.clear_time_index(&folder)?;
+                // One that was only just created has no length.
+                segment.time_index()?.resize(0)?;
             }
             is_sound = txn_index_is_sound(&folder, &of(FileKind::TxnIndex), base_offset)?;
         }
@@ -367,13 +379,13 @@ impl Loader<'_> {
         self.recover_segment(base_offset, producers)
             .map(drop)
             .map_err(|failure| match failure {
-                LoadFailure::Overflow(base, error) => {
+                RecoveryFailure::Overflow(base, error) => {
                     self.unlisted = Some(base);
-                    LoadFailure::Overflow(base, error)
+                    RecoveryFailure::Overflow(base, error)
                 }
                 // Only the recovery of what was not flushed drops a segment for this.
-                LoadFailure::InvalidOffset(error) | LoadFailure::Fatal(error) => {
-                    LoadFailure::Fatal(error)
+                RecoveryFailure::InvalidOffset(error) | RecoveryFailure::Fatal(error) => {
+                    RecoveryFailure::Fatal(error)
                 }
             })
     }

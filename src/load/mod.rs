@@ -15,8 +15,6 @@
 //! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that will be written.
 
 mod apply;
-mod failure;
-mod index;
 mod loaded;
 mod loader;
 mod note;
@@ -26,9 +24,7 @@ mod rebuilt;
 mod recovery;
 mod request;
 mod salvage;
-mod segment;
 mod segments;
-mod settings;
 
 #[cfg(test)]
 mod tests;

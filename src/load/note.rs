@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::types::Offset;
+use crate::types::{Offset, Position};
 
 /// Something worth saying that loading would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,14 @@ pub enum Note {
     Unread {
         /// The file.
         name: String,
+    },
+    /// The indexes of a segment have no room for all the entries that its batches should have, and the next append goes to
+    /// another segment. Kafka does not open such a log.
+    IndexFull {
+        /// Its base offset.
+        base_offset: Offset,
+        /// Where the first batch begins that got no entry; `None` where entries of the files were cut.
+        position: Option<Position>,
     },
     /// By salvage alone: a `.log` was made of the whole batches that were there.
     Salvaged {
@@ -146,6 +154,19 @@ impl fmt::Display for Note {
                 f,
                 "{name}: not read, as its name is not padded to 20 digits"
             ),
+            Self::IndexFull {
+                base_offset,
+                position,
+            } => {
+                write!(
+                    f,
+                    "segment {base_offset}: segment.index.bytes is too small for its index entries, "
+                )?;
+                match position {
+                    Some(at) => write!(f, "batches from byte {at} on have none"),
+                    None => write!(f, "the last of them were cut"),
+                }
+            }
             Self::Salvaged {
                 base_offset,
                 batches,

@@ -31,14 +31,13 @@ impl Plan {
         let Ok(log) = &mut self.outcome else {
             return Ok(());
         };
-        // Flushing opens the indexes from the recovery point on.
         for segment in self.segments.onward_mut(log.recovery_point) {
-            segment.open_indexes(&self.folder)?;
+            segment.flush()?;
         }
         log.recovery_point = log.log_end_offset;
         log.producers.take_snapshot(true)?;
         for segment in self.segments.iter_mut() {
-            segment.close(&self.folder)?;
+            segment.close()?;
         }
         Ok(())
     }
@@ -50,7 +49,7 @@ impl Plan {
     /// `Io`.
     pub fn hand_over(&mut self) -> Result<()> {
         match self.segments.active_mut() {
-            Some(active) => active.trim_indexes(&self.folder),
+            Some(active) => active.trim_indexes(),
             None => Ok(()),
         }
     }

@@ -2,14 +2,12 @@
 
 use super::segments::Segments;
 use crate::error::Result;
-use crate::io::overlay::Overlay;
 use crate::producers::replay::{Replay, ReplayedLog};
 use crate::types::Offset;
 
-/// The segments of a folder under plan, to be replayed.
+/// The segments of a folder under plan, for replaying.
 #[derive(Debug)]
 pub(super) struct PlannedBatches<'a> {
-    pub(super) folder: &'a Overlay,
     pub(super) segments: &'a mut Segments,
 }
 
@@ -28,13 +26,12 @@ impl ReplayedLog for PlannedBatches<'_> {
         let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(());
         };
-        let folder = &self.folder;
         let end = match end {
-            Some(end) => segment.translate_offset(folder, end)?,
+            Some(end) => segment.translate_offset(end)?,
             None => None,
         };
-        let end = end.unwrap_or(segment.size);
-        let Some(mut batches) = segment.read(folder, start, end)? else {
+        let end = end.unwrap_or(segment.size());
+        let Some(mut batches) = segment.read(start, end)? else {
             return Ok(());
         };
         while let Some((position, header)) = batches.next_batch()? {

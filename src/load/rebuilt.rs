@@ -1,82 +1,61 @@
-//! Rebuilt indexes that a plan did not keep, made again.
+//! Rebuilt indexes that a plan does not keep, and how they are built again.
 
-use super::settings::IndexSettings;
-use crate::io::overlay::content::{Content, Origins, Rebuild};
-use crate::segment::walk::LogWalk;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::format::entry::{OffsetPosition, TimestampOffset, relative_offset};
-use crate::format::file_name::FileKind;
-use crate::index::writable::Entry;
-use crate::segment::entries::{EntryInterval, largest_timestamp};
+use super::segments::Segment;
+use crate::error::Result;
+use crate::format::file_name::{FileKind, FileState};
+use crate::io::overlay::Overlay;
+use crate::io::overlay::content::{Content, Origins, Rebuild, Source};
 use crate::segment::source::Access;
+use crate::segment::walk::LogWalk;
+use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::{NO_TIMESTAMP, Offset};
 
-/// An index made from the valid batches of its `.log`, a second time.
+/// Rebuilt indexes of a plan that are kept; those beyond are built again when they are written.
+const MAX_KEPT_INDEXES: u64 = 64 << 20;
+
+/// An index of a `.log` whose batches are all valid.
 #[derive(Debug)]
-pub(super) struct RebuiltIndex {
-    pub(super) log: Content,
-    pub(super) base_offset: Offset,
-    pub(super) settings: IndexSettings,
-    pub(super) kind: FileKind,
+struct RebuiltIndex {
+    log: Content,
+    base_offset: Offset,
+    settings: SegmentSettings,
+    kind: FileKind,
 }
 
 impl Rebuild for RebuiltIndex {
     fn bytes(&self, origins: &Origins) -> Result<Vec<u8>> {
-        rebuild(
-            origins,
-            &self.log,
-            self.base_offset,
-            self.settings,
-            self.kind,
-        )
+        let log = self.log.open(origins, PathBuf::new())?;
+        let mut batches = LogWalk::new(log, 0, self.log.length(), Access::Headers)?;
+        let scratch = Overlay::empty(origins.clone());
+        let name = (self.base_offset, FileState::Live);
+        let mut segment = Segment::open_as(&scratch, name, self.settings, NO_TIMESTAMP)?;
+        let filled = segment.fill(&mut batches, |_, _| Ok(()));
+        filled.map_err(RecoveryFailure::into_error)?;
+        scratch.read(&segment.name(self.kind), u64::MAX)
     }
 }
 
-fn rebuild(
-    origins: &Origins,
-    log: &Content,
-    base_offset: Offset,
-    settings: IndexSettings,
-    kind: FileKind,
-) -> Result<Vec<u8>> {
-    let file = log.open(origins, PathBuf::new())?;
-    let mut scan = LogWalk::new(file, 0, log.length(), Access::Headers)?;
-    let mut bytes = Vec::new();
-    let mut put = |words: &[u32]| bytes.extend(words.iter().copied().flat_map(u32::to_be_bytes));
-    let mut max = TimestampOffset::none(base_offset);
-    let mut entries = EntryInterval::new(settings.interval);
-    let mut last_time = NO_TIMESTAMP;
-    while let Some((position, header)) = scan.next_batch()? {
-        max = largest_timestamp(max, &header);
-        if entries.is_due() {
-            if kind == FileKind::OffsetIndex {
-                let offset = scan.entry_offset(position, &header, settings.entry)?;
-                let position = i32::try_from(position).map_err(|_| moved(offset))?;
-                let relative = relative_offset(base_offset, offset).ok_or_else(|| moved(offset))?;
-                put(&OffsetPosition { offset, position }.encode(relative));
-            } else if max.timestamp > last_time {
-                put(&time_entry(base_offset, max)?);
-                last_time = max.timestamp;
-            }
-            entries.restart();
-        }
-        entries.count(&header);
+/// Lets the rebuilt indexes of a segment go where the plan holds too many.
+pub(super) fn forget_indexes(folder: &Overlay, segment: &Segment) {
+    let Some(log) = folder.get(&segment.name(FileKind::Log)) else {
+        return;
+    };
+    // What salvage put together is gone from its old place when the indexes are written.
+    let is_whole_file = matches!(log.source(), Source::Base { .. });
+    if folder.kept_bytes() <= MAX_KEPT_INDEXES || !is_whole_file {
+        return;
     }
-    if kind == FileKind::TimeIndex && max.timestamp > last_time {
-        put(&time_entry(base_offset, max)?);
+    for kind in [FileKind::OffsetIndex, FileKind::TimeIndex] {
+        let name = segment.name(kind);
+        let how = Arc::new(RebuiltIndex {
+            log: log.clone(),
+            base_offset: segment.base_offset(),
+            settings: segment.settings(),
+            kind,
+        });
+        folder.replace(&name, Content::rebuilt(how, folder.length(&name)));
     }
-    Ok(bytes)
-}
-
-fn time_entry(base_offset: Offset, max: TimestampOffset) -> Result<[u32; 3]> {
-    let relative = relative_offset(base_offset, max.offset);
-    Ok(max.encode(relative.ok_or_else(|| moved(max.offset))?))
-}
-
-/// The first pass took every batch of this `.log`, so a second one that does not saw other bytes.
-fn moved(offset: Offset) -> Error {
-    let expected = "the batches it had when the recovery was planned";
-    Error::corrupt("log", 0, expected, "others").for_offset(offset)
 }

@@ -1,19 +1,23 @@
 //! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
 
-use super::failure::LoadFailure;
 use super::loader::Loader;
 use super::note::Note;
-use super::segment::Segment;
+use super::rebuilt::forget_indexes;
+use super::segments::Segment;
 use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::entry::AbortedTxn;
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::overlay::Overlay;
 use crate::io::overlay::content::Content;
-use crate::io::storage::Storage as _;
+use crate::io::storage::{ReadFolder as _, Storage as _};
+use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
 use crate::segment::files::SEGMENT_FILES;
 use crate::segment::source::Access;
-use crate::types::Offset;
+use crate::segment::walk::LogWalk;
+use crate::segment::writer::{RecoveryFailure, SegmentSettings};
+use crate::types::{AppendOrigin, Offset, Position};
 
 impl Loader<'_> {
     pub(super) fn producers_up_to(&mut self, offset: Offset) -> Result<ProducerStateManager> {
@@ -33,22 +37,34 @@ impl Loader<'_> {
         &mut self,
         base_offset: Offset,
         mut producers: ProducerStateManager,
-    ) -> Result<u64, LoadFailure> {
+    ) -> Result<u64, RecoveryFailure> {
         let Some(segment) = self.segments.get_mut(base_offset) else {
             return Ok(0);
         };
-        let before = self.epochs.entries().to_vec();
-        let recovered = segment.recover(&self.folder, &mut producers, &mut self.epochs);
+        let epochs = &mut self.epochs;
+        let before = epochs.entries().to_vec();
+        let recovered = segment.recover(|batches, position, header| {
+            replay(epochs, &mut producers, batches, position, header)
+        });
         if self.epochs.entries() != before {
             self.note_epochs();
         }
         let recovered = recovered?;
+        if let Some(segment) = self.segments.get_mut(base_offset) {
+            forget_indexes(&self.folder, segment);
+        }
         self.notes.push(Note::Recovered {
             base_offset,
             batches: recovered.batches,
             truncated: recovered.truncated,
             reason: recovered.reason,
         });
+        if recovered.full_from.is_some() {
+            self.notes.push(Note::IndexFull {
+                base_offset,
+                position: recovered.full_from,
+            });
+        }
         producers.take_snapshot(true)?;
         Ok(recovered.truncated)
     }
@@ -57,14 +73,14 @@ impl Loader<'_> {
     pub(super) fn recover_log(
         &mut self,
         producers: &mut ProducerStateManager,
-    ) -> Result<(Offset, Offset), LoadFailure> {
+    ) -> Result<(Offset, Offset), RecoveryFailure> {
         if !self.request.clean {
             self.recover_unflushed(producers)?;
         }
         let request = self.request;
         let mut log_end = None;
         if let Some(last) = self.segments.active_mut() {
-            let end = last.read_next_offset(&self.folder)?;
+            let end = last.read_next_offset()?;
             if end >= request.log_start_offset {
                 log_end = Some(end);
             } else {
@@ -86,7 +102,7 @@ impl Loader<'_> {
         let end = match log_end {
             Some(end) => end,
             None => match self.segments.active_mut() {
-                Some(last) => last.read_next_offset(&self.folder)?,
+                Some(last) => last.read_next_offset()?,
                 None => request.log_start_offset,
             },
         };
@@ -101,13 +117,13 @@ impl Loader<'_> {
     fn recover_unflushed(
         &mut self,
         producers: &mut ProducerStateManager,
-    ) -> Result<(), LoadFailure> {
+    ) -> Result<(), RecoveryFailure> {
         let from = self.request.recovery_point;
         let mut left = self.segments.values(from, Offset::MAX).into_iter();
         while let Some(base) = left.next() {
             let before = self.producers_up_to(base)?;
             let truncated = match self.recover_segment(base, before) {
-                Err(LoadFailure::InvalidOffset(error)) => self.drop_segment(base, &error)?,
+                Err(RecoveryFailure::InvalidOffset(error)) => self.drop_segment(base, &error)?,
                 recovered => recovered?,
             };
             if truncated > 0 {
@@ -130,10 +146,10 @@ impl Loader<'_> {
         };
         self.notes.push(Note::Dropped {
             base_offset,
-            size: segment.size,
+            size: segment.size(),
             reason: error.to_string(),
         });
-        segment.truncate_to(&self.folder, base_offset)
+        segment.truncate_to(base_offset, self.request.now_ms)
     }
 
     /// Renames segments' files to `.deleted`.
@@ -144,11 +160,10 @@ impl Loader<'_> {
             };
             self.notes.push(Note::Deleted {
                 base_offset: *base,
-                size: segment.size,
+                size: segment.size(),
                 reason: reason.to_owned(),
             });
-            let folder = self.folder.clone();
-            segment.rename(&folder, FileState::Deleted)?;
+            segment.rename(FileState::Deleted)?;
             for kind in SEGMENT_FILES {
                 self.deleted.push(segment.name(kind));
             }
@@ -176,14 +191,12 @@ impl Loader<'_> {
     }
 
     pub(super) fn add_segment(&mut self, base_offset: Offset) -> Result<()> {
-        let folder = self.folder.clone();
-        let mut segment = Segment::open(&folder, base_offset, self.settings, FileState::Live)?;
-        if self.config.preallocate {
-            let name = segment.name(FileKind::Log);
-            folder.set_length(&name, self.config.initial_file_size());
-            segment.size = 0;
-        }
-
+        let settings = SegmentSettings {
+            initial_length: self.config.initial_file_size(),
+            ..self.settings
+        };
+        let now_ms = self.request.now_ms;
+        let segment = Segment::open(&self.folder, base_offset, settings, now_ms)?;
         self.segments.insert(segment);
         Ok(())
     }
@@ -193,11 +206,11 @@ impl Loader<'_> {
         let Some(active) = self.segments.active() else {
             return Ok(());
         };
-        let base_offset = active.base_offset;
-        if log_end != base_offset || active.size == 0 {
+        let base_offset = active.base_offset();
+        if log_end != base_offset || active.size() == 0 {
             return Ok(());
         }
-        let mut scan = active.scan(&self.folder, 0, Access::Headers)?;
+        let mut scan = active.walk(0, active.size(), Access::Headers)?;
         let mut next_offset = base_offset;
         while let Ok(Some((position, header))) = scan.next_batch() {
             let last = header.last_offset();
@@ -210,7 +223,7 @@ impl Loader<'_> {
         if next_offset > log_end {
             self.notes.push(Note::Hidden {
                 base_offset,
-                size: active.size,
+                size: active.size(),
                 next_offset,
             });
         }
@@ -225,35 +238,34 @@ impl Loader<'_> {
             return Err(error);
         }
         self.splits.push(base);
-        let folder = self.folder.clone();
         let mut old = match self.segments.remove(base) {
             Some(segment) => segment,
-            None => Segment::open(&folder, base, self.settings, FileState::Live)?,
+            None => self.open_segment(base, FileState::Live)?,
         };
         // Kafka asks the last batch alone, and gives up where that one fits.
-        if !old.has_overflow(&folder)? {
+        if !old.has_overflow()? {
             return Err(error);
         }
-        let Some(mut new) = self.parts_of(&folder, &old)? else {
+        let Some(mut new) = self.parts_of(&old)? else {
             return Err(error);
         };
         for segment in new.iter_mut().rev() {
-            segment.rename(&folder, FileState::Swap)?;
+            segment.rename(FileState::Swap)?;
         }
         if is_listed {
-            old.rename(&folder, FileState::Deleted)?;
+            old.rename(FileState::Deleted)?;
             let names = SEGMENT_FILES.map(|kind| old.name(kind));
             self.deleted.extend(names);
         }
-        let into: Vec<Offset> = new.iter().map(|segment| segment.base_offset).collect();
+        let into: Vec<Offset> = new.iter().map(Segment::base_offset).collect();
         for mut segment in new {
-            segment.rename(&folder, FileState::Live)?;
+            segment.rename(FileState::Live)?;
             self.segments.insert(segment);
         }
         if is_listed && !into.contains(&base) {
             let name = FileName::new(base, FileKind::Snapshot).to_string();
             let deleted = format!("{name}{}", FileState::Deleted.suffix());
-            if folder.rename(&name, &deleted)? {
+            if self.folder.rename(&name, &deleted)? {
                 self.deleted.push(deleted);
             }
         }
@@ -267,29 +279,70 @@ impl Loader<'_> {
 
     /// New segments of the batches of one, each from the first one on that does not fit into the one before; `None` where
     /// a batch is not whole, or fits into none.
-    fn parts_of(&self, folder: &Overlay, old: &Segment) -> Result<Option<Vec<Segment>>> {
+    fn parts_of(&self, old: &Segment) -> Result<Option<Vec<Segment>>> {
+        let folder = &self.folder;
         let log = folder.get(&old.name(FileKind::Log));
         let log = log.unwrap_or_else(Content::empty);
-        let mut scan = old.scan(folder, 0, Access::Headers)?;
+        let mut scan = old.walk(0, old.size(), Access::Headers)?;
         let mut parts = Vec::new();
         loop {
             let position = scan.position();
-            if position >= old.size {
+            if position >= old.size() {
                 return Ok(Some(parts));
             }
             let Some((_, first)) = scan.next_batch()? else {
                 return Ok(None);
             };
             scan.seek(position);
-            let (base, state) = (scan.first_offset(position, &first)?, FileState::Cleaned);
-            let mut part = Segment::open(folder, base, self.settings, state)?;
-            let taken = part
-                .fill(folder, &mut scan, &log)
-                .map_err(LoadFailure::into_error)?;
+            let base = scan.first_offset(position, &first)?;
+            let mut part = self.open_segment(base, FileState::Cleaned)?;
+            let taken = part.fill(&mut scan, |name, range| {
+                let length = range.end.saturating_sub(range.start);
+                let content = log.part(range.start, length).ok_or_else(|| {
+                    let expected = format!("{length} bytes from {}", range.start);
+                    let error = Error::corrupt("segment", range.start, expected, log.length());
+                    error.at(&folder.path_of(name))
+                })?;
+                folder.write(name, content)
+            });
+            let taken = taken.map_err(RecoveryFailure::into_error)?;
             if taken == 0 {
                 return Ok(None);
             }
             parts.push(part);
         }
     }
+}
+
+/// What a recovered batch means for the leader epochs and its producer's state; returns the aborted transaction that it
+/// ends.
+fn replay(
+    epochs: &mut LeaderEpochs,
+    producers: &mut ProducerStateManager,
+    batches: &mut LogWalk,
+    position: Position,
+    header: &BatchHeader,
+) -> Result<Option<AbortedTxn>> {
+    let mut aborted = None;
+    if !header.is_legacy() {
+        let epoch = header.partition_leader_epoch;
+        if epoch >= 0 && epochs.latest().is_none_or(|latest| epoch > latest.epoch) {
+            epochs.assign(epoch, header.base_offset)?;
+        }
+        if header.has_producer_id() {
+            let marker = batches.marker(position, header)?;
+            let origin = AppendOrigin::Replication;
+            let mut append = producers.prepare_update(header.producer_id, origin);
+            let completed = append.append(header, marker, 0)?;
+            producers.update(append);
+            if let Some(completed) = completed {
+                if completed.is_aborted {
+                    aborted = Some(completed.entry(producers.last_stable_offset(&completed)));
+                }
+                producers.complete_txn(&completed)?;
+            }
+        }
+    }
+    producers.update_map_end_offset(header.last_offset().wrapping_add(1));
+    Ok(aborted)
 }

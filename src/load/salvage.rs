@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
 };
+use crate::format::entry::index_room;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::io::overlay::content::{Content, Source};
 use crate::io::storage::{ReadFolder as _, Storage as _};
@@ -52,7 +53,9 @@ impl Loader<'_> {
                 floor,
                 ceiling,
             };
-            let (kept, pieces) = batches.keep(log, self.settings)?;
+            let room = index_room(self.config.segment_index_bytes);
+            let settings = (self.settings.index_interval_bytes, room);
+            let (kept, pieces) = batches.keep(log, settings)?;
             let length = log.content.length();
             let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
             if taken < length {

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::segment::Segment;
+use crate::io::overlay::Overlay;
+use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
+
+/// A segment under plan.
+pub(super) type Segment = WritableSegment<Overlay>;
 
 /// Segments, in order.
 #[derive(Debug, Default)]
@@ -19,7 +23,7 @@ impl Segments {
     }
 
     pub(super) fn insert(&mut self, segment: Segment) {
-        self.0.insert(segment.base_offset, segment);
+        self.0.insert(segment.base_offset(), segment);
     }
 
     pub(super) fn remove(&mut self, base_offset: Offset) -> Option<Segment> {
@@ -59,8 +63,8 @@ impl Segments {
     /// The base offsets of the one that may hold `from` and of those after it that begin below `to`
     /// (`LogSegments.values`).
     pub(super) fn values(&self, from: Offset, to: Offset) -> Vec<Offset> {
-        let behind = self.onward(from).map(|segment| segment.base_offset);
-        behind.take_while(|&base| from < to && base < to).collect()
+        let bases = self.onward(from).map(WritableSegment::base_offset);
+        bases.take_while(|&base| from < to && base < to).collect()
     }
 
     /// The one that may hold `offset`, and those after it; all of them where none does.

@@ -11,6 +11,8 @@ use std::str::FromStr;
 use crate::compress::Codec;
 use crate::error::{Error, Result};
 use crate::records::validate::LeaderRules;
+use crate::segment::entries::EntryOffset;
+use crate::segment::writer::SegmentSettings;
 use crate::types::{Compression, TimestampType};
 
 /// `compression.type`: the codec of stored batches.
@@ -389,6 +391,18 @@ impl LogConfig {
             u64::try_from(self.segment_bytes).unwrap_or_default()
         } else {
             0
+        }
+    }
+
+    /// What a segment needs to know of these settings, without the chance of `segment.jitter.ms`.
+    #[must_use]
+    pub fn segment_settings(&self) -> SegmentSettings {
+        SegmentSettings {
+            max_index_size: usize::try_from(self.segment_index_bytes).unwrap_or_default(),
+            index_interval_bytes: u64::try_from(self.index_interval_bytes).unwrap_or_default(),
+            entry: EntryOffset::Last,
+            roll_jitter_ms: 0,
+            initial_length: self.initial_file_size(),
         }
     }
 

@@ -96,6 +96,7 @@ const fn kind(note: &Note) -> &'static str {
         Note::Unread { .. } => "unread",
         Note::Salvaged { .. } => "salvaged",
         Note::SetAside { .. } => "set aside",
+        Note::IndexFull { .. } => "index full",
     }
 }
 

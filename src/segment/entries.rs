@@ -43,7 +43,7 @@ impl EntryInterval {
 
 /// Which of its batch's offsets an entry of the offset index names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum EntryOffset {
+pub enum EntryOffset {
     /// The last, since 2.0.
     #[default]
     Last,

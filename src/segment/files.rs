@@ -1,11 +1,9 @@
 //! The files of a segment that nobody holds open.
 
-use std::path::Path;
-
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::appender::free_room;
-use crate::io::disk::Disk;
+use crate::io::storage::{Storage, StoredFile as _};
 use crate::types::Offset;
 
 /// The kinds of files a segment has, in the order Kafka renames and removes them.
@@ -16,46 +14,44 @@ pub(crate) const SEGMENT_FILES: [FileKind; 4] = [
     FileKind::TxnIndex,
 ];
 
-/// Renames those files of a segment that there are (`LogSegment.changeFileSuffixes`).
+/// The name of a segment's file.
+#[must_use]
+pub(crate) fn name_of(offset: Offset, kind: FileKind, state: FileState) -> String {
+    let name = FileName {
+        offset,
+        kind,
+        state,
+    };
+    name.to_string()
+}
+
+/// Renames those files of a segment that exist (`LogSegment.changeFileSuffixes`).
 ///
 /// # Errors
 /// `Io`.
 pub(crate) fn rename_segment(
-    disk: &Disk,
-    folder: &Path,
+    storage: &impl Storage,
     base_offset: Offset,
     from: FileState,
     to: FileState,
 ) -> Result<()> {
     for kind in SEGMENT_FILES {
-        let name = |state| {
-            let offset = base_offset;
-            folder.join(
-                FileName {
-                    offset,
-                    kind,
-                    state,
-                }
-                .to_string(),
-            )
-        };
-        let old = name(from);
-        if old.exists() {
-            disk.rename(&old, &name(to))?;
+        let old = name_of(base_offset, kind, from);
+        if storage.contains(&old)? {
+            storage.rename(&old, &name_of(base_offset, kind, to))?;
         }
     }
     Ok(())
 }
 
-/// Gives back the room ahead that a crash left a segment's `.log` with.
+/// Frees the room ahead that a crash left a segment's `.log` with.
 ///
 /// # Errors
 /// `Io`.
-pub(crate) fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
-    let path = folder.join(FileName::new(base_offset, FileKind::Log).to_string());
-    if path.exists() {
-        let file = disk.open_or_create(&path)?;
-        free_room(disk, &file, &path)?;
+pub(crate) fn free_segment_room(storage: &impl Storage, base_offset: Offset) -> Result<()> {
+    let name = name_of(base_offset, FileKind::Log, FileState::Live);
+    if storage.contains(&name)? {
+        free_room(&storage.open_file(&name)?)?;
     }
     Ok(())
 }
@@ -64,12 +60,11 @@ pub(crate) fn free_segment_room(disk: &Disk, folder: &Path, base_offset: Offset)
 ///
 /// # Errors
 /// `Io`.
-pub(crate) fn sync_segment(disk: &Disk, folder: &Path, base_offset: Offset) -> Result<()> {
+pub(crate) fn sync_segment(storage: &impl Storage, base_offset: Offset) -> Result<()> {
     for kind in SEGMENT_FILES {
-        let path = folder.join(FileName::new(base_offset, kind).to_string());
-        if path.exists() {
-            let file = disk.open_or_create(&path)?;
-            disk.sync(&file, &path)?;
+        let name = name_of(base_offset, kind, FileState::Live);
+        if storage.contains(&name)? {
+            storage.open_file(&name)?.sync()?;
         }
     }
     Ok(())

@@ -1,54 +1,64 @@
-//! Index files that are opened, or made, when somebody first looks at them (`LazyIndex`).
-
-use std::path::PathBuf;
+//! Index files that are opened, or created, when somebody first looks at them (`LazyIndex`).
 
 use crate::error::Result;
 use crate::index::writable::{Entry, WritableIndex};
-use crate::io::disk::Disk;
+use crate::io::storage::Storage;
 use crate::types::Offset;
 
 /// An index, or where it would be.
 #[derive(Debug)]
-pub(super) struct LazyIndex<E, const W: usize> {
-    disk: Disk,
-    path: PathBuf,
+pub(super) struct LazyIndex<S: Storage, E, const W: usize> {
+    storage: S,
+    name: String,
     base_offset: Offset,
     max_size: usize,
-    index: Option<WritableIndex<E, W>>,
+    index: Option<WritableIndex<E, W, S::IndexFile<W>>>,
 }
 
-impl<E: Entry<W>, const W: usize> LazyIndex<E, W> {
-    pub(super) fn new(disk: &Disk, path: PathBuf, base_offset: Offset, max_size: usize) -> Self {
+impl<S: Storage, E: Entry<W>, const W: usize> LazyIndex<S, E, W> {
+    pub(super) fn new(storage: &S, name: String, base_offset: Offset, max_size: usize) -> Self {
         Self {
-            disk: disk.clone(),
-            path,
+            storage: storage.clone(),
+            name,
             base_offset,
             max_size,
             index: None,
         }
     }
 
-    /// The index, opened or made now if it was not before.
+    /// The index, opened or created now if it was not before.
     #[inline]
-    pub(super) fn get(&mut self) -> Result<&mut WritableIndex<E, W>> {
+    pub(super) fn get(&mut self) -> Result<&mut WritableIndex<E, W, S::IndexFile<W>>> {
         match &mut self.index {
             Some(index) => Ok(index),
             none => {
-                let (path, base, size) = (&self.path, self.base_offset, self.max_size);
-                Ok(none.insert(WritableIndex::open(&self.disk, path, base, size)?))
+                let (storage, name) = (&self.storage, &self.name);
+                let index = WritableIndex::open_in(storage, name, self.base_offset, self.max_size)?;
+                Ok(none.insert(index))
             }
         }
     }
 
-    /// Cuts it to its entries and lets go of it; nothing if nobody looked at it.
+    /// Cuts it to its entries and closes it; nothing if nobody looked at it.
     pub(super) fn close(&mut self) -> Result<()> {
         self.index.take().map_or(Ok(()), |mut index| index.close())
     }
 
-    /// Lets go of it as it is.
+    /// Closes it and leaves the file as long as it is.
     pub(super) fn close_handler(&mut self) {
         if let Some(mut index) = self.index.take() {
             index.close_handler();
         }
+    }
+
+    /// Has what was written in the file, if anybody looked at it; then closes it, as long as it is, as the file is about to
+    /// take this name.
+    pub(super) fn rename(&mut self, name: String) -> Result<()> {
+        if let Some(mut index) = self.index.take() {
+            index.flush()?;
+            index.close_handler();
+        }
+        self.name = name;
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::producers::append::{CompletedTxn, TV_UNKNOWN};
 use crate::producers::entry::BatchMetadata;
 use crate::records::control::EndTransaction;
 use crate::records::validate::Placement;
-use crate::segment::writer::{RollParams, RollReasons};
+use crate::segment::writer::roll::{RollParams, RollReasons};
 use crate::types::{AppendOrigin, NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What a leader says about an append.

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Refusal, Result};
 use crate::io::appender::SyncPolicy;
 use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
@@ -185,6 +186,11 @@ impl WritableLog {
         self.failure.is_some()
     }
 
+    /// The partition folder, and the way to the disk it is on.
+    fn storage(&self) -> DiskFolder {
+        DiskFolder::new(&self.folder, &self.options.disk)
+    }
+
     /// Refuses if the log has failed.
     fn check_failed(&self) -> Result<()> {
         match &self.failure {
@@ -225,7 +231,7 @@ impl WritableLog {
         let base_offset = self.segments.active.base_offset();
         self.segments.active.close()?;
         // The last time entry, and lengths: whoever finds the marker looks at nothing.
-        sync_segment(&self.options.disk, &self.folder, base_offset)?;
+        sync_segment(&self.storage(), base_offset)?;
         self.options.disk.sync_folder(&self.folder)?;
         Ok(self.recovery_point)
     }

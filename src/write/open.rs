@@ -8,6 +8,7 @@ use super::roll::next_settings;
 use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
+use crate::io::folder::DiskFolder;
 use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::snapshots::FolderSnapshots;
@@ -60,7 +61,7 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<Self> {
         let settings = next_settings(&mut options);
-        let disk = &options.disk;
+        let storage = DiskFolder::new(folder, &options.disk);
         let known = |segment: &LoadedSegment| {
             let known = Known {
                 size: segment.size,
@@ -71,15 +72,15 @@ impl WritableLog {
         };
         let mut closed: BTreeMap<_, _> = loaded.segments.iter().map(known).collect();
         let mut active = if let Some((base, known)) = closed.pop_last() {
-            WritableSegment::open_known(disk, folder, base, settings, known)?
+            WritableSegment::open_known(&storage, base, settings, known)?
         } else {
             let base = loaded.log_start_offset;
-            WritableSegment::open(disk, folder, base, settings, now_ms)?
+            WritableSegment::open(&storage, base, settings, now_ms)?
         };
-        active.resize_indexes(settings.max_index_size)?;
+        active.resize_indexes()?;
         let segments = Segments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
-        let snapshots = Arc::new(FolderSnapshots::new(folder, disk));
+        let snapshots = Arc::new(FolderSnapshots::new(folder, &options.disk));
         let mut log = Self {
             folder: folder.to_path_buf(),
             segments,
@@ -89,7 +90,7 @@ impl WritableLog {
             high_watermark: start,
             first_unstable: None,
             last_flush_ms: now_ms,
-            epochs: LeaderEpochs::load(folder, disk.clone())?,
+            epochs: LeaderEpochs::load(folder, options.disk.clone())?,
             producers: loaded.producers.kept_in(snapshots),
             validator: LeaderValidator::new(),
             deleted: Vec::new(),

@@ -90,8 +90,7 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<WritableSegment> {
         let settings = next_settings(&mut self.options);
-        let disk = &self.options.disk;
-        WritableSegment::open(disk, &self.folder, base_offset, settings, now_ms)
+        WritableSegment::open(&self.storage(), base_offset, settings, now_ms)
     }
 
     /// Brings everything up to the log end to the disk and moves the recovery point there. The active segment is left out
@@ -123,7 +122,7 @@ impl WritableLog {
             if base == self.segments.active.base_offset() {
                 self.segments.active.flush()?;
             } else {
-                sync_segment(&self.options.disk, &self.folder, base)?;
+                sync_segment(&self.storage(), base)?;
             }
         }
         // New segments are not there after a crash unless their folder says so.
@@ -160,7 +159,7 @@ impl WritableLog {
         if offset <= self.recovery_point {
             // Nothing will look at it again. Its batches were brought to the disk before it ended, so not its last time
             // entry, nor how long its files are.
-            return sync_segment(&self.options.disk, &self.folder, ended);
+            return sync_segment(&self.storage(), ended);
         }
         match self.options.sync {
             SyncPolicy::Never => Ok(()),
@@ -179,9 +178,7 @@ pub(super) fn next_settings(options: &mut WriteOptions) -> SegmentSettings {
     drawn ^= drawn >> 31;
     let config = &options.config;
     SegmentSettings {
-        max_index_size: usize::try_from(config.segment_index_bytes).unwrap_or_default(),
-        index_interval_bytes: u64::try_from(config.index_interval_bytes).unwrap_or_default(),
         roll_jitter_ms: config.segment_jitter(drawn),
-        initial_length: config.initial_file_size(),
+        ..config.segment_settings()
     }
 }

@@ -126,9 +126,8 @@ impl WritableLog {
             // Else they may be there again when the power goes, after a cut and what was appended there since.
             self.options.disk.sync_folder(&self.folder)?;
             let settings = next_settings(&mut self.options);
-            let disk = &self.options.disk;
             self.segments.active =
-                WritableSegment::open_known(disk, &self.folder, base_offset, settings, known)?;
+                WritableSegment::open_known(&self.storage(), base_offset, settings, known)?;
             self.segments.closed.retain(|&base, _| base < base_offset);
         }
         Ok(going)
@@ -140,9 +139,8 @@ impl WritableLog {
         base_offset: Offset,
         now_ms: TimestampMs,
     ) -> Result<()> {
-        let disk = &self.options.disk;
         let (live, deleted) = (FileState::Live, FileState::Deleted);
-        rename_segment(disk, &self.folder, base_offset, live, deleted)?;
+        rename_segment(&self.storage(), base_offset, live, deleted)?;
         for kind in SEGMENT_FILES {
             self.note_deleted(base_offset, kind, now_ms);
         }

@@ -13,7 +13,7 @@ import kafkalog
 import naive
 from command import call, fails
 from kafkalog import LogWriter, Record
-from recover_cases import CASES, NAMES, digests, laid_out, outcome
+from recover_cases import CASES, NAMES, digests, fails_in_kafka, laid_out, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ OUT_OF_ORDER = {
 }
 
 
-REFUSED = [name for name in NAMES if name in LOSSY or any(line["event"] == "failed" for line in outcome(CASES / name))]
+REFUSED = [name for name in NAMES if name in LOSSY or fails_in_kafka(outcome(CASES / name))]
 
 
 def laid_out_words(name: str, to: Path) -> list[str | Path]:

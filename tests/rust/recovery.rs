@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex};
 use kafkalog::internal::error::Error;
 use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
 use kafkalog::internal::io::lock::LogDirLock;
-use kafkalog::internal::load::{LoadRequest, plan};
+use kafkalog::internal::load::{LoadRequest, Note, plan};
 use kafkalog::internal::log::config::LogConfig;
+use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};
 use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
-use crate::common::{Chance, Head, batch, is_slow};
+use crate::common::{Chance, Head, batch, is_slow, one_record};
 use crate::log_cases::{self, Case};
 
 const NOW_MS: i64 = 1_700_000_010_000;
@@ -531,6 +533,83 @@ fn indexes_are_rebuilt_as_kafka_rebuilds_them() {
 
 /// Many windows of it, read by several threads: batches that lie across their ends, ones that are larger than a window,
 /// and ones that no thread takes into memory.
+/// The first batch after each opening gets no index entry, so an index that is filled in several openings has room for fewer
+/// entries than recovery wants. Kafka fails there ("Attempt to append to a full index").
+#[test]
+fn a_log_whose_rebuilt_index_is_full_opens_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = LogConfig {
+        index_interval_bytes: 0,
+        segment_index_bytes: 360,
+        ..LogConfig::default()
+    };
+    let mut request = LoadRequest {
+        clean: true,
+        recovery_point: 0,
+        log_start_offset: 0,
+        now_ms: NOW_MS,
+        producer_id_expiration_ms: i64::MAX,
+    };
+    let open = |config: &LogConfig, request| {
+        WritableLog::open(folder.path(), WriteOptions::new(config.clone()), request).unwrap()
+    };
+    let append = |log: &mut WritableLog, count: i64| {
+        for _ in 0..count {
+            let at = log.log_end_offset();
+            let mut batch = one_record(0, 0, NOW_MS + at);
+            log.append_as_leader(&mut batch, &LeaderAppend::default(), NOW_MS)
+                .unwrap();
+        }
+    };
+    // Room for 29 entries, as a time index keeps its last slot.
+    for _ in 0..4 {
+        let mut log = open(&config, request);
+        append(&mut log, 8);
+        request.recovery_point = log.close(NOW_MS).unwrap();
+    }
+    let mut log = open(&config, request);
+    append(&mut log, 2);
+    assert_eq!((log.segments().len(), log.log_end_offset()), (1, 34));
+    log.crash();
+
+    let unclean = LoadRequest {
+        clean: false,
+        recovery_point: 0,
+        ..request
+    };
+    let planned = plan(folder.path(), &config, unclean).unwrap();
+    let full = |note: &&Note| matches!(note, Note::IndexFull { base_offset: 0, .. });
+    assert_eq!(planned.notes.iter().filter(full).count(), 1);
+    let mut log = open(&config, unclean);
+    assert_eq!((log.segments().len(), log.log_end_offset()), (1, 34));
+    append(&mut log, 1);
+    let bases: Vec<i64> = log.segments().iter().map(|s| s.base_offset).collect();
+    assert_eq!(bases, [0, 34], "the next append begins a segment");
+    append(&mut log, 40);
+    log.close(NOW_MS).unwrap();
+    let index = fs::read(folder.path().join("00000000000000000000.index")).unwrap();
+    let times = fs::read(folder.path().join("00000000000000000000.timeindex")).unwrap();
+    assert_eq!((index.len(), times.len()), (29 * 8, 30 * 12));
+    // The last time entry names the largest timestamp.
+    let last = [(NOW_MS + 33).to_be_bytes().as_slice(), &33i32.to_be_bytes()].concat();
+    assert_eq!(times[29 * 12..], last);
+
+    // A clean stop, and less room than entries.
+    config.segment_index_bytes = 120;
+    let clean = LoadRequest {
+        recovery_point: 75,
+        ..request
+    };
+    let mut log = open(&config, clean);
+    assert_eq!(log.log_end_offset(), 75);
+    let count = log.segments().len();
+    append(&mut log, 1);
+    assert_eq!(log.segments().len(), count + 1);
+    log.close(NOW_MS).unwrap();
+    let log = PartitionLog::open(folder.path()).unwrap();
+    assert_eq!(log.log_end_offset().unwrap(), 76);
+}
+
 #[test]
 fn a_large_log_ends_at_its_first_fault() {
     let work = log_cases::work_folder();

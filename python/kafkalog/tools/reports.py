@@ -22,7 +22,7 @@ class RecoveryNote:
     ----------
     kind : str
         ``recovered`` (a segment was checked batch by batch, and its indexes rebuilt), ``deleted``, ``dropped``,
-        ``split``, ``swapped``, ``hidden``, ``unread``, ``salvaged`` or ``set aside``.
+        ``split``, ``swapped``, ``hidden``, ``unread``, ``salvaged``, ``set aside`` or ``index full``.
     text : str
         The finding, in one line.
     """

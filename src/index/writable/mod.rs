@@ -5,12 +5,13 @@
 //! | [`offset`] | [`WritableOffsetIndex`](offset::WritableOffsetIndex) |
 //! | [`time`] | [`WritableTimeIndex`](time::WritableTimeIndex) |
 //!
-//! Here is what both do; how the file is mapped and read beside the writer is [`io::index_file`](crate::io::index_file)'s.
+//! Here is what both do, over any [`EntryFile`]: mapped on a disk, where other threads read beside the writer, or under plan.
 //!
 //! # Where we differ
 //! Kafka's objects can be driven into a state in which their entries and their write position disagree (a resize below
 //! the entries; a time entry whose offset does not fit): exceptions out of that state follow, and bytes in wrong places.
-//! Here such a call is refused and changes nothing.
+//! On a disk such a call is refused and changes nothing. Under plan a resize below the entries shortens the file, as
+//! Kafka does before it throws, and fails.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,10 @@ use super::search;
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::relative_offset;
 use crate::io::disk::Disk;
-use crate::io::index_file::{IndexFile, IndexReader, Snapshot};
+use crate::io::entry_file::{Entries, EntryFile, sure};
+use crate::io::folder::open_index;
+use crate::io::index_file::{IndexFile, IndexReader};
+use crate::io::storage::Storage;
 use crate::types::Offset;
 
 pub(crate) mod offset;
@@ -31,7 +35,7 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     const KEPT_FREE: usize;
 
     /// Called once an index is open.
-    fn opened(index: &mut WritableIndex<Self, W>) {
+    fn opened<F: EntryFile<W>>(index: &mut WritableIndex<Self, W, F>) {
         let _ = index;
     }
 
@@ -51,13 +55,20 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     fn offset(&self) -> Offset;
 
     /// The number of the last entry whose key is at or below `target`, as Kafka's search finds it.
-    fn floor(base_offset: Offset, entries: Snapshot<'_, W>, target: i64) -> Option<usize>;
+    ///
+    /// # Errors
+    /// Where an entry cannot be read.
+    fn floor<T: Entries<W>>(
+        base_offset: Offset,
+        entries: &T,
+        target: i64,
+    ) -> Result<Option<usize>, T::Error>;
 }
 
-/// An index and its only writer; [`WritableIndex::reader`] gives handles to other threads.
+/// An index and its only writer; on a disk [`WritableIndex::reader`] gives handles to other threads.
 #[derive(Debug)]
-pub struct WritableIndex<E, const W: usize> {
-    file: IndexFile<W>,
+pub struct WritableIndex<E, const W: usize, F = IndexFile<W>> {
+    file: F,
     base_offset: Offset,
     last: E,
     /// Whether the entries rise, so that any search finds what Kafka's does.
@@ -74,38 +85,59 @@ pub struct Reader<E, const W: usize> {
     entry: std::marker::PhantomData<fn() -> E>,
 }
 
-fn entry_at<E: Entry<W>, const W: usize>(
+#[inline]
+fn entry_at<E: Entry<W>, const W: usize, T: Entries<W>>(
     base_offset: Offset,
-    entries: Snapshot<'_, W>,
+    entries: &T,
     n: usize,
-) -> Option<E> {
-    entries.get(n).map(|words| E::decode(base_offset, words))
+) -> Result<Option<E>, T::Error> {
+    let words = entries.get(n)?;
+    Ok(words.map(|words| E::decode(base_offset, words)))
 }
 
-fn last_of<E: Entry<W>, const W: usize>(base_offset: Offset, entries: Snapshot<'_, W>) -> E {
-    let last = entries.entries().checked_sub(1);
-    let last = last.and_then(|n| entry_at(base_offset, entries, n));
-    last.unwrap_or_else(|| E::before_all(base_offset))
+fn last_of<E: Entry<W>, const W: usize, T: Entries<W>>(
+    base_offset: Offset,
+    entries: &T,
+) -> Result<E, T::Error> {
+    let last = match entries.entries().checked_sub(1) {
+        Some(n) => entry_at(base_offset, entries, n)?,
+        None => None,
+    };
+    Ok(last.unwrap_or_else(|| E::before_all(base_offset)))
 }
 
 #[inline]
-fn lookup<E: Entry<W>, const W: usize>(
+fn lookup<E: Entry<W>, const W: usize, T: Entries<W>>(
     base_offset: Offset,
-    entries: Snapshot<'_, W>,
+    entries: &T,
     target: i64,
-) -> E {
-    let found = E::floor(base_offset, entries, target);
-    let found = found.and_then(|n| entry_at(base_offset, entries, n));
-    found.unwrap_or_else(|| E::before_all(base_offset))
+) -> Result<E, T::Error> {
+    let found = match E::floor(base_offset, entries, target)? {
+        Some(n) => entry_at(base_offset, entries, n)?,
+        None => None,
+    };
+    Ok(found.unwrap_or_else(|| E::before_all(base_offset)))
+}
+
+/// Whether every key is above the one before it.
+fn rise<E: Entry<W>, const W: usize, T: Entries<W>>(
+    base_offset: Offset,
+    entries: &T,
+) -> Result<bool, T::Error> {
+    let mut before = None;
+    for n in 0..entries.entries() {
+        let key = entry_at::<E, W, T>(base_offset, entries, n)?.map(|entry| entry.key());
+        if n > 0 && before >= key {
+            return Ok(false);
+        }
+        before = key;
+    }
+    Ok(true)
 }
 
 impl<E: Entry<W>, const W: usize> Reader<E, W> {
     /// Entries written.
     #[must_use]
-    #[expect(
-        clippy::redundant_closure_for_method_calls,
-        reason = "the method by its name is not general enough in its lifetime"
-    )]
     pub fn entries(&self) -> usize {
         self.file.read(|entries| entries.entries())
     }
@@ -114,14 +146,14 @@ impl<E: Entry<W>, const W: usize> Reader<E, W> {
     #[must_use]
     pub fn entry(&self, n: usize) -> Option<E> {
         let base = self.base_offset;
-        self.file.read(|entries| entry_at(base, entries, n))
+        self.file.read(|entries| sure(entry_at(base, &entries, n)))
     }
 
     /// The last entry, or what stands for it in an empty index.
     #[must_use]
     pub fn last_entry(&self) -> E {
         let base = self.base_offset;
-        self.file.read(|entries| last_of(base, entries))
+        self.file.read(|entries| sure(last_of(base, &entries)))
     }
 
     /// The last entry whose key is at or below `target`, or what stands for it.
@@ -129,45 +161,96 @@ impl<E: Entry<W>, const W: usize> Reader<E, W> {
     #[must_use]
     pub fn lookup(&self, target: i64) -> E {
         let base = self.base_offset;
-        self.file.read(|entries| lookup(base, entries, target))
+        self.file
+            .read(|entries| sure(lookup(base, &entries, target)))
     }
 }
 
 impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
-    /// Opens the index of the segment that begins at `base_offset`; a new one gets `max_index_size` bytes, rounded down
-    /// to whole entries. Of one that is there every whole slot is an entry, zeros too: it is full until
-    /// [`WritableIndex::resize`].
+    /// Opens the index of the segment that begins at `base_offset`, as [`WritableIndex::open_in`].
     ///
     /// # Errors
-    /// `Io`; `InvalidArgument` where a new index would have no room for an entry (an empty file stays, as in Kafka).
+    /// As there.
     pub fn open(
         disk: &Disk,
         path: &Path,
         base_offset: Offset,
         max_index_size: usize,
     ) -> Result<Self> {
-        #[expect(unsafe_code, reason = "the one place that maps an index for writing")]
-        // SAFETY: whoever writes to a partition holds its log dir's `.lock`, and nobody but Kafka and this crate writes there.
-        let file = unsafe { IndexFile::open(disk, path, max_index_size) }?;
-        Self::over(file, base_offset)
+        Self::over(open_index(disk, path, max_index_size)?, base_offset)
     }
 
-    /// Opens an index that is there for reading; only [`WritableIndex::resize`] makes it writable, as in Kafka.
+    /// Opens an existing index for reading; only [`WritableIndex::resize`] makes it writable, as in Kafka.
     ///
     /// # Errors
-    /// `Io`.
+    /// `Io`; `CorruptIndex` for a file longer than an index can be.
     pub fn open_read_only(path: &Path, base_offset: Offset, max_index_size: usize) -> Result<Self> {
-        #[expect(unsafe_code, reason = "the same, for reading to begin with")]
-        // SAFETY: as in `open`.
+        #[expect(
+            unsafe_code,
+            reason = "the one place that maps an index for reading to begin with"
+        )]
+        // SAFETY: as in `open_index`.
         let file = unsafe { IndexFile::open_read_only(path, max_index_size) }?;
         Self::over(file, base_offset)
     }
 
-    fn over(file: IndexFile<W>, base_offset: Offset) -> Result<Self> {
+    /// Says that the file was renamed, or its folder: it stays open.
+    pub fn set_path(&mut self, path: PathBuf) {
+        self.file.set_path(path);
+    }
+
+    /// A handle for another thread.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close.
+    pub fn reader(&self) -> Result<Reader<E, W>> {
+        Ok(Reader {
+            file: self.file.reader()?,
+            base_offset: self.base_offset,
+            entry: std::marker::PhantomData,
+        })
+    }
+
+    /// Closes and removes the file; returns whether there was one.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn delete_if_exists(&mut self) -> Result<bool> {
+        self.file.delete_if_exists()
+    }
+
+    /// Renames the file, in place of one that has the name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
+        self.file.rename_to(path)
+    }
+}
+
+impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
+    /// Opens the index of the segment that begins at `base_offset`; a new one gets `max_index_size` bytes, rounded down
+    /// to whole entries. Of an existing one every whole slot is an entry, zeros too: it is full until
+    /// [`WritableIndex::resize`].
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` where a new index would have no room for an entry (an empty file stays, as in Kafka);
+    /// `CorruptIndex` for a file longer than an index can be.
+    pub(crate) fn open_in<S: Storage<IndexFile<W> = F>>(
+        storage: &S,
+        name: &str,
+        base_offset: Offset,
+        max_index_size: usize,
+    ) -> Result<Self> {
+        Self::over(storage.open_index::<W>(name, max_index_size)?, base_offset)
+    }
+
+    fn over(file: F, base_offset: Offset) -> Result<Self> {
         let entries = file.snapshot()?;
-        let last = last_of(base_offset, entries);
-        let key = |n| entry_at::<E, W>(base_offset, entries, n).map(|entry| entry.key());
-        let is_sorted = (1..entries.entries()).all(|n| key(n.wrapping_sub(1)) < key(n));
+        let last = last_of(base_offset, &entries).map_err(Into::<Error>::into)?;
+        let is_sorted = F::TAKES_HINTS
+            && rise::<E, W, _>(base_offset, &entries).map_err(Into::<Error>::into)?;
+        drop(entries);
         let mut index = Self {
             file,
             base_offset,
@@ -184,11 +267,6 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.file.path()
     }
 
-    /// Says that the file was renamed, or its folder: it stays open.
-    pub fn set_path(&mut self, path: PathBuf) {
-        self.file.set_path(path);
-    }
-
     /// The segment's base offset.
     #[must_use]
     pub const fn base_offset(&self) -> Offset {
@@ -197,41 +275,39 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
 
     /// Entries written.
     #[must_use]
-    pub const fn entries(&self) -> usize {
+    pub fn entries(&self) -> usize {
         self.file.entries()
     }
 
     /// Entries the file has room for.
     #[must_use]
-    pub const fn max_entries(&self) -> usize {
+    pub fn max_entries(&self) -> usize {
         self.file.max_entries()
     }
 
     /// Whether there is no room for an entry; a time index keeps a slot free for the end of its segment.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.room() == 0
     }
 
     /// Entries that can be made until it is full.
     #[must_use]
-    pub const fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         let used = self.file.entries().saturating_add(E::KEPT_FREE);
         self.file.max_entries().saturating_sub(used)
     }
 
     /// The file's length.
     #[must_use]
-    pub const fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         self.file.length()
     }
 
     /// Bytes of the entries.
     #[must_use]
-    pub const fn size_in_bytes(&self) -> usize {
-        self.file
-            .entries()
-            .saturating_mul(IndexFile::<W>::ENTRY_SIZE)
+    pub fn size_in_bytes(&self) -> usize {
+        self.file.entries().saturating_mul(F::ENTRY_SIZE)
     }
 
     /// The last entry, or what stands for it in an empty index; also after a close.
@@ -240,25 +316,13 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.last
     }
 
-    /// A handle for another thread.
-    ///
-    /// # Errors
-    /// `InvalidArgument` after a close.
-    pub fn reader(&self) -> Result<Reader<E, W>> {
-        Ok(Reader {
-            file: self.file.reader()?,
-            base_offset: self.base_offset,
-            entry: std::marker::PhantomData,
-        })
-    }
-
     /// Entry `n`.
     ///
     /// # Errors
     /// `InvalidArgument` where there is none, and after a close.
     pub fn entry(&self, n: usize) -> Result<E> {
-        let found = entry_at(self.base_offset, self.file.snapshot()?, n);
-        found.ok_or_else(|| {
+        let found = entry_at(self.base_offset, &self.file.snapshot()?, n);
+        found.map_err(Into::<Error>::into)?.ok_or_else(|| {
             let (path, entries) = (self.path().display(), self.entries());
             Error::InvalidArgument(format!("{path}: no entry {n}, the index has {entries}"))
         })
@@ -271,7 +335,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// `InvalidArgument` after a close.
     #[inline]
     pub fn lookup(&self, target: i64) -> Result<E> {
-        Ok(lookup(self.base_offset, self.file.snapshot()?, target))
+        lookup(self.base_offset, &self.file.snapshot()?, target).map_err(Into::into)
     }
 
     /// Whether entries can name this offset: at the base or up to 2^31 - 1 above.
@@ -330,7 +394,8 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
 
     fn truncate_to_entries(&mut self, entries: usize) -> Result<()> {
         self.file.truncate(entries)?;
-        self.last = last_of(self.base_offset, self.file.snapshot()?);
+        self.last =
+            last_of(self.base_offset, &self.file.snapshot()?).map_err(Into::<Error>::into)?;
         self.is_sorted |= entries == 0;
         Ok(())
     }
@@ -341,9 +406,14 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     /// `InvalidArgument` after a close.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
         let entries = self.file.snapshot()?;
-        let at =
-            |n| entry_at::<E, W>(self.base_offset, entries, n).map_or(i64::MAX, |e| e.offset());
-        self.truncate_to_entries(search::below::<W>(entries.entries(), offset, at))
+        let at = |n| {
+            let entry = entry_at::<E, W, _>(self.base_offset, &entries, n);
+            let entry = entry.map_err(Into::<Error>::into)?;
+            Ok(entry.map_or(i64::MAX, |entry| entry.offset()))
+        };
+        let kept = search::below::<W, Error>(entries.entries(), offset, at)?;
+        drop(entries);
+        self.truncate_to_entries(kept)
     }
 
     /// Sets the file's length to `size` rounded down to whole entries; returns whether that changed it.
@@ -354,14 +424,33 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.file.resize(size)
     }
 
+    /// Makes the file as long as it may be. Entries that have no room then go, as if the index had been full before them;
+    /// returns whether all had room.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` after a close.
+    pub(crate) fn fit(&mut self) -> Result<bool> {
+        let slots = F::entries_in(self.file.max_size());
+        let has_room = self.entries() <= slots;
+        if !has_room {
+            self.truncate_to_entries(slots.saturating_sub(E::KEPT_FREE))?;
+        }
+        self.resize_to_max()?;
+        Ok(has_room)
+    }
+
+    fn resize_to_max(&mut self) -> Result<()> {
+        let size = usize::try_from(self.file.max_size()).unwrap_or(usize::MAX);
+        self.resize(size).map(drop)
+    }
+
     /// Drops all entries and makes the file as long as it may be.
     ///
     /// # Errors
     /// As [`WritableIndex::resize`].
     pub fn reset(&mut self) -> Result<()> {
         self.truncate()?;
-        let size = usize::try_from(self.file.max_size()).unwrap_or(usize::MAX);
-        self.resize(size).map(|_| ())
+        self.resize_to_max()
     }
 
     /// Cuts the file after the last entry; nothing after a close.
@@ -376,7 +465,7 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     ///
     /// # Errors
     /// `Io`; `InvalidArgument` after a close.
-    pub fn flush(&self) -> Result<()> {
+    pub fn flush(&mut self) -> Result<()> {
         self.file.flush()
     }
 
@@ -393,25 +482,9 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         self.file.close_handler();
     }
 
-    /// Closes and removes the file; returns whether there was one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn delete_if_exists(&mut self) -> Result<bool> {
-        self.file.delete_if_exists()
-    }
-
-    /// Renames the file, in place of one that has the name.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
-        self.file.rename_to(path)
-    }
-
     /// Whether the file is a number of whole entries.
     fn check_length(&self) -> Result<()> {
-        let (length, size) = (self.length(), IndexFile::<W>::ENTRY_SIZE);
+        let (length, size) = (self.length(), F::ENTRY_SIZE);
         if length.checked_rem(size as u64) == Some(0) {
             return Ok(());
         }
@@ -420,9 +493,8 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
     }
 
     /// Where the last entry begins.
-    const fn last_position(&self) -> u64 {
-        self.size_in_bytes()
-            .saturating_sub(IndexFile::<W>::ENTRY_SIZE) as u64
+    fn last_position(&self) -> u64 {
+        self.size_in_bytes().saturating_sub(F::ENTRY_SIZE) as u64
     }
 }
 

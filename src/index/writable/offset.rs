@@ -1,10 +1,11 @@
 //! `OffsetIndex`: entries rise in their offset; positions are taken as they come.
 
 use super::super::{pace::Pace, search};
-use super::{Entry, WritableIndex};
+use super::{Entry, WritableIndex, entry_at};
 use crate::error::{Error, Result};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
-use crate::io::index_file::Snapshot;
+use crate::io::entry_file::{Entries, EntryFile};
+use crate::io::index_file::IndexFile;
 use crate::types::Offset;
 
 /// Words of an entry: offset less base, position.
@@ -16,12 +17,12 @@ const NO_PACE: u64 = 0;
 const PACE_BITS: u32 = 10;
 
 /// An offset index that is written.
-pub type WritableOffsetIndex = WritableIndex<OffsetPosition, WORDS>;
+pub type WritableOffsetIndex<F = IndexFile<WORDS>> = WritableIndex<OffsetPosition, WORDS, F>;
 
 impl Entry<WORDS> for OffsetPosition {
     const KEPT_FREE: usize = 0;
 
-    fn opened(index: &mut WritableOffsetIndex) {
+    fn opened<F: EntryFile<WORDS>>(index: &mut WritableOffsetIndex<F>) {
         index.note_pace();
     }
 
@@ -53,27 +54,33 @@ impl Entry<WORDS> for OffsetPosition {
     }
 
     #[inline]
-    fn floor(base_offset: Offset, entries: Snapshot<'_, WORDS>, target: i64) -> Option<usize> {
-        let key = |n| {
-            let words = entries.get(n);
-            words.map_or(i64::MAX, |words| Self::decode(base_offset, words).offset)
-        };
+    fn floor<T: Entries<WORDS>>(
+        base_offset: Offset,
+        entries: &T,
+        target: i64,
+    ) -> Result<Option<usize>, T::Error> {
         let pace = entries.hint();
         if pace == NO_PACE {
-            return search::floor::<WORDS>(entries.entries(), target, key);
+            let key = |n| {
+                let words = entries.get(n)?;
+                Ok(words.map_or(i64::MAX, |words| Self::decode(base_offset, words).offset))
+            };
+            return search::floor::<WORDS, _>(entries.entries(), target, key);
         }
         let relative = target.saturating_sub(base_offset);
         let relative = relative.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
         let key = |n| {
-            let words = entries.get(n);
-            words.map_or(i32::MAX, |[relative, _]| relative.cast_signed())
+            let words = entries.get(n)?;
+            Ok(words.map_or(i32::MAX, |[relative, _]| relative.cast_signed()))
         };
-        let target = i32::try_from(relative).ok()?;
-        Pace::from_bits(pace).floor(key(0), entries.entries(), target, key)
+        let Ok(target) = i32::try_from(relative) else {
+            return Ok(None);
+        };
+        Pace::from_bits(pace).floor(key(0)?, entries.entries(), target, key)
     }
 }
 
-impl WritableOffsetIndex {
+impl<F: EntryFile<WORDS>> WritableOffsetIndex<F> {
     /// The last entry's offset; the base offset of an empty index.
     #[must_use]
     pub const fn last_offset(&self) -> Offset {
@@ -131,13 +138,13 @@ impl WritableOffsetIndex {
     ) -> Result<Option<OffsetPosition>> {
         let entries = self.file.snapshot()?;
         let target = i64::from(from.position.wrapping_add(fetch_size));
-        let at = |n| {
-            entries
-                .get(n)
-                .map(|words| OffsetPosition::decode(self.base_offset, words))
-        };
-        let key = |n| at(n).map_or(i64::MAX, |entry| entry.position.into());
-        Ok(search::ceiling::<WORDS>(entries.entries(), target, key).and_then(at))
+        let at = |n| entry_at::<OffsetPosition, WORDS, _>(self.base_offset, &entries, n);
+        let at = |n| at(n).map_err(Into::<Error>::into);
+        let key = |n| Ok(at(n)?.map_or(i64::MAX, |entry| entry.position.into()));
+        match search::ceiling::<WORDS, Error>(entries.entries(), target, key)? {
+            Some(n) => at(n),
+            None => Ok(None),
+        }
     }
 
     /// Kafka's check: whole entries only, and the last not below the base.

@@ -233,7 +233,7 @@ proptest! {
         let near = entries.iter().step_by(37).map(|e| e.0);
         for target in targets.into_iter().chain(near) {
             let target = base.wrapping_add(target.into());
-            let slot = search::floor::<2>(entries.len(), target, key);
+            let slot = sure(search::floor::<2, _>(entries.len(), target, |n| Ok(key(n))));
             let expected = slot.map_or(OffsetPosition::relative(base, 0, 0), |n| {
                 OffsetPosition::relative(base, entries[n].0, entries[n].1)
             });

@@ -4,14 +4,15 @@ use super::super::search;
 use super::{Entry, WritableIndex};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
-use crate::io::index_file::{Snapshot, halves};
+use crate::io::entry_file::{Entries, EntryFile};
+use crate::io::index_file::{IndexFile, halves};
 use crate::types::{Offset, TimestampMs};
 
 /// Words of an entry: the timestamp's upper and lower half, offset less base.
 const WORDS: usize = TIME_ENTRY_SIZE / 4;
 
 /// A time index that is written.
-pub type WritableTimeIndex = WritableIndex<TimestampOffset, WORDS>;
+pub type WritableTimeIndex<F = IndexFile<WORDS>> = WritableIndex<TimestampOffset, WORDS, F>;
 
 #[inline]
 fn timestamp(high: u32, low: u32) -> TimestampMs {
@@ -47,17 +48,20 @@ impl Entry<WORDS> for TimestampOffset {
     }
 
     #[inline]
-    fn floor(_base_offset: Offset, entries: Snapshot<'_, WORDS>, target: i64) -> Option<usize> {
+    fn floor<T: Entries<WORDS>>(
+        _base_offset: Offset,
+        entries: &T,
+        target: i64,
+    ) -> Result<Option<usize>, T::Error> {
         let key = |n| {
-            entries
-                .get(n)
-                .map_or(i64::MAX, |[high, low, _]| timestamp(high, low))
+            let words = entries.get(n)?;
+            Ok(words.map_or(i64::MAX, |[high, low, _]| timestamp(high, low)))
         };
-        search::floor::<WORDS>(entries.entries(), target, key)
+        search::floor::<WORDS, _>(entries.entries(), target, key)
     }
 }
 
-impl WritableTimeIndex {
+impl<F: EntryFile<WORDS>> WritableTimeIndex<F> {
     /// Writes an entry after the others, if its timestamp is above the last one; an equal one is skipped. An index
     /// that keeps its last slot counts as full unless `skip_full_check` says that the segment ends here.
     ///

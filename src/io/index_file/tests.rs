@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::io::disk::{Failure, Faults};
+use crate::io::entry_file::{Entries as _, sure};
 
 type Which = fn(Step) -> bool;
 
@@ -75,7 +76,7 @@ fn fill(index: &mut IndexFile<2>, to: usize) {
 
 fn all(snapshot: Snapshot<'_, 2>) -> Vec<[u32; 2]> {
     (0..snapshot.entries())
-        .map(|n| snapshot.get(n).unwrap())
+        .map(|n| sure(snapshot.get(n)).unwrap())
         .collect()
 }
 

@@ -15,6 +15,7 @@
 )]
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -22,8 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Bytes of a word.
-pub(super) const WORD: usize = 4;
+use crate::io::entry_file::{Entries, WORD};
+
 /// Pages are at least this large: up to the next multiple, a map may be touched after the file's end.
 pub(super) const PAGE: u64 = 4096;
 
@@ -201,29 +202,27 @@ impl<'a, const W: usize> Snapshot<'a, W> {
             hint,
         }
     }
+}
 
-    /// How many there are.
+impl<const W: usize> Entries<W> for Snapshot<'_, W> {
+    type Error = Infallible;
+
     #[inline]
-    #[must_use]
-    pub const fn entries(self) -> usize {
+    fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Entry `n`, if there is one.
     #[inline]
-    #[must_use]
-    pub fn get(self, n: usize) -> Option<[u32; W]> {
+    fn get(&self, n: usize) -> Result<Option<[u32; W]>, Infallible> {
         if n >= self.entries {
-            return None;
+            return Ok(None);
         }
         // SAFETY: `new` made `entries` at most the map's capacity, and its caller promised that the file holds them.
-        Some(unsafe { self.view.load(n) })
+        Ok(Some(unsafe { self.view.load(n) }))
     }
 
-    /// What the writer left with [`IndexFile::set_hint`](super::IndexFile::set_hint).
     #[inline]
-    #[must_use]
-    pub const fn hint(self) -> u64 {
+    fn hint(&self) -> u64 {
         self.hint
     }
 }

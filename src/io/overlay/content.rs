@@ -221,6 +221,18 @@ impl Content {
         self.length = self.length.max(self.kept);
     }
 
+    /// Lets bytes in memory go that were cut off.
+    pub(super) fn cut_to_kept(&mut self) {
+        if let Source::Bytes(held) = &mut self.source {
+            let kept = usize::try_from(self.kept).unwrap_or(usize::MAX);
+            if held.len() > kept {
+                let held = Arc::make_mut(held);
+                held.truncate(kept);
+                held.shrink_to_fit();
+            }
+        }
+    }
+
     /// Up to `wanted` bytes from `at`.
     ///
     /// # Errors

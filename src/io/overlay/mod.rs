@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::content::{Content, Origins, Source};
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile, read_small};
+use super::stored_index::StoredIndex;
 use crate::error::{Error, Result};
 
 pub(crate) mod content;
@@ -245,7 +246,13 @@ impl State {
     /// Ends the writing of a file piece by piece.
     fn close(&mut self, name: &str) -> Result<()> {
         match self.files.get(name).cloned() {
-            Some(content) if self.open.contains(name) => self.write(name, content),
+            Some(mut content) if self.open.contains(name) => {
+                // Alone, so that it is not copied.
+                self.files.remove(name);
+                content.cut_to_kept();
+                self.files.insert(name.to_owned(), content.clone());
+                self.write(name, content)
+            }
             _ => Ok(()),
         }
     }
@@ -268,16 +275,29 @@ impl Overlay {
         let content =
             |(name, &length): (&String, &u64)| (name.clone(), Content::base(name, length));
         let files = before.iter().map(content).collect();
-        let path = Arc::from(base.path());
-        let state = State {
-            origins: Origins::new(base),
-            before,
-            files,
-            actions: Vec::new(),
-            open: BTreeSet::new(),
-        };
-        let state = Arc::new(Mutex::new(state));
-        Ok(Self { path, state })
+        Ok(Self::with(Origins::new(base), before, files))
+    }
+
+    /// Begins without files: a place for what is computed of others.
+    pub(crate) fn empty(origins: Origins) -> Self {
+        Self::with(origins, BTreeMap::new(), BTreeMap::new())
+    }
+
+    fn with(
+        origins: Origins,
+        before: BTreeMap<String, u64>,
+        files: BTreeMap<String, Content>,
+    ) -> Self {
+        Self {
+            path: Arc::from(origins.folder()),
+            state: Arc::new(Mutex::new(State {
+                origins,
+                before,
+                files,
+                actions: Vec::new(),
+                open: BTreeSet::new(),
+            })),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -363,6 +383,15 @@ impl Overlay {
             *content = by.clone();
             state.files.insert(name.to_owned(), by);
         }
+    }
+
+    /// Computes a file's bytes again, if they were not kept, and keeps them: they are about to be read piece by piece.
+    fn held(&self, name: &str) -> Result<()> {
+        let content = self.get(name);
+        if let Some(content) = content.filter(|it| matches!(it.source(), Source::Rebuilt(_))) {
+            self.replace(name, content.in_memory(&self.origins())?);
+        }
+        Ok(())
     }
 
     /// Bytes in memory that will be written.
@@ -456,6 +485,7 @@ impl ReadFolder for Overlay {
 
 impl Storage for Overlay {
     type File = PlannedFile;
+    type IndexFile<const W: usize> = StoredIndex<W, PlannedFile>;
 
     fn open_file(&self, name: &str) -> Result<PlannedFile> {
         if !self.contains(name) {
@@ -466,6 +496,15 @@ impl Storage for Overlay {
             path: self.path_of(name),
             name: name.to_owned(),
         })
+    }
+
+    fn open_index<const W: usize>(
+        &self,
+        name: &str,
+        max_size: usize,
+    ) -> Result<Self::IndexFile<W>> {
+        let is_new = !Self::contains(self, name);
+        StoredIndex::open(self.open_file(name)?, max_size, is_new)
     }
 
     fn contains(&self, name: &str) -> Result<bool> {
@@ -504,7 +543,11 @@ impl ReadFile for PlannedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        match self.overlay.open(&self.name) {
+        match self
+            .overlay
+            .held(&self.name)
+            .and_then(|()| self.overlay.open(&self.name))
+        {
             Ok(file) => file.read_at(buffer, position),
             Err(Error::Io { source, .. }) => Err(source),
             Err(error) => Err(io::Error::other(error)),

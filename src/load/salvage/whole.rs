@@ -8,7 +8,6 @@ use crate::format::cursor::get_i64;
 use crate::format::file_name::FileName;
 use crate::io::overlay::content::Content;
 use crate::io::storage::ReadFile;
-use crate::load::settings::IndexSettings;
 use crate::segment::entries::EntryInterval;
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
@@ -159,12 +158,8 @@ impl Batches {
         Ok(Some(kept))
     }
 
-    /// What is kept, and the segments it makes.
-    pub(super) fn keep(
-        &self,
-        log: &LogFile,
-        settings: IndexSettings,
-    ) -> Result<(Kept, Vec<Piece>)> {
+    /// What is kept, and the segments it makes, for `index.interval.bytes` and so many entries in an index.
+    pub(super) fn keep(&self, log: &LogFile, settings: (u64, usize)) -> Result<(Kept, Vec<Piece>)> {
         let (mut kept, is_disordered) = self.greedy()?;
         if is_disordered && let Some(most) = self.most()? {
             kept = most;
@@ -185,10 +180,14 @@ impl Batches {
     }
 
     /// Cuts what is kept into segments in which every offset and every index entry has room.
-    fn divide(&self, log: &LogFile, parts: &Parts, settings: IndexSettings) -> Result<Vec<Piece>> {
-        let room = settings.room();
+    fn divide(
+        &self,
+        log: &LogFile,
+        parts: &Parts,
+        (interval, room): (u64, usize),
+    ) -> Result<Vec<Piece>> {
         let mut pieces: Vec<Piece> = Vec::new();
-        let mut interval = EntryInterval::new(settings.interval);
+        let mut interval = EntryInterval::new(interval);
         let (mut entries, mut base) = (0usize, None);
         for &(begin, length) in parts {
             let end = begin.saturating_add(length);

@@ -89,7 +89,7 @@ impl Slots {
             let entry = self.offset_entry(n as u64)?;
             Ok::<_, Error>(entry.map_or(Offset::MAX, |entry| entry.offset))
         };
-        let Some(n) = search::try_floor::<OFFSET_WORDS, _>(entries, target, offset_of)? else {
+        let Some(n) = search::floor::<OFFSET_WORDS, _>(entries, target, offset_of)? else {
             return Ok(0);
         };
         let entry = self.offset_entry(n as u64)?;

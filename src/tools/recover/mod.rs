@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
 use crate::io::atomic;
 use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
 use crate::load::{LoadRequest, Plan, plan, plan_salvage};
@@ -401,7 +402,8 @@ fn in_place(
             plan.apply(disk)?;
             let log = plan.outcome.as_ref().ok();
             if let Some(active) = log.and_then(|log| log.segments.last()) {
-                free_segment_room(disk, &planned.report.folder, active.base_offset)?;
+                let folder = DiskFolder::new(&planned.report.folder, disk);
+                free_segment_room(&folder, active.base_offset)?;
             }
             plan.flush(disk, planned.request.recovery_point)
         })

@@ -88,7 +88,11 @@ impl PartitionReport {
 fn said_once(notes: &[Note]) -> Vec<Note> {
     let mut told: Vec<Note> = Vec::new();
     for note in notes {
-        let is_told = matches!(note, Note::Recovered { truncated: 0, .. }) && told.contains(note);
+        let may_repeat = matches!(
+            note,
+            Note::Recovered { truncated: 0, .. } | Note::IndexFull { .. }
+        );
+        let is_told = may_repeat && told.contains(note);
         if !is_told {
             told.push(note.clone());
         }

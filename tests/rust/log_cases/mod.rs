@@ -155,6 +155,15 @@ impl Case {
         self.result.iter().find(|line| line["event"] == event)
     }
 
+    /// Whether Kafka does not load the log because an index has no room for its entries.
+    pub fn fails_on_a_full_index(&self) -> bool {
+        let failed = self.event("failed");
+        let message = failed.and_then(|failed| failed["error"]["message"].as_str());
+        message.is_some_and(|message| {
+            message.starts_with("Attempt to append to a full") || message.starts_with("newPosition")
+        })
+    }
+
     /// Writes the state before into `to`, modification times included.
     pub fn write_before(&self, to: &Path) {
         fs::create_dir_all(to).unwrap();

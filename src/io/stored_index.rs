@@ -1,0 +1,183 @@
+//! Index files that are read and written as any file of a storage: for folders under plan, where nothing can be mapped.
+//!
+//! Unlike a mapped file, this one can be shortened below its entries, as Kafka's can: the file is cut, and the call fails.
+
+use std::path::Path;
+
+use super::entry_file::{Entries, EntryFile, WORD, check_length, invalid};
+use super::storage::{StoredFile, read_exact_at};
+use crate::error::{Error, Result};
+
+/// Entries are written once they come to so many bytes.
+const BUFFER: usize = 64 << 10;
+
+/// An index in a file of a storage.
+#[derive(Debug)]
+pub(crate) struct StoredIndex<const W: usize, F> {
+    file: F,
+    max_size: u64,
+    entries: usize,
+    length: u64,
+    /// The last entries, which the file does not have yet.
+    unwritten: Vec<u8>,
+}
+
+impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
+    /// Takes an open file. A new one gets `max_size` bytes, rounded down to whole entries; of an existing one every whole
+    /// slot is an entry, whatever it holds.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where a new index would have no room for an entry, which leaves an empty file (as Kafka does);
+    /// `CorruptIndex` for a file longer than an index can be; `Io`.
+    pub(crate) fn open(file: F, max_size: usize, is_new: bool) -> Result<Self> {
+        let max_size = max_size as u64;
+        if is_new {
+            Self::check_new(file.path(), max_size)?;
+            file.set_length(Self::whole(max_size))?;
+        }
+        let length = file.length()?;
+        check_length(file.path(), length)?;
+        Ok(Self {
+            file,
+            max_size,
+            entries: if is_new { 0 } else { Self::entries_in(length) },
+            length,
+            unwritten: Vec::new(),
+        })
+    }
+
+    /// Where the first byte lies that the file does not have yet.
+    fn written(&self) -> u64 {
+        Self::size_of(self.entries).saturating_sub(self.unwritten.len() as u64)
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if !self.unwritten.is_empty() {
+            self.file.write_at(&self.unwritten, self.written())?;
+            self.unwritten.clear();
+        }
+        Ok(())
+    }
+}
+
+impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
+    type Entries<'a>
+        = &'a Self
+    where
+        F: 'a;
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    fn entries(&self) -> usize {
+        self.entries
+    }
+
+    fn max_entries(&self) -> usize {
+        Self::entries_in(self.length)
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn max_size(&self) -> u64 {
+        self.max_size
+    }
+
+    fn snapshot(&self) -> Result<&Self> {
+        Ok(self)
+    }
+
+    fn push(&mut self, words: [u32; W]) -> Result<()> {
+        if self.entries >= self.max_entries() {
+            let what = format_args!("the index is full with {} entries", self.entries);
+            return Err(invalid(self.path(), what));
+        }
+        self.entries = self.entries.saturating_add(1);
+        let bytes = words.into_iter().flat_map(u32::to_be_bytes);
+        self.unwritten.extend(bytes);
+        if self.unwritten.len() >= BUFFER {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, entries: usize) -> Result<()> {
+        if entries < self.entries {
+            self.write()?;
+            self.entries = entries;
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self, size: usize) -> Result<bool> {
+        let size = Self::whole(size as u64);
+        if size == self.length {
+            return Ok(false);
+        }
+        let used = Self::size_of(self.entries);
+        if used > size {
+            self.write()?;
+        }
+        self.file.set_length(size)?;
+        self.length = size;
+        if used > size {
+            let expected = format!("at least {used} bytes for {} entries", self.entries);
+            let error = Error::corrupt_index("index length", size, expected, size);
+            return Err(error.at(self.path()));
+        }
+        Ok(true)
+    }
+
+    fn trim_to_valid_size(&mut self) -> Result<()> {
+        self.resize(self.entries.saturating_mul(Self::ENTRY_SIZE))
+            .map(drop)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.write()?;
+        self.file.sync()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.trim_to_valid_size()?;
+        self.flush()
+    }
+
+    fn close_handler(&mut self) {
+        // What a crash loses are entries that recovery makes of the batches.
+        let _ = self.write();
+    }
+}
+
+impl<const W: usize, F: StoredFile> Entries<W> for &StoredIndex<W, F> {
+    type Error = Error;
+
+    fn entries(&self) -> usize {
+        self.entries
+    }
+
+    fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
+        if n >= self.entries {
+            return Ok(None);
+        }
+        let at = StoredIndex::<W, F>::size_of(n);
+        let mut words = [0; W];
+        let mut place = |bytes: &[u8]| {
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
+                *word = u32::from_be_bytes(*bytes);
+            }
+        };
+        if let Some(at) = at.checked_sub(self.written()) {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            place(self.unwritten.get(at..).unwrap_or_default());
+        } else {
+            let mut bytes = vec![0; StoredIndex::<W, F>::ENTRY_SIZE];
+            read_exact_at(&self.file, &mut bytes, at)?;
+            place(&bytes);
+        }
+        Ok(Some(words))
+    }
+}

@@ -1,0 +1,115 @@
+//! Why an append goes to the next segment (`LogSegment.shouldRoll`).
+
+use super::WritableSegment;
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
+use crate::io::storage::Storage;
+use crate::segment::source::Access;
+use crate::types::{Offset, TimestampMs};
+
+/// What an append asks of the active segment (`RollParams`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollParams {
+    /// `segment.ms`, or less on compacted topics.
+    pub max_segment_ms: i64,
+    /// `segment.bytes`.
+    pub max_segment_bytes: u64,
+    /// The largest timestamp in the append.
+    pub max_timestamp: TimestampMs,
+    /// Its last offset.
+    pub last_offset: Offset,
+    /// Its bytes.
+    pub size: u64,
+    /// The clock.
+    pub now_ms: TimestampMs,
+}
+
+/// Why a segment must be rolled; any number of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "five independent facts")]
+pub struct RollReasons {
+    /// The append does not fit.
+    pub size: bool,
+    /// The segment is old enough, by the append's largest timestamp against the first batch's.
+    pub time: bool,
+    /// No room for another entry.
+    pub offset_index_full: bool,
+    /// No room for another entry but the last one.
+    pub time_index_full: bool,
+    /// The append's last offset is too far from the base.
+    pub offset_overflow: bool,
+}
+
+impl RollReasons {
+    /// Whether there is one.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.size
+            || self.time
+            || self.offset_index_full
+            || self.time_index_full
+            || self.offset_overflow
+    }
+}
+
+impl<S: Storage> WritableSegment<S> {
+    /// Why this append must go to another segment.
+    ///
+    /// # Errors
+    /// `Io`, `CorruptRecord` where the first batch cannot be read.
+    pub fn roll_reasons(&mut self, params: &RollParams) -> Result<RollReasons> {
+        let first = self.first_batch_timestamp()?;
+        let size = self.size();
+        Ok(RollReasons {
+            size: size.saturating_add(params.size) > params.max_segment_bytes,
+            time: size > 0 && self.is_old(first, params.max_timestamp, params),
+            offset_index_full: self.offset_index.get()?.is_full(),
+            time_index_full: self.time_index.get()?.is_full(),
+            offset_overflow: !self.holds(params.last_offset),
+        })
+    }
+
+    /// How many of these batches, were each of them appended by itself, would find no reason to be rolled for: from the
+    /// first one on, as long as that is certain. Of the parameters, settings and clock count.
+    ///
+    /// # Errors
+    /// As [`WritableSegment::roll_reasons`].
+    pub fn takes(&mut self, batches: &[BatchHeader], params: &RollParams) -> Result<usize> {
+        // Each of them may make an entry.
+        let room = self.offset_index.get()?.room();
+        let room = room.min(self.time_index.get()?.room());
+        let mut first = self.first_batch_timestamp()?;
+        let mut size = self.size();
+        let fits = |batch: &&BatchHeader| {
+            let is_old = size > 0 && self.is_old(first, batch.max_timestamp, params);
+            first = first.or(Some(batch.max_timestamp));
+            size = size.saturating_add(batch.size as u64);
+            !is_old && size <= params.max_segment_bytes && self.holds(batch.last_offset())
+        };
+        Ok(batches.iter().take(room).take_while(fits).count())
+    }
+
+    /// The largest timestamp of the first batch, `None` of an empty segment.
+    fn first_batch_timestamp(&mut self) -> Result<Option<TimestampMs>> {
+        if self.first_batch_timestamp.is_none() && self.size() > 0 {
+            let first = self.walk(0, self.size(), Access::Headers)?.next_batch()?;
+            self.first_batch_timestamp = first.map(|(_, header)| header.max_timestamp);
+        }
+        Ok(self.first_batch_timestamp)
+    }
+
+    /// Whether this segment has waited long enough: by timestamps if its first batch has one, else by the clock.
+    const fn is_old(
+        &self,
+        first: Option<TimestampMs>,
+        max_timestamp: TimestampMs,
+        params: &RollParams,
+    ) -> bool {
+        let waited = match first {
+            Some(first) if first >= 0 => max_timestamp.wrapping_sub(first),
+            _ => params.now_ms.wrapping_sub(self.created_ms),
+        };
+        let jitter = self.settings.roll_jitter_ms;
+        waited > params.max_segment_ms.saturating_sub(jitter)
+    }
+}
