@@ -16,6 +16,7 @@ use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 use crate::tables;
+use crate::tables::offset_rows::OffsetReader;
 use crate::tables::reader::TableReader;
 
 /// What a scan did so far.
@@ -67,6 +68,13 @@ pub(crate) enum Request {
         /// Compare the checksums.
         check_crcs: bool,
     },
+    /// Committed offsets, replayed.
+    Offsets {
+        /// Where they are.
+        ranges: Vec<PartitionRange>,
+        /// Every change.
+        history: bool,
+    },
     /// Records of internal topics, decoded.
     Tables {
         /// Where they are.
@@ -85,6 +93,7 @@ impl Request {
             }
             Self::Batches { .. } => batch_schema(),
             Self::Tables { .. } => tables::reader::schema(),
+            Self::Offsets { history, .. } => tables::offset_rows::schema(*history),
         }
     }
 }
@@ -97,6 +106,7 @@ enum State {
     Many(Box<ParallelReader>),
     Batches(Box<BatchReader>),
     Tables(Box<TableReader>),
+    Offsets(Box<OffsetReader>),
     Ended,
 }
 
@@ -105,6 +115,9 @@ impl State {
         Ok(match request {
             Request::Batches { ranges, check_crcs } => {
                 Self::Batches(Box::new(BatchReader::new(ranges, check_crcs)))
+            }
+            Request::Offsets { ranges, history } => {
+                Self::Offsets(Box::new(OffsetReader::try_new(ranges, history)?))
             }
             Request::Tables { ranges, secrets } => {
                 Self::Tables(Box::new(TableReader::new(ranges, secrets)))
@@ -185,6 +198,7 @@ impl RecordReader {
             State::One(reader) => (reader.next_batch(), reader.metrics()),
             State::Many(reader) => (reader.next_batch(), reader.metrics()),
             State::Batches(reader) => (reader.next_batch(), reader.metrics()),
+            State::Offsets(reader) => (reader.next_batch(), reader.metrics()),
             State::Tables(reader) => {
                 let next = reader.next_batch();
                 self.undecoded = reader.undecoded();

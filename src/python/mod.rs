@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
-    use super::tables::table_records;
+    use super::tables::{table_offsets, table_records};
     #[pymodule_export]
     use super::tools::{rebuild_indexes, recover};
     #[pymodule_export]

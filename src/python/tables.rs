@@ -8,6 +8,7 @@ use super::errors::into_py;
 use super::reader::RecordStream;
 use crate::api::Request;
 use crate::tables::plan::plan;
+use crate::tables::topic::Topic;
 
 /// Reads and decodes the records of internal topics as a stream.
 #[pyfunction]
@@ -25,4 +26,22 @@ pub(super) fn table_records(
     let ranges = py.detach(|| plan(&paths, topics.as_deref()));
     let ranges = ranges.map_err(into_py)?;
     Ok(RecordStream::new(Request::Tables { ranges, secrets }))
+}
+
+/// Replays the committed offsets of `__consumer_offsets` as a stream; with `history` every change.
+#[pyfunction]
+#[pyo3(signature = (paths, *, history=false))]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_offsets(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    history: bool,
+) -> PyResult<RecordStream> {
+    let topics = [Topic::ConsumerOffsets.name().to_owned()];
+    let ranges = py.detach(|| plan(&paths, Some(&topics)));
+    let ranges = ranges.map_err(into_py)?;
+    Ok(RecordStream::new(Request::Offsets { ranges, history }))
 }

@@ -20,7 +20,6 @@ use crate::types::{Offset, TimestampMs};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     /// Its batch: who wrote it, in a transaction or not.
-    #[expect(dead_code, reason = "for tables with columns of their own")]
     pub(crate) header: &'a BatchHeader,
     pub(crate) offset: Offset,
     pub(crate) timestamp: TimestampMs,

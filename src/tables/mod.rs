@@ -12,6 +12,8 @@
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
 //! | [`reader`] | their records, decoded, as Arrow |
+//! | [`offsets`] | committed offsets, replayed |
+//! | [`offset_rows`] | those as Arrow |
 //!
 //! # For tables with columns of their own
 //! [`plan::plan`] finds the files, [`entries::Entries`] reads records with their batches, [`topic::Decoder`] decodes one at a
@@ -45,6 +47,8 @@ pub(crate) mod decode;
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod messages;
+pub(crate) mod offset_rows;
+pub(crate) mod offsets;
 pub(crate) mod plan;
 pub(crate) mod reader;
 mod secrets;

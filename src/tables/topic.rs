@@ -91,10 +91,6 @@ pub(crate) enum Part<'t> {
     Raw,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for tables with columns of their own")
-)]
 impl<'t> Part<'t> {
     /// Its fields, if it is a message.
     pub(crate) const fn fields(&self) -> Option<Fields<'t>> {

@@ -1,0 +1,121 @@
+"""Committed offsets, and how far they are from the ends of the logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog import _arguments, _core
+from kafkalog.log import LogDir, PartitionLog
+from kafkalog.reader import RecordReader
+from kafkalog.tables import _rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.typing import Paths
+
+__all__ = ["consumer_offsets", "lag"]
+
+
+def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
+    """Return the offsets that consumer groups have committed, as the group coordinator has them after loading.
+
+    An offset that is committed in a transaction counts when the transaction is committed; one of an aborted
+    transaction never does. The replay is streamed: its memory grows with the number of offsets, not of records.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        A log dir, several log dirs, a folder of ``__consumer_offsets`` or a ``.log`` file of it.
+    history : bool
+        Return every change instead of the current state.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each group, topic and partition, sorted.
+
+        ================================ ==================== =========================================================
+        column                           type                 meaning
+        ================================ ==================== =========================================================
+        group, topic, partition          string, string, int32
+        offset                           int64                the committed offset: of the next record to read
+        leaderEpoch                      int32                epoch of the last record that was read; -1 if unknown
+        metadata                         string               what the consumer added
+        commitTimestamp, expireTimestamp timestamp[ms, UTC]   null if the record has none
+        topicId                          string               null before Kafka 4.1
+        isPending                        bool                 whether an open transaction has an offset for this
+                                                              partition; ``offset`` is the one committed before it, as
+                                                              a broker would answer, or the pending one if there is none
+        logOffset, logTimestamp          int64, timestamp     of the record; with ``history`` only
+        ================================ ==================== =========================================================
+
+        With ``history``, one row for each commit and deletion, in the order of the records; of a deletion, the columns
+        from ``offset`` on are null. Commits of aborted transactions are left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    ValueError
+        If it does not hold ``__consumer_offsets``.
+    CorruptRecordError
+        If the log is damaged.
+
+    Examples
+    --------
+    >>> offsets = kafkalog.tables.consumer_offsets("/var/lib/kafka/data")  # doctest: +SKIP
+    """
+    history = _arguments.flag("history", history)
+    return RecordReader(_core.table_offsets(_arguments.paths(path), history=history)).read_all()
+
+
+def lag(path: Paths) -> pa.Table:
+    """Return how far the committed offsets are from the ends of the logs in the same log dirs.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for ``consumer_offsets``. On a cluster, pass the log dirs of all brokers that are at hand.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each group, topic and partition with a committed offset, sorted: ``group``, ``topic``,
+        ``partition``, ``offset``, ``logStartOffset``, ``logEndOffset`` and ``lag``, which is ``logEndOffset`` minus
+        ``offset``. It is below 0 where the log was cut below the committed offset, and null, as the log's offsets are,
+        where the partition's folder is not there.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, CorruptRecordError
+        As for ``consumer_offsets``.
+    """
+    import pyarrow as pa
+
+    offsets = consumer_offsets(path).select(["group", "topic", "partition", "offset"])
+    logs = logs_of(path)
+    ends: dict[tuple[str, int], tuple[int, int] | None] = {}
+    rows = offsets.to_pylist()
+    for row in rows:
+        place = row["topic"], row["partition"]
+        if place not in ends:
+            log = logs.get(place)
+            ends[place] = None if log is None else (log.log_start_offset, log.log_end_offset)
+        start, end = ends[place] or (None, None)
+        row |= {"logStartOffset": start, "logEndOffset": end, "lag": None if end is None else end - row["offset"]}
+    names = ("logStartOffset", "logEndOffset", "lag")
+    return _rows.table({**{f.name: f.type for f in offsets.schema}, **dict.fromkeys(names, pa.int64())}, rows)
+
+
+def logs_of(path: Paths) -> dict[tuple[str, int], PartitionLog]:
+    """Return the live partitions of the log dirs among the paths."""
+    found: dict[tuple[str, int], PartitionLog] = {}
+    for each in _arguments.paths(path):
+        try:
+            logs = LogDir(each).partitions()
+        except (ValueError, NotADirectoryError):
+            # The folder of a partition, or a file.
+            continue
+        found |= {(log.topic, log.partition): log for log in logs}
+    return found

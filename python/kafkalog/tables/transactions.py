@@ -1,0 +1,126 @@
+"""Transactional ids, as the transaction coordinator has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _arguments
+from kafkalog.tables import _rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from kafkalog.tables._rows import Entry
+    from kafkalog.typing import Paths
+
+__all__ = ["transactions"]
+
+_TOPIC, _TYPE = "__transaction_state", "TransactionLog"
+# TransactionState, by id
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+
+
+def transactions(path: Paths, *, history: bool = False) -> pa.Table:
+    """Return the transactional ids that the transaction coordinator knows, and the state of their last transaction.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        A log dir, several log dirs, a folder of ``__transaction_state`` or a ``.log`` file of it.
+    history : bool
+        Return every change instead of the current state.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each transactional id, sorted.
+
+        =========================== ======================================= ==========================================
+        column                      type                                    meaning
+        =========================== ======================================= ==========================================
+        transactionalId             string
+        producerId, producerEpoch   int64, int16                            of the current producer
+        state                       string                                  Empty, Ongoing, PrepareCommit, PrepareAbort,
+                                                                            CompleteCommit, CompleteAbort, Dead or
+                                                                            PrepareEpochFence
+        timeoutMs                   int32                                   the coordinator aborts after it
+        startTimestamp              timestamp[ms, UTC]                      null if no transaction was begun
+        lastUpdateTimestamp         timestamp[ms, UTC]
+        partitions                  list<struct<topic, partition>>          of the transaction, sorted; empty if none
+        logOffset, logTimestamp     int64, timestamp[ms, UTC]               of the record; with ``history`` only
+        =========================== ======================================= ==========================================
+
+        With ``history``, one row for each record; one that deletes a transactional id has the state Dead and no more.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    ValueError
+        If it does not hold ``__transaction_state``.
+    CorruptRecordError
+        If the log is damaged.
+    """
+    import pyarrow as pa
+
+    time = pa.timestamp("ms", "UTC")
+    columns = {
+        "transactionalId": pa.string(),
+        "producerId": pa.int64(),
+        "producerEpoch": pa.int16(),
+        "state": pa.string(),
+        "timeoutMs": pa.int32(),
+        "startTimestamp": time,
+        "lastUpdateTimestamp": time,
+        "partitions": pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
+    }
+    history = _arguments.flag("history", history)
+    entries = _rows.replayed(path, _TOPIC, [_TYPE])
+    if history:
+        return _rows.table(columns, _changes(entries), history=True)
+    current: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        name = (entry.key or {})["transactionalId"]
+        if entry.value is None:
+            current.pop(name, None)
+        else:
+            current[name] = entry.value
+    return _rows.table(columns, [_row(name, value) for name, value in sorted(current.items())])
+
+
+def _changes(entries: Iterator[Entry]) -> Iterator[_rows.Change]:
+    for entry in entries:
+        row = _row((entry.key or {})["transactionalId"], entry.value)
+        yield _rows.Change(entry.offset, entry.timestamp, [row])
+
+
+def _row(name: str, value: dict[str, Any] | None) -> dict[str, Any]:
+    if value is None:
+        return {"transactionalId": name, "state": "Dead"}
+    status = value["transactionStatus"]
+    partitions = [
+        {"topic": each["topic"], "partition": number}
+        for each in value["transactionPartitions"] or ()
+        for number in each["partitionIds"]
+    ]
+    return {
+        "transactionalId": name,
+        "producerId": value["producerId"],
+        "producerEpoch": value["producerEpoch"],
+        "state": _STATES[status] if 0 <= status < len(_STATES) else str(status),
+        "timeoutMs": value["transactionTimeoutMs"],
+        "startTimestamp": _rows.timestamp_or_none(value["transactionStartTimestampMs"]),
+        "lastUpdateTimestamp": _rows.timestamp_or_none(value["transactionLastUpdateTimestampMs"]),
+        "partitions": sorted(partitions, key=lambda each: (each["topic"], each["partition"])),
+    }

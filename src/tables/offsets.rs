@@ -1,0 +1,292 @@
+//! Committed offsets: `__consumer_offsets` replayed as its coordinator loads it (`OffsetMetadataManager`).
+//!
+//! | record | effect |
+//! |---|---|
+//! | a commit | is the offset from now on |
+//! | a commit in a transaction | is pending |
+//! | a tombstone | the offset is gone, and what is pending for it |
+//! | COMMIT of the producer | what is pending is the offset, unless a later record committed another |
+//! | ABORT of the producer | what is pending never was |
+//!
+//! Memory grows with the offsets that exist, not with the records. A group is in one partition, and so is all that its
+//! transactions do there: what is pending at the end of a partition is in an open transaction.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::entries::{Entries, Entry};
+use super::topic::{Decoder, Part, Topic};
+use crate::error::Result;
+use crate::format::control::ControlType;
+use crate::format::cursor::get_i16;
+use crate::format::uuid::Uuid;
+use crate::scan::range::PartitionRange;
+use crate::segment::metrics::Metrics;
+use crate::segment::reader::ReadOptions;
+use crate::types::{Offset, TimestampMs};
+
+/// The last kind of key that is of a commit (`CoordinatorRecordType`).
+const LAST_COMMIT_KIND: i16 = 1;
+
+/// What was committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) offset: Offset,
+    pub(crate) leader_epoch: i32,
+    pub(crate) metadata: Box<str>,
+    /// -1 where the record has none.
+    pub(crate) committed_at: TimestampMs,
+    /// -1 where the record has none.
+    pub(crate) expires_at: TimestampMs,
+    pub(crate) topic_id: Uuid,
+}
+
+/// Which offset.
+pub(crate) type Place = (Arc<str>, Arc<str>, i32);
+
+/// A row: an offset, or a change of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) place: Place,
+    /// `None` for a deletion.
+    pub(crate) commit: Option<Commit>,
+    /// In an open transaction.
+    pub(crate) is_pending: bool,
+    /// Of the record.
+    pub(crate) log_offset: Offset,
+    /// Of the record.
+    pub(crate) log_timestamp: TimestampMs,
+}
+
+/// The offsets at the end of `ranges`, by group, topic and partition.
+///
+/// # Errors
+/// What reading finds; never what a record holds.
+pub(crate) fn current(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Metrics)> {
+    let mut state = State::default();
+    let metrics = replay(ranges, &mut state)?;
+    Ok((state.into_rows(), metrics))
+}
+
+/// Every change but those of aborted transactions, in the order of the records.
+///
+/// # Errors
+/// As [`current`].
+pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Metrics)> {
+    let mut changes = Changes::default();
+    let metrics = replay(ranges, &mut changes)?;
+    Ok((changes.rows.into_iter().flatten().collect(), metrics))
+}
+
+/// What happens, in order.
+trait Replay {
+    /// A commit or, without one, a deletion; by a producer where it is in a transaction.
+    fn change(&mut self, row: Row, producer_id: Option<i64>);
+    /// A producer's transaction ends.
+    fn end_transaction(&mut self, producer_id: i64, is_committed: bool);
+    /// There is no more of this partition.
+    fn end_partition(&mut self);
+}
+
+fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Metrics> {
+    let options = ReadOptions {
+        include_control: true,
+        ..ReadOptions::default()
+    };
+    let mut entries = Entries::new(ranges, options);
+    let mut names = Names::default();
+    let mut partition = None;
+    while entries.advance()? {
+        let here = entries.context().partition;
+        if partition.replace(here).is_some_and(|last| last != here) {
+            to.end_partition();
+        }
+        let mut decoder = Decoder::new()?;
+        let mut records = 0usize;
+        for entry in entries.iter() {
+            apply(&mut decoder, &entry, &mut names, to);
+            records = records.saturating_add(1);
+        }
+        entries.consume(records);
+    }
+    to.end_partition();
+    Ok(entries.metrics())
+}
+
+fn apply<'a>(
+    decoder: &mut Decoder<'a>,
+    entry: &Entry<'a>,
+    names: &mut Names,
+    to: &mut impl Replay,
+) {
+    let header = entry.header;
+    if header.is_control() {
+        let kind = entry.key.and_then(|key| ControlType::parse(key).ok());
+        if let Some(kind) = kind.filter(|kind| kind.ends_transaction()) {
+            to.end_transaction(header.producer_id, kind == ControlType::Commit);
+        }
+        return;
+    }
+    let kind = entry.key.and_then(|key| get_i16(key, 0));
+    if !kind.is_some_and(|kind| (0..=LAST_COMMIT_KIND).contains(&kind)) {
+        return;
+    }
+    let record = decoder.decode(Topic::ConsumerOffsets, entry.key, entry.value);
+    let Some(key) = record.key.fields() else {
+        return;
+    };
+    let (group, topic) = (key.get("group"), key.get("topic"));
+    let (Some(group), Some(topic), Some(partition)) =
+        (group.text(), topic.text(), key.get("partition").narrow())
+    else {
+        return;
+    };
+    let commit = match &record.value {
+        Part::Null => None,
+        Part::Raw => return,
+        Part::Message(value) => {
+            let value = value.fields;
+            Some(Commit {
+                offset: value.get("offset").int().unwrap_or(-1),
+                leader_epoch: value.get("leaderEpoch").narrow().unwrap_or(-1),
+                metadata: value.get("metadata").text().unwrap_or_default().into(),
+                committed_at: value.get("commitTimestamp").int().unwrap_or(-1),
+                expires_at: value.get("expireTimestamp").int().unwrap_or(-1),
+                topic_id: value.get("topicId").uuid().unwrap_or(Uuid::ZERO),
+            })
+        }
+    };
+    let row = Row {
+        place: (names.group(&group), names.topic(&topic), partition),
+        commit,
+        is_pending: false,
+        log_offset: entry.offset,
+        log_timestamp: entry.timestamp,
+    };
+    to.change(row, (header.producer_id >= 0).then_some(header.producer_id));
+}
+
+/// Names that many places share.
+#[derive(Debug, Default)]
+struct Names {
+    topics: HashSet<Arc<str>>,
+    /// Records of a group often follow each other.
+    last_group: Option<Arc<str>>,
+}
+
+impl Names {
+    fn topic(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.topics.get(name) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = name.into();
+        self.topics.insert(Arc::clone(&new));
+        new
+    }
+
+    fn group(&mut self, name: &str) -> Arc<str> {
+        match &self.last_group {
+            Some(last) if **last == *name => Arc::clone(last),
+            _ => Arc::clone(self.last_group.insert(name.into())),
+        }
+    }
+}
+
+type Rows = HashMap<Place, Row>;
+
+/// The offsets as they are now.
+#[derive(Debug, Default)]
+struct State {
+    committed: Rows,
+    /// By producer, those of the partition at hand.
+    pending: BTreeMap<i64, Rows>,
+    /// Of the partitions before.
+    open: Vec<Row>,
+}
+
+impl State {
+    fn into_rows(self) -> Vec<Row> {
+        let mut rows = self.committed;
+        let mut open = self.open;
+        // The last one first, where producers have one each.
+        open.sort_unstable_by_key(|row| std::cmp::Reverse(row.log_offset));
+        for row in open {
+            // A broker goes on to answer with what was committed before.
+            let known = rows.entry(row.place.clone()).or_insert(row);
+            known.is_pending = true;
+        }
+        let mut rows: Vec<Row> = rows.into_values().collect();
+        rows.sort_unstable_by(|a, b| a.place.cmp(&b.place));
+        rows
+    }
+}
+
+impl Replay for State {
+    fn change(&mut self, row: Row, producer_id: Option<i64>) {
+        match (&row.commit, producer_id) {
+            (None, _) => {
+                self.committed.remove(&row.place);
+                for pending in self.pending.values_mut() {
+                    pending.remove(&row.place);
+                }
+            }
+            (Some(_), None) => {
+                self.committed.insert(row.place.clone(), row);
+            }
+            (Some(_), Some(producer_id)) => {
+                let pending = self.pending.entry(producer_id).or_default();
+                pending.insert(row.place.clone(), row);
+            }
+        }
+    }
+
+    fn end_transaction(&mut self, producer_id: i64, is_committed: bool) {
+        let pending = self.pending.remove(&producer_id);
+        for (place, row) in pending.into_iter().flatten().filter(|_| is_committed) {
+            let known = self.committed.get(&place);
+            if known.is_none_or(|known| known.log_offset < row.log_offset) {
+                self.committed.insert(place, row);
+            }
+        }
+    }
+
+    fn end_partition(&mut self) {
+        let pending = std::mem::take(&mut self.pending).into_values();
+        self.open.extend(pending.flat_map(HashMap::into_values));
+    }
+}
+
+/// All changes; those of aborted transactions are taken out again.
+#[derive(Debug, Default)]
+struct Changes {
+    rows: Vec<Option<Row>>,
+    /// By producer, places in the list.
+    pending: BTreeMap<i64, Vec<usize>>,
+}
+
+impl Replay for Changes {
+    fn change(&mut self, mut row: Row, producer_id: Option<i64>) {
+        if let Some(producer_id) = producer_id {
+            row.is_pending = true;
+            let pending = self.pending.entry(producer_id).or_default();
+            pending.push(self.rows.len());
+        }
+        self.rows.push(Some(row));
+    }
+
+    fn end_transaction(&mut self, producer_id: i64, is_committed: bool) {
+        for place in self.pending.remove(&producer_id).into_iter().flatten() {
+            let Some(slot) = self.rows.get_mut(place) else {
+                continue;
+            };
+            match slot {
+                Some(row) if is_committed => row.is_pending = false,
+                _ => *slot = None,
+            }
+        }
+    }
+
+    fn end_partition(&mut self) {
+        self.pending.clear();
+    }
+}
