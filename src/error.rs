@@ -161,6 +161,8 @@ pub enum Error {
         /// The folder where it was seen again.
         second: PathBuf,
     },
+    /// A topic or partition that was named does not exist in the log dirs.
+    UnknownTopicOrPartition(String),
     /// The operating system said no.
     Io {
         /// The file or folder.
@@ -168,7 +170,7 @@ pub enum Error {
         /// What it said.
         source: io::Error,
     },
-    /// The caller's arguments make no sense, or name what is not there.
+    /// The caller's arguments make no sense.
     InvalidArgument(String),
     /// There is no memory for what the data needs; nothing is wrong with it.
     OutOfMemory {
@@ -530,7 +532,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::InvalidArgument(text) => f.write_str(text),
+            Self::InvalidArgument(text) | Self::UnknownTopicOrPartition(text) => f.write_str(text),
             Self::OutOfMemory { path, bytes } => {
                 if let Some(path) = path {
                     write!(f, "{}: ", path.display())?;

@@ -20,6 +20,7 @@ from kafkalog.errors import (
     KafkaLogError,
     LogLockedError,
     OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
     UnsupportedFormatError,
 )
 from kafkalog.index import (
@@ -94,6 +95,7 @@ __all__ = [
     "TimestampOffset",
     "TransactionIndex",
     "TruncateReport",
+    "UnknownTopicOrPartitionError",
     "UnsupportedFormatError",
     "__version__",
     "build_profile",

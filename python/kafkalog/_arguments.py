@@ -9,6 +9,7 @@ import errno
 import operator
 import os
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,11 +53,35 @@ def listing(names: Iterable[str]) -> str:
 
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Suggest the nearest name, if one is near."""
-    import difflib
+    name = nearest(given, valid)
+    if name is None or _edits(given.casefold(), name.casefold()) > max(1, len(given) // 3):
+        return ""
+    return f", did you mean {name!r}?"
 
-    folded = {name.casefold(): name for name in valid}
-    near = difflib.get_close_matches(given.casefold(), folded, n=1)
-    return f", did you mean {folded[near[0]]!r}?" if near else ""
+
+def nearest(given: str, valid: Iterable[str]) -> str | None:
+    """Return the name that takes the fewest edits, of those the one with the longest common start."""
+    wanted = given.casefold()
+
+    def distance(name: str) -> tuple[int, int]:
+        folded = name.casefold()
+        common = takewhile(lambda pair: pair[0] == pair[1], zip(wanted, folded, strict=False))
+        return _edits(wanted, folded), -sum(1 for _ in common)
+
+    return min(valid, key=distance, default=None)
+
+
+def _edits(one: str, other: str) -> int:
+    """Count the letters to insert, delete, replace or swap with the next one (Damerau and Levenshtein)."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for n, a in enumerate(one, 1):
+        before, last, row = row, before, [n]
+        for m, b in enumerate(other, 1):
+            row.append(min(before[m] + 1, row[m - 1] + 1, before[m - 1] + (a != b)))
+            if n > 1 and m > 1 and (a, one[n - 2]) == (other[m - 2], b):
+                row[m] = min(row[m], last[m - 2] + 1)
+    return row[-1]
 
 
 def path(given: StrPath) -> str:

@@ -9,13 +9,13 @@ import os
 import re
 import signal
 import threading
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, Protocol, cast
 
 from kafkalog._cells import csv_cells, json_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -23,6 +23,40 @@ if TYPE_CHECKING:
 _UNFINISHED = re.compile(r"\..+\.\d+\.tmp", re.DOTALL)
 
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "csv": ".csv"}
+# The formats that gzip compresses as a whole; the others compress inside.
+TEXT_FORMATS = ("jsonl", "csv")
+_GZIP = ".gz"
+_GZIP_LEVEL = 6
+# Endings of files that are not written here. Whoever names one wants a file, not a folder.
+_OTHER_FILES = re.compile(
+    r"\.(avro|br|bz2|feather|gz|ipc|json|lz4|ndjson|orc|snappy|sqlite|tar|tsv|txt|xlsx?|xml|xz|zip|zst)"
+)
+
+
+class FileFormat(NamedTuple):
+    """What the ending of a file's name says."""
+
+    form: str
+    compressed: bool
+
+
+def format_of(out: Path) -> FileFormat | None:
+    """Return the format of a file by the ending of its name, or None for a folder.
+
+    Raises
+    ------
+    ValueError
+        For the ending of a file that cannot be written, unless a folder has that name.
+    """
+    name = out.name.lower()
+    endings = {suffix: FileFormat(form, compressed=False) for form, suffix in SUFFIXES.items()}
+    endings |= {SUFFIXES[form] + _GZIP: FileFormat(form, compressed=True) for form in TEXT_FORMATS}
+    for ending, found in endings.items():
+        if name.endswith(ending):
+            return found
+    if _OTHER_FILES.fullmatch(Path(name).suffix) and not out.is_dir():
+        raise ValueError(f"{out}: expected a folder, or a file that ends in {', '.join(endings)}")
+    return None
 
 
 class _Writer(Protocol):
@@ -73,11 +107,13 @@ class Files:
         Replace existing files.
     text : bool
         Write binary values as text in JSON lines and CSV.
+    compressed : bool
+        Compress JSON lines and CSV with gzip.
     """
 
-    def __init__(self, form: str, *, overwrite: bool, text: bool) -> None:
+    def __init__(self, form: str, *, overwrite: bool, text: bool, compressed: bool = False) -> None:
         self.count = 0
-        self._form, self._overwrite, self._text = form, overwrite, text
+        self._form, self._overwrite, self._text, self._compressed = form, overwrite, text, compressed
 
     def write(self, target: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Write one file under a temporary name, then rename it.
@@ -138,9 +174,8 @@ class Files:
             return _Parquet(path, schema)
         if self._form == "arrow":
             return _Ipc(path, schema)
-        if self._form == "jsonl":
-            return _JsonLines(path, schema, text=self._text)
-        return _Csv(path, schema, text=self._text)
+        writer = _JsonLines if self._form == "jsonl" else _Csv
+        return writer(_TextFile(path, compressed=self._compressed), schema, text=self._text)
 
 
 # Python opens the files: pyarrow does not accept paths that are not UTF-8.
@@ -206,11 +241,35 @@ class _Ipc:
         self._file.close()
 
 
+class _TextFile:
+    """A UTF-8 file, compressed on request."""
+
+    def __init__(self, path: Path, *, compressed: bool) -> None:
+        import io
+
+        self._file: BinaryIO = path.open("wb")
+        self._packed: BinaryIO = self._file
+        if compressed:
+            import gzip
+
+            # No name and no time in the header: the same records give the same bytes.
+            packed = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
+            self._packed = cast("BinaryIO", packed)
+        self._text = io.TextIOWrapper(self._packed, encoding="utf-8", newline="")
+        self.write, self.writelines = self._text.write, self._text.writelines
+
+    def close(self) -> None:
+        try:
+            self._text.close()
+        finally:
+            self._file.close()
+
+
 class _JsonLines:
     """One object per line; times as ISO 8601."""
 
-    def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
-        self._file = path.open("w", encoding="utf-8", newline="\n")
+    def __init__(self, file: _TextFile, schema: pa.Schema, *, text: bool) -> None:
+        self._file = file
         self._line = "{" + ",".join(f"{json.dumps(name)}:%s" for name in schema.names) + "}\n"
         self._text = text
 
@@ -225,8 +284,8 @@ class _JsonLines:
 class _Csv:
     """RFC 4180 with a header line."""
 
-    def __init__(self, path: Path, schema: pa.Schema, *, text: bool) -> None:
-        self._file = path.open("w", encoding="utf-8", newline="")
+    def __init__(self, file: _TextFile, schema: pa.Schema, *, text: bool) -> None:
+        self._file = file
         self._file.write(",".join(schema.names) + "\r\n")
         self._text = text
 

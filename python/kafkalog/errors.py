@@ -13,6 +13,7 @@ __all__ = [
     "KafkaLogError",
     "LogLockedError",
     "OffsetOutOfRangeError",
+    "UnknownTopicOrPartitionError",
     "UnsupportedFormatError",
 ]
 
@@ -81,6 +82,10 @@ class LogLockedError(KafkaLogError):
 
 class OffsetOutOfRangeError(KafkaLogError, LookupError):
     """An offset below the log start or beyond the log end."""
+
+
+class UnknownTopicOrPartitionError(KafkaLogError, ValueError):
+    """A topic or partition that was named does not exist in the log dirs."""
 
 
 class InternalError(KafkaLogError, RuntimeError):

@@ -72,7 +72,7 @@ impl LogDir {
     /// Opens one partition.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] where this log dir does not hold it; what [`PartitionLog::open`] finds.
+    /// [`Error::UnknownTopicOrPartition`] where this log dir does not hold it; what [`PartitionLog::open`] finds.
     pub fn partition(&self, topic: &str, partition: i32) -> Result<PartitionLog> {
         let wanted = TopicPartition::new(topic, partition);
         let mut folders = self.0.folders().iter();
@@ -88,7 +88,7 @@ impl LogDir {
     fn no_partition(&self, topic: &str, partition: i32) -> Error {
         let there = self.partitions(topic);
         let path = self.path().display();
-        Error::InvalidArgument(if there.is_empty() {
+        Error::UnknownTopicOrPartition(if there.is_empty() {
             format!("{path}: no topic {topic:?} in this log dir")
         } else {
             format!(

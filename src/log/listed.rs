@@ -440,16 +440,35 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
             segment.has_time_index = segment.sibling(FileKind::TimeIndex).exists();
             Ok(segment)
         }
-        None if base_offset(&file_name).is_some() && file_name.ends_with(CHECKPOINT_SUFFIX) => {
+        None if is_kraft_snapshot(&file_name) => {
             // A KRaft snapshot's name tells where it ends; its own offsets begin at 0.
             Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
         }
-        _ => {
-            let text = format!(
-                "{}: neither a log dir, nor a partition folder, nor a segment's .log",
-                path.display()
-            );
-            Err(Error::InvalidArgument(text))
-        }
+        _ => Err(holds_no_records(path)),
     }
+}
+
+/// Whether a file's name is that of a KRaft snapshot.
+fn is_kraft_snapshot(file_name: &str) -> bool {
+    base_offset(file_name).is_some() && file_name.ends_with(CHECKPOINT_SUFFIX)
+}
+
+/// Refuses a file that by its name holds no records: neither a segment's `.log`, whatever its state, nor a KRaft snapshot.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(crate) fn ensure_holds_records(path: &Path) -> Result<()> {
+    let file_name = folder_name(path);
+    let is_log = FileName::parse(&file_name).is_some_and(|name| name.kind == FileKind::Log);
+    if is_log || is_kraft_snapshot(&file_name) {
+        return Ok(());
+    }
+    Err(holds_no_records(path))
+}
+
+fn holds_no_records(path: &Path) -> Error {
+    Error::InvalidArgument(format!(
+        "{}: neither a log dir, nor a partition folder, nor a segment's .log",
+        path.display()
+    ))
 }

@@ -8,7 +8,8 @@
 //! | another log dir, deeper | refused | refused |
 //! | elsewhere | allowed | allowed |
 //!
-//! Links and `..` are resolved first, as far as the path exists.
+//! Links and `..` are resolved first, as far as the path exists. A log dir that is opened for writing ([`check_log_dir`]) may
+//! be one already, but does not lie in another one.
 
 use std::fs;
 use std::io;
@@ -127,6 +128,23 @@ pub(crate) fn check_output<S: AsRef<Path>>(
     Ok(())
 }
 
+/// Refuses a log dir to be written that lies in another log dir, or in a partition folder: a broker that finds a folder with
+/// such a name in its log dir does not start (`LogManager.loadLogs`).
+///
+/// # Errors
+/// `InvalidArgument`; `Io` where a directory on the way cannot be looked at.
+pub(crate) fn check_log_dir(log_dir: &Path) -> Result<()> {
+    let real = resolve(log_dir).map_err(Error::io(log_dir))?;
+    for dir in real.ancestors().skip(1) {
+        match Kind::of(dir) {
+            Kind::Other => {}
+            Kind::LogDir => return Err(refused(log_dir, "the log dir", dir)),
+            Kind::Partition => return Err(refused(log_dir, "the partition folder", dir)),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::dir::META_PROPERTIES;
@@ -224,6 +242,19 @@ mod tests {
         }
         assert!(is_refused(root, "L/x", "link/t-0", None));
         assert!(!is_refused(root, "harmless/x", "L", None));
+    }
+
+    #[test]
+    fn log_dirs_are_not_nested() {
+        let dirs = dirs();
+        let root = dirs.path();
+        for path in ["L/x", "L/x/y", "L/t-0/x", "plain/../L/x"] {
+            let error = check_log_dir(&root.join(path)).unwrap_err();
+            assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+        }
+        for path in ["L", "M", "plain", "plain/x", "absent", "copy"] {
+            check_log_dir(&root.join(path)).unwrap();
+        }
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             "KafkaLogError",
             (text, Some(first.as_os_str()), None::<u64>, None::<i64>),
         )?,
+        Error::UnknownTopicOrPartition(_) => new(py, "UnknownTopicOrPartitionError", (text,))?,
         Error::Io { .. } if error.is_out_of_memory() => PyMemoryError::new_err(text),
         Error::OutOfMemory { .. } => PyMemoryError::new_err(text),
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),

@@ -63,8 +63,8 @@ const LISTINGS: usize = 4;
 /// The ranges come by topic and partition. One without segments has nothing to read.
 ///
 /// # Errors
-/// `Io` where a path is not there; `InvalidArgument` for a topic or partition that is not there, or bounds that make no
-/// sense; `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
+/// `Io` for a path that does not exist; `UnknownTopicOrPartition`; `InvalidArgument` for bounds that make no sense;
+/// `DuplicatePartition` where two live folders hold the same partition; what is wrong with bytes that had to be read.
 pub fn plan_scan(paths: &[PathBuf], options: &PlanOptions) -> Result<Vec<PartitionRange>> {
     ask_all(paths, options, range_of)
 }

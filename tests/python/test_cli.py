@@ -85,9 +85,12 @@ def test_wrong_usage_is_2() -> None:
         done = kafkalog_(*words)
         assert done.returncode == 2, words
         assert b"Traceback" not in done.stderr
-    assert "events, ledger, orders" in fails(2, "cat", DATA, "-t", "nope")
     assert "%q" in fails(2, "cat", DATA, "-t", "orders", "-f", "%q")
     assert "-t" in fails(2, "cat", DATA)
+
+
+def test_a_negative_answer_is_1() -> None:
+    assert "events, ledger, orders" in fails(1, "cat", DATA, "-t", "nope")
 
 
 def test_damage_is_1() -> None:
@@ -196,8 +199,8 @@ def test_offsets() -> None:
     assert out("offsets", DATA, "--topic", "orders", "--time", "1700030390000") == f"orders:0:{found.offset}\n"
     assert out("offsets", DATA, "--topic", "orders", "--time", "99999999999999") == ""
     assert out("offsets", DATA / "orders-0") == "orders:0:880\n"
-    assert "no topic-partition" in fails(1, "offsets", DATA, "--topic", "nope")
-    assert "no topic-partition" in fails(1, "offsets", DATA, "--partitions", "9")
+    assert "found: __transaction_state-1, events-1" in fails(1, "offsets", DATA, "--topic", "nope")
+    assert "no partition" in fails(1, "offsets", DATA, "--partitions", "9")
 
 
 def test_offsets_of_a_topic_that_only_looks_internal(tmp_path: Path) -> None:

@@ -15,28 +15,13 @@ import corpus
 import kafkalog
 import naive
 from command import call, fails
-from kafkalog.cli.main import COMMANDS
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 ORDERS = DATA / "orders-0"
 SEGMENT = ORDERS / f"{0:020}.log"
-NEEDED = {"truncate": ["--offset", "1"], "dump": []}
 
 
 # Words
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_an_unknown_flag(command: str) -> None:
-    paths = {
-        "dump": ["--files", "x"],
-        "help": ["shell"],
-        "export": ["a", "b"],
-        "import": ["a", "b"],
-        "truncate": ["a", "b"],
-    }
-    said = fails(2, command, *paths.get(command, ["a"]), *NEEDED.get(command, []), "--nope")
-    assert said == f"kafkalog: {command}: unrecognized arguments: --nope (kafkalog {command} --help shows the usage)\n"
 
 
 @pytest.mark.parametrize(
@@ -46,14 +31,23 @@ def test_an_unknown_flag(command: str) -> None:
         (["nope"], "invalid choice: 'nope'"),
         (["--nope", "ls", DATA], "unrecognized arguments: --nope"),
         (["ls"], "ls: the following arguments are required: PATH (kafkalog ls --help shows the usage)"),
-        (["cat", DATA, "-c", "some"], "argument -c/--count: expected a number of records, found 'some'"),
-        (["cat", DATA, "-c", "-1"], "argument -c/--count: expected a number of records, found '-1'"),
+        (
+            ["cat", DATA, "-c", "some"],
+            "argument -c/--count: expected a whole number from 0 to 9223372036854775807, found 'some'",
+        ),
+        (
+            ["cat", DATA, "-c", "-1"],
+            "argument -c/--count: expected a whole number from 0 to 9223372036854775807, found '-1'",
+        ),
         (["cat", DATA, "-o", "soon"], "expected beginning, end, an offset, -N, s@WHEN or e@WHEN, found 'soon'"),
-        (["cat", DATA, "-p", "x"], "argument -p/--partition: invalid int value: 'x'"),
+        (["cat", DATA, "-p", "x"], "argument -p/--partition: expected a whole number from 0 to 2147483647, found 'x'"),
         (["offsets", DATA, "--partitions", "1,x"], "expected numbers separated by commas, found '1,x'"),
         (["offsets", DATA, "--time", "soon"], "max-timestamp or a time: the time 'soon' is neither"),
         (["export", DATA, "out", "--columns", "offzet"], "did you mean 'offset'?"),
-        (["export", DATA, "out", "--threads", "0"], "argument --threads: expected 1 to 1024, found '0'"),
+        (
+            ["export", DATA, "out", "--threads", "0"],
+            "argument --threads: expected a whole number from 1 to 1024, found '0'",
+        ),
         (["recover", DATA, "--clean", "--unclean"], "not allowed with argument"),
         (["dump", "--files", SEGMENT, "--key-decoder-class", "x"], "--key-decoder-class: expected one of"),
     ],

@@ -34,8 +34,8 @@ def test_a_folder_that_is_no_longer_or_not_yet_live_is_listed_and_read_only_when
     assert {row[2] for row in rows if row[0] == topic} == {state}
     for words in (["offsets"], ["stats"], ["stats", "-J"]):
         assert topic not in call(words[0], data, *words[1:]).stdout
-    assert "no topic" in fails(2, "stats", data, "-t", topic)
-    assert topic in fails(2, "cat", data, "-t", topic)
+    assert "no topic" in fails(1, "stats", data, "-t", topic)
+    assert topic in fails(1, "cat", data, "-t", topic)
     # By its path it is what its name says, and is read.
     end = RECORDS[state]
     one = json.loads(call("ls", folder, "-J").stdout)

@@ -36,7 +36,7 @@ fn topics(names: &[&str]) -> BTreeSet<String> {
 
 fn complaint(result: Result<Vec<PartitionRange>>) -> String {
     match result.unwrap_err() {
-        Error::InvalidArgument(text) => text,
+        Error::InvalidArgument(text) | Error::UnknownTopicOrPartition(text) => text,
         other => panic!("{other}"),
     }
 }
@@ -198,7 +198,7 @@ fn what_is_not_there_is_named_with_what_is() {
             topics: Some(topics(&["order"])),
             ..all.clone()
         }),
-        "topic \"order\" is not there; there are: __transaction_state, events, ledger, orders"
+        "no topic \"order\" in these logs; found: __transaction_state, events, ledger, orders"
     );
     assert_eq!(
         asked(PlanOptions {
@@ -206,7 +206,7 @@ fn what_is_not_there_is_named_with_what_is() {
             partitions: Partitions::Numbers(BTreeSet::from([1, 7])),
             ..all.clone()
         }),
-        "partition 7 is not there; there are: events-1"
+        "no partition 7 in these logs; found: events-1"
     );
     let map = BTreeMap::from([(TopicPartition::new("events", 2), 0)]);
     let text = asked(PlanOptions {

@@ -213,7 +213,7 @@ def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
         ),
         ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 5, "7": 5}}'}, "orders-7, which is not read"),
         ({"subscribe": "orders", "minPartitions": "0"}, "option minPartitions: expected a number above zero"),
-        ({"assign": '{"orders": [0, 9]}'}, "partition orders-9 is not there"),
+        ({"assign": '{"orders": [0, 9]}'}, "no partition orders-9 in these logs"),
         (
             {"subscribe": "orders", "startingTimestamp": "1700030390000", "endingTimestamp": "1700030350000"},
             "which is above its end",

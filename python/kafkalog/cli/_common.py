@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog import _arguments
 from kafkalog._times import parse_time
-from kafkalog.errors import InternalError, KafkaLogError
+from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalog.config import LogConfig
 
 DAMAGED, FAILED = 1, 3
+INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 T = TypeVar("T")
 
@@ -60,6 +62,34 @@ def _setting(text: str) -> tuple[str, Any]:
     return name, value
 
 
+def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
+    """Return a parser of whole numbers within bounds, for ``type=``."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            import argparse
+
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, found {text!r}")
+        return value
+
+    return parse
+
+
+def output(text: str) -> str:
+    """Refuse ``-`` as an output, for ``type=``: to whoever types it, it is not the name of a folder."""
+    if text in {"", "-"}:
+        import argparse
+
+        raise argparse.ArgumentTypeError(
+            f"expected the name of a file or folder, found {text!r}; only cat writes records to standard output"
+        )
+    return text
+
+
 def time(text: str) -> int:
     """Parse a time for ``type=``; it selects the first record at or after it."""
     try:
@@ -72,11 +102,37 @@ def time(text: str) -> int:
 
 def folders(path: str, *, live: bool = False) -> list[PartitionFolder]:
     """List the partition folders in a log dir, or only the live ones, sorted; or the one folder that the path is."""
+    path = _arguments.path(path)
+    if Path(path).exists() and not Path(path).is_dir():
+        raise ValueError(f"{path}: neither a log dir nor a partition folder")
     if is_partition(path):
         log = PartitionLog(path)
         return [PartitionFolder(path, log.topic, log.partition, log.state)]
     found = sorted(LogDir(path).folders, key=lambda folder: (folder.topic, folder.partition, folder.path))
     return [folder for folder in found if folder.state == "live" or not live]
+
+
+def selected(
+    path: str, topics: Sequence[str] | None = None, partitions: Iterable[int] | None = None, *, live: bool = False
+) -> list[PartitionFolder]:
+    """List the folders of these topics and partitions, each of which must exist."""
+    found = folders(path, live=live)
+    for topic in topics or ():
+        if all(folder.topic != topic for folder in found):
+            raise UnknownTopicOrPartitionError(f'no topic "{topic}" in {path}; {names_of(found)}')
+    if topics:
+        found = [folder for folder in found if folder.topic in topics]
+    for partition in partitions or ():
+        if all(folder.partition != partition for folder in found):
+            raise UnknownTopicOrPartitionError(f"no partition {partition} in {path}; {names_of(found)}")
+    return [folder for folder in found if partitions is None or folder.partition in partitions]
+
+
+def names_of(found: Sequence[PartitionFolder], most: int = 20) -> str:
+    """Name partitions in an error about one that does not exist."""
+    names = [f"{folder.topic}-{folder.partition}" for folder in found]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"found: {', '.join(names[:most]) or 'none'}{more}"
 
 
 def is_partition(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kafkalog._text import bytes_of, from_base64
 from kafkalog._times import parse_time, to_millis
@@ -13,7 +13,7 @@ from kafkalog.schema import RECORD_COLUMNS
 from kafkalog.writer import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -28,12 +28,22 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+_GZIP = ".gz"
 WRITTEN = ("key", "value", "headers", "timestamp")
 _ROWS = 16_384
 _LINES = 4096
 _TOO_LARGE = 1 << 64
 # Columns of an export that describe records and are not written.
 _DESCRIPTIVE = {column.name for column in RECORD_COLUMNS} - {*WRITTEN, "offset"}
+
+
+def format_of(path: Path) -> tuple[str | None, str]:
+    """Return the format that a file's name tells, and the name without its endings."""
+    name = path.name.removesuffix(_GZIP)
+    stem, dot, ending = name.rpartition(".")
+    form = FORMATS.get(f".{ending.lower()}") if dot else None
+    # Only lines of JSON are compressed as a whole.
+    return (None if name != path.name and form != "jsonl" else form), stem or name
 
 
 def wanted(names: list[str], *, keep_offsets: bool) -> list[str]:
@@ -122,9 +132,10 @@ def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple
     decoder = json.JSONDecoder(parse_float=_whole)
     found: list[Record] = []
     done = 0
-    with path.open("rb") as lines:
+    with path.open("rb") as file:
+        lines = _unpacked(path, file)
         for number, line in enumerate(lines, 1):
-            done += len(line)
+            done = done + len(line) if lines is file else file.tell()
             # Windows often puts a byte order mark before UTF-8.
             plain = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not plain.strip():
@@ -139,6 +150,23 @@ def _json_lines(path: Path, *, text: bool, keep_offsets: bool) -> Iterator[tuple
                 found = []
     if found:
         yield found, done
+
+
+def _unpacked(path: Path, file: BinaryIO) -> Iterable[bytes]:
+    """Return the lines of a file, decompressed if its name says that it is compressed."""
+    if path.suffix != _GZIP:
+        return file
+    import gzip
+    import zlib
+
+    def lines() -> Iterator[bytes]:
+        try:
+            with gzip.open(file) as unpacked:
+                yield from unpacked
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InvalidRecordError(f"{path}: byte {file.tell()}: {error}", str(path), file.tell()) from error
+
+    return lines()
 
 
 def _decoded(line: bytes) -> str:

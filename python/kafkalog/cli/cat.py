@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
 from kafkalog.cli._format import ENVELOPE_COLUMNS, Format, envelope
-from kafkalog.log import PartitionLog
-from kafkalog.reader import scan, scan_batches
+from kafkalog.log import LogDir, PartitionLog
+from kafkalog.options import ReadOptions
+from kafkalog.reader import plan_ranges, scan, scan_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("path", metavar="PATH", help="a log dir, the folder of a partition, or a .log file")
     parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
-    parser.add_argument("-p", "--partition", type=int, help="only this partition")
+    parser.add_argument("-p", "--partition", type=_common.number(), help="only this partition")
     parser.add_argument(
         "-o",
         "--offset",
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "e@WHEN until a time: milliseconds, or ISO 8601 with a time zone",
     )
     _common.add_isolation_level(parser)
-    parser.add_argument("-c", "--count", type=_count, help="stop after this many records")
+    parser.add_argument("-c", "--count", type=_common.number(0, _common.INT64_MAX), help="stop after this many records")
     parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="after each record; default \\n")
     parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, followed by this")
     parser.add_argument("-Z", dest="null", action="store_const", const="NULL", default="", help="print null as NULL")
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
     if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
+        LogDir(arguments.path)
         raise ValueError("a log dir holds several topics: name one with -t")
     if arguments.json:
         columns: tuple[str, ...] = ENVELOPE_COLUMNS
@@ -100,6 +102,8 @@ def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
         found["partitions"] = arguments.partition
     for kind, number in arguments.offset or ():
         if kind == "end":
+            # Nothing to print; what is named must exist all the same.
+            plan_ranges(arguments.path, ReadOptions(topics=found.get("topics"), partitions=found.get("partitions")))
             return None
         if kind == "from":
             found["starting_timestamp"] = number
@@ -159,9 +163,3 @@ def _offset(text: str) -> tuple[str, Any]:
             f"expected beginning, end, an offset, -N, s@WHEN or e@WHEN, found {text!r}"
         ) from None
     return ("last", -number) if number < 0 else ("at", number)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of records, found {text!r}")
-    return int(text)

@@ -4,6 +4,8 @@ import argparse
 import sys
 from typing import Literal
 
+from kafkalog.cli import _common
+
 _Decoder = Literal["string", "integer", "long", "bytes"]
 
 _PACKAGE = "org.apache.kafka.tools.api."
@@ -64,10 +66,7 @@ as they are.
 """
 
 
-def _size(text: str) -> int:
-    if not text.isdecimal() or int(text) > _MAX_SIZE:
-        raise argparse.ArgumentTypeError(f"expected 0 to {_MAX_SIZE}, found {text!r}")
-    return int(text)
+_size = _common.number(0, _MAX_SIZE)
 
 
 def _files(text: str) -> list[str]:

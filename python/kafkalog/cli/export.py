@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _arguments, _core
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._export import SUFFIXES, Files, interruptible, unfinished
+from kafkalog._export import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
 from kafkalog.cli import _common
+from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
@@ -21,22 +22,24 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _EPILOG = """\
-OUT is one file if it ends in .parquet, .arrow, .jsonl or .csv, and otherwise a folder with one file per partition. A
-file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with --text they are
-text, and only values that are not UTF-8 are base64 with the prefix "base64:"."""
+OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
+per partition. A file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with
+--text they are text, and only values that are not UTF-8 are base64 with the prefix "base64:"."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.add_argument("paths", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or .log files")
-    parser.add_argument("out", metavar="OUT", help="a folder, or one file")
+    parser.add_argument("out", metavar="OUT", type=_common.output, help="a folder, or one file")
     parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.add_argument("--text", action="store_true", help="keys and values as text in jsonl and csv")
     parser.add_argument("-t", "--topic", action="append", help="a topic; may be repeated")
     parser.add_argument("--topic-pattern", metavar="REGEX", help="topics whose whole name matches")
-    parser.add_argument("-p", "--partition", type=int, action="append", help="a partition; may be repeated")
+    parser.add_argument(
+        "-p", "--partition", type=_common.number(), action="append", help="a partition; may be repeated"
+    )
     parser.add_argument(
         "--columns", type=_names, help="names, separated by commas; default: those of Spark's Kafka source, and headers"
     )
@@ -46,17 +49,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", dest="end", type=_common.time, metavar="WHEN", help="exclusive; as --from")
     _common.add_isolation_level(parser)
     parser.add_argument("--include-control", action="store_true", help="export control records too")
-    parser.add_argument("--threads", type=_threads, default=1, help="number of threads that decode; default 1")
+    parser.add_argument(
+        "--threads", type=_common.number(1, MAX_THREADS), default=1, help="number of threads that decode; default 1"
+    )
     parser.add_argument("--spark", metavar="MASTER", help="export on Spark, for instance 'local[*]'")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and report on stderr what was written."""
     out = Path(arguments.out)
-    suffix = {suffix: name for name, suffix in SUFFIXES.items()}.get(out.suffix)
-    form = arguments.format or suffix or "parquet"
-    _core.check_output(str(out), arguments.paths)
+    named = format_of(out)
+    form = arguments.format or (named.form if named else "parquet")
+    if named and named.compressed and form not in TEXT_FORMATS:
+        raise ValueError(f"{out}: {form} files are compressed inside; leave .gz out")
     if arguments.spark is not None:
+        if named and named.compressed:
+            raise ValueError(f"{out}: only local exports write .gz files; on Spark, name a folder")
+        _core.check_output(str(out), _arguments.paths(arguments.paths))
         return _on_spark(arguments, form)
     options = ReadOptions(
         topics=arguments.topic,
@@ -70,15 +79,22 @@ def run(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
     )
     ranges = plan_ranges(arguments.paths, options)
-    files = Files(form, overwrite=arguments.overwrite, text=arguments.text)
+    if not ranges and arguments.topic_pattern is not None:
+        raise UnknownTopicOrPartitionError(
+            f"no topic in {', '.join(arguments.paths)} matches {arguments.topic_pattern!r}"
+        )
+    _core.check_output(str(out), _arguments.paths(arguments.paths))
+    files = Files(
+        form, overwrite=arguments.overwrite, text=arguments.text, compressed=named is not None and named.compressed
+    )
     progress = Progress(sum(each.bytes for each in ranges))
-    for path in unfinished(out.parent if suffix is not None else out):
+    for path in unfinished(out.parent if named else out):
         print(f"kafkalog: {path}: unfinished file of an export that was killed or still runs", file=sys.stderr)
     with interruptible():
         written = _write(
             files,
             progress,
-            _targets(out, ranges, SUFFIXES[form], single=suffix is not None),
+            _targets(out, ranges, SUFFIXES[form], single=named is not None),
             options,
         )
     progress.end()
@@ -202,15 +218,7 @@ class Progress:
         self._stream.flush()
 
 
-def _threads(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_THREADS:
-        raise argparse.ArgumentTypeError(f"expected 1 to {MAX_THREADS}, found {text!r}")
-    return int(text)
-
-
 def _names(text: str) -> list[str]:
-    from kafkalog import _arguments
-
     try:
         found = _arguments.column_names(
             [name.strip() for name in text.split(",") if name.strip()], [column.name for column in RECORD_COLUMNS]

@@ -11,9 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _arguments, _core
 from kafkalog.cli import _common
-from kafkalog.cli._sources import FORMATS, batches
+from kafkalog.cli._sources import batches, format_of
 from kafkalog.cli.export import Progress
 from kafkalog.errors import InvalidRecordError, KafkaLogError
 from kafkalog.log import PartitionLog
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EPILOG = """\
-SOURCE is a file (.parquet, .arrow, .jsonl), a folder of such files, the folder of a partition, or a log dir. Files are
-appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
+SOURCE is a file (.parquet, .arrow, .jsonl, .jsonl.gz), a folder of such files, the folder of a partition, or a log dir.
+Files are appended in the given order. Without -t, the name of a file gives topic and partition, as export names files:
 orders-0.parquet. Columns are key, value, headers and timestamp; the other columns of an export are left out. In JSON
 lines keys and values are base64, or with --text what export --text wrote. Logs are copied batch by batch with their
 offsets. Records that were appended before an error or an interruption stay; the same command with --resume continues
@@ -43,9 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders of files, or logs")
-    parser.add_argument("out", metavar="LOG_DIR", help="the log dir to write; created if it does not exist")
+    parser.add_argument(
+        "out", metavar="LOG_DIR", type=_common.output, help="the log dir to write; created if it does not exist"
+    )
     parser.add_argument("-t", "--topic", help="the topic to write; if SOURCE is a log dir, the topic to read")
-    parser.add_argument("-p", "--partition", type=int, help="its partition; default: that of the source, or 0")
+    parser.add_argument(
+        "-p", "--partition", type=_common.number(), help="its partition; default: that of the source, or 0"
+    )
     parser.add_argument(
         "--format", choices=("parquet", "arrow", "jsonl"), help="default: from the ending of the file's name"
     )
@@ -66,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_config(parser)
     parser.add_argument("--topic-id", metavar="ID", help="the topic's id in the cluster")
     parser.add_argument("--cluster-id", metavar="ID", help="for meta.properties of a new log dir")
-    parser.add_argument("--node-id", metavar="N", type=int, help="the same")
+    parser.add_argument("--node-id", metavar="N", type=_common.number(), help="the same")
     parser.add_argument(
         "--sync",
         choices=("config", "never", "append"),
@@ -88,7 +92,7 @@ class _Source:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import, and report on stderr what was written."""
-    found = [each for source in arguments.sources for each in _sources(Path(source), arguments)]
+    found = [each for source in arguments.sources for each in _sources(Path(_arguments.path(source)), arguments)]
     out = Path(arguments.out).resolve()
     for source in found:
         if source.path.resolve().parent == out:
@@ -244,35 +248,34 @@ def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
         topic = arguments.topic or log.topic
         partition = log.partition if arguments.partition is None else arguments.partition
         return [_Source(path, "log", topic, partition, _log_size(log))]
-    files = [file for file in sorted(path.iterdir()) if file.is_file() and file.suffix in FORMATS]
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and format_of(file)[0] is not None]
     if files:
         return [_file(file, arguments) for file in files]
     return _log_dir(path, arguments)
 
 
 def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
+    topics = None if arguments.topic is None else [arguments.topic]
+    partitions = None if arguments.partition is None else [arguments.partition]
     found = []
-    for folder in _common.folders(str(path), live=True):
-        chosen = folder.topic == arguments.topic if arguments.topic else not folder.topic.startswith("__")
-        if not chosen:
-            continue
-        if arguments.partition is None or folder.partition == arguments.partition:
+    for folder in _common.selected(str(path), topics, partitions, live=True):
+        if topics or not folder.topic.startswith("__"):
             log = PartitionLog(folder.path)
             found.append(_Source(Path(folder.path), "log", folder.topic, folder.partition, _log_size(log)))
     if not found:
-        named = f" of topic {arguments.topic!r}" if arguments.topic else ""
-        raise ValueError(f"{path}: contains neither files to import nor partitions{named}")
+        raise ValueError(f"{path}: contains neither files to import nor partitions")
     return found
 
 
 def _file(path: Path, arguments: argparse.Namespace) -> _Source:
     size = path.stat().st_size
-    form = arguments.format or FORMATS.get(path.suffix)
+    told, stem = format_of(path)
+    form = arguments.format or told
     if form is None:
         raise ValueError(f"{path}: the name does not tell the format; give it with --format")
     if arguments.topic:
         return _Source(path, form, arguments.topic, arguments.partition or 0, size)
-    match = _NAME.fullmatch(path.stem)
+    match = _NAME.fullmatch(stem)
     if match is None:
         raise ValueError(f"{path}: the name does not tell topic and partition; give them with -t and -p")
     partition = int(match["partition"]) if arguments.partition is None else arguments.partition

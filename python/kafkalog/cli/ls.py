@@ -28,12 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the folders; one that cannot be read is reported, and the others are listed."""
-    found = [f for f in _common.folders(arguments.path) if not arguments.topic or f.topic in arguments.topic]
-    if arguments.topic:
-        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
-        if missing:
-            raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
-    partitions, rows = _common.Partitions(found), []
+    partitions, rows = _common.Partitions(_common.selected(arguments.path, arguments.topic)), []
     for _, one in partitions.ask(_describe):
         if arguments.json:
             _common.json_line(one)

@@ -108,6 +108,32 @@ class _Parser(argparse.ArgumentParser):
         text = " ".join(f"{command}: {message}".split() if command else message.split())
         self.exit(USAGE, f"kafkalog: {text} ({self.prog} --help shows the usage)\n")
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        # The parser of a command gets its words; before anything else they must be options that it has. Otherwise a
+        # misspelt option would be reported as a required one that is missing.
+        if args is not None and " " in self.prog:
+            self._check_options(args)
+        return super().parse_known_args(args, namespace)
+
+    def _check_options(self, words: Sequence[str]) -> None:
+        known = [option for action in self._actions for option in action.option_strings]
+        for word in words:
+            if word == "--":
+                return
+            name = word.partition("=")[0]
+            if name.startswith("--") and " " not in name and not any(option.startswith(name) for option in known):
+                self.error(f"unknown option {name}{_hint(name, known)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            valid = ", ".join(choices)
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r}{_hint(str(value), choices)} (choose from {valid})"
+            )
+
     def print_help(self, file: Any = None) -> None:
         # argparse itself ignores errors of printing.
         print(self.format_help(), end="", file=file)
@@ -136,6 +162,12 @@ def _parse(words: list[str]) -> argparse.Namespace:
     if rest:
         commands.choices[parsed.command].error(f"unrecognized arguments: {' '.join(rest)}")
     return parsed
+
+
+def _hint(given: str, valid: Sequence[str]) -> str:
+    from kafkalog._arguments import did_you_mean
+
+    return did_you_mean(given, valid)
 
 
 class _Version(argparse.Action):

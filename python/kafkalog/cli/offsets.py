@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from kafkalog._times import parse_time, since_1970
 from kafkalog.cli import _common
+from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line for each partition with an answer; one that cannot be read is reported."""
-    found = _common.folders(arguments.path, live=True)
+    there = found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
         found = [f for f in found if any(pattern.fullmatch(f.topic) for pattern in patterns)]
@@ -45,8 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.exclude_internal_topics:
         found = [folder for folder in found if not folder.topic.startswith("__")]
     if not found:
-        print("kafkalog: no topic-partition matches", file=sys.stderr)
-        return 1
+        raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_common.names_of(there)}")
     committed = arguments.isolation_level == "read_committed"
     partitions = _common.Partitions(found)
     for folder, offset in partitions.ask(lambda _, log: _offset(log, arguments.time, committed=committed)):

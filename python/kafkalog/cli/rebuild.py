@@ -22,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", help="the folder of a partition")
     parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
-    parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
+    parser.add_argument(
+        "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
+    )
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")

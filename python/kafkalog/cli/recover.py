@@ -30,12 +30,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _common.add_path(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
-    parser.add_argument("--out", metavar="DIR", help="write the result into a new directory; default: in place")
+    parser.add_argument(
+        "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
+    )
     parser.add_argument("--salvage", action="store_true", help="keep every batch that is whole and in order")
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
     state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
-    parser.add_argument("--recovery-point", metavar="OFFSET", type=int, help="offsets below it are not checked")
+    parser.add_argument(
+        "--recovery-point",
+        metavar="OFFSET",
+        type=_common.number(0, _common.INT64_MAX),
+        help="offsets below it are not checked",
+    )
     _common.add_config(parser)
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 

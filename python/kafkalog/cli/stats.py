@@ -36,13 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row per live partition; a damaged one is reported, and the others are counted."""
-    found = _common.folders(arguments.path, live=True)
-    if arguments.topic:
-        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
-        if missing:
-            raise ValueError(f"no topic {missing[0]!r} in {arguments.path}")
-        found = [folder for folder in found if folder.topic in arguments.topic]
-    partitions, rows = _common.Partitions(found), []
+    partitions, rows = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True)), []
     for _, sums in partitions.ask(lambda _, log: log.statistics()):
         if arguments.json:
             _common.json_line(_camel(sums))

@@ -23,8 +23,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", help="the folder of a partition")
-    parser.add_argument("out", metavar="OUT", help="a new log dir")
-    parser.add_argument("--offset", type=int, required=True, help="the first offset to remove")
+    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    parser.add_argument(
+        "--offset", type=_common.number(0, _common.INT64_MAX), required=True, help="the first offset to remove"
+    )
     _common.add_config(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be removed")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object")

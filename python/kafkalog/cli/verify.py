@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog._arguments import MAX_THREADS
 from kafkalog.cli import _common
 from kafkalog.tools.verification import table_of
 
@@ -41,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", nargs="+", help="a log dir, a partition's folder, or a file in one")
     parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
     parser.add_argument("--level", metavar="VERSION", help="the Kafka version that is to read the files")
-    parser.add_argument("--threads", metavar="N", type=int, help="default: as many as there are processors")
+    parser.add_argument(
+        "--threads", metavar="N", type=_common.number(1, MAX_THREADS), help="default: as many as there are processors"
+    )
     parser.add_argument("--evidence", action="store_true", help="add size and SHA-256 of every file")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding")
 

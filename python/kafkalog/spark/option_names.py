@@ -6,9 +6,10 @@ is an error. An option that only a client of a broker could use is ignored with 
 
 from __future__ import annotations
 
-import difflib
 import logging
 from typing import TYPE_CHECKING, Any, Literal
+
+from kafkalog import _arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,8 +114,7 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
                 _log.warning(_CLIENT_OPTION, ignored.get(folded, name))
             continue
         if folded not in known:
-            nearest = difflib.get_close_matches(folded, known, n=1, cutoff=0)
-            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
+            raise ValueError(f"unknown option {name!r}; did you mean {_arguments.nearest(name, known.values())!r}?")
         if value is None:
             continue
         if known[folded] in options:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderState;
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above};
-use crate::log::listed::ListedLog;
+use crate::log::listed::{ListedLog, ensure_holds_records};
 use crate::types::TopicPartition;
 
 /// A partition folder that may be chosen, or some files of one.
@@ -100,6 +100,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
 
 /// Files of one folder are read together.
 fn add_file(found: &mut Vec<Candidate>, path: &Path) -> Result<()> {
+    ensure_holds_records(path)?;
     let folder = dir_above(path);
     let place = folder.canonicalize().map_err(Error::io(&folder))?;
     let together = |c: &&mut Candidate| !c.files.is_empty() && c.place == place;

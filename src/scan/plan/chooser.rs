@@ -38,7 +38,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// The topics that must be there.
+    /// The topics that must exist.
     fn named(&self) -> BTreeSet<&str> {
         let listed = self.options.topics.iter().flatten().map(String::as_str);
         let by_topic = match &self.options.partitions {
@@ -71,7 +71,7 @@ impl<'a> Chooser<'a> {
         by_name && number
     }
 
-    /// What was named must be there.
+    /// Checks that what was named exists.
     pub(super) fn check_named_exist(
         &self,
         candidates: &[Candidate],
@@ -82,9 +82,9 @@ impl<'a> Chooser<'a> {
             .map(|c| c.partition().topic.as_str())
             .collect();
         if let Some(topic) = self.named().into_iter().find(|t| !topics.contains(t)) {
-            let there = listed(topics.iter().map(ToString::to_string));
-            let text = format!("topic {topic:?} is not there; there are: {there}");
-            return Err(Error::InvalidArgument(text));
+            let found = listed(topics.iter().map(ToString::to_string));
+            let text = format!("no topic {topic:?} in these logs; found: {found}");
+            return Err(Error::UnknownTopicOrPartition(text));
         }
         let partitions_there: BTreeSet<&TopicPartition> =
             chosen.iter().map(|c| c.partition()).collect();
@@ -110,7 +110,7 @@ impl<'a> Chooser<'a> {
             .iter()
             .any(|c| c.partition().to_string() == missing)
         {
-            let text = format!("partition {missing} is of a topic that is not asked for");
+            let text = format!("partition {missing} belongs to a topic that is not selected");
             return Err(Error::InvalidArgument(text));
         }
         let named = self.named();
@@ -119,10 +119,10 @@ impl<'a> Chooser<'a> {
             .filter(|c| named.is_empty() || named.contains(c.partition().topic.as_str()))
             .map(|c| c.partition().to_string());
         let text = format!(
-            "partition {missing} is not there; there are: {}",
+            "no partition {missing} in these logs; found: {}",
             listed(there)
         );
-        Err(Error::InvalidArgument(text))
+        Err(Error::UnknownTopicOrPartition(text))
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn name_only_chosen(options: &PlanOptions, chosen: &[&Candidate]) -> 
         let mut names = map.into_iter().flat_map(BTreeMap::keys);
         if let Some(wrong) = names.find(|name| !there.contains(name)) {
             let there = listed(there.iter().map(ToString::to_string));
-            let text = format!("{what} name {wrong}, which is not read; there are: {there}");
+            let text = format!("{what} name {wrong}, which is not read; selected are: {there}");
             return Err(Error::InvalidArgument(text));
         }
     }

@@ -138,6 +138,14 @@ fn dump_file(
 ) -> Result<()> {
     put!(text, "Dumping ", target.shown.as_str());
     text.end_line()?;
+    let exists = || std::fs::metadata(&target.path).map_err(Error::io(&target.path));
+    if matches!(
+        target.suffix(),
+        Some(".log" | ".checkpoint" | ".index" | ".timeindex")
+    ) {
+        // Before its name is judged: a file that does not exist is the likelier mistake.
+        exists()?;
+    }
     match target.suffix() {
         Some(".log" | ".checkpoint") => log::dump_log(target, options, text, findings),
         Some(".index") => index::dump_index(target, options, text, findings),
@@ -155,8 +163,7 @@ fn dump_file(
             let told = format!("Ignoring unknown file {}", target.shown);
             tell(text, err, &told)?;
             // The real tool does not look whether there is one.
-            std::fs::metadata(&target.path).map_err(Error::io(&target.path))?;
-            Ok(())
+            exists().map(drop)
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::io::lock::LogDirLock;
 use crate::log::dir::{
     CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, Offsets, RECOVERY_POINT, REPLICATION,
 };
+use crate::log::output::check_log_dir;
 use crate::types::TopicPartition;
 use crate::write::checkpoints::Checkpoints;
 
@@ -101,6 +102,7 @@ impl DirHandle {
     pub(super) fn open(path: &Path, disk: &Disk) -> Result<Self> {
         // The working directory may be another one when the log dir is closed.
         let path = std::path::absolute(path).map_err(Error::io(path))?;
+        check_log_dir(&path)?;
         if !path.is_dir() {
             disk.create_folders(&path)?;
         }

@@ -1,0 +1,68 @@
+"""Which files ``kafkalog export`` writes by the name of OUT, and that ``import`` reads them."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+import corpus
+import kafkalog
+from command import call, fails
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_compressed_file_holds_what_the_plain_one_does(tmp_path: Path, form: str) -> None:
+    """And nothing of the time or the name: the same records give the same bytes."""
+    for name in (f"plain.{form}", f"once.{form}.gz", f"twice.{form}.GZ"):
+        assert call("export", ORDERS, tmp_path / name).returncode == 0
+    packed = (tmp_path / f"once.{form}.gz").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / f"plain.{form}").read_bytes()
+    assert len(packed) < (tmp_path / f"plain.{form}").stat().st_size / 2
+    assert (tmp_path / f"twice.{form}.GZ").read_bytes() == packed
+
+
+def test_a_compressed_file_is_imported_again(tmp_path: Path) -> None:
+    file = tmp_path / "orders-0.jsonl.gz"
+    assert call("export", ORDERS, file).returncode == 0
+    done = call("import", file, tmp_path / "logs")
+    assert done.stderr.startswith("kafkalog: 880 records in "), done.stderr
+    columns = ["key", "value", "headers", "timestamp", "offset"]
+    assert kafkalog.read_table(tmp_path / "logs", columns=columns).equals(kafkalog.read_table(ORDERS, columns=columns))
+    # Cut off, flipped, and not compressed at all.
+    packed = file.read_bytes()
+    for damaged in (packed[:-20], packed[:500] + b"\0" * 50 + packed[550:], b"{}"):
+        file.write_bytes(damaged)
+        assert f"{file}: byte " in fails(1, "import", file, tmp_path / "damaged")
+
+
+@pytest.mark.parametrize(
+    ("out", "more", "said"),
+    [
+        (
+            "out.xlsx",
+            [],
+            "expected a folder, or a file that ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz, .csv.gz",
+        ),
+        ("out.parquet.gz", [], "expected a folder, or a file that ends in"),
+        ("out.csv.zst", [], "expected a folder, or a file that ends in"),
+        ("out.csv.gz", ["--format", "parquet"], "parquet files are compressed inside; leave .gz out"),
+        ("out.csv.gz", ["--spark", "local"], "only local exports write .gz files"),
+    ],
+)
+def test_a_file_that_is_not_written_is_no_folder(tmp_path: Path, out: str, more: list[str], said: str) -> None:
+    assert f"kafkalog: {tmp_path / out}: {said}" in fails(2, "export", ORDERS, tmp_path / out, *more)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_may_have_a_dot(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").mkdir()
+    for name in ("out.2024", "out.txt"):
+        assert call("export", ORDERS, tmp_path / name).returncode == 0
+        assert [file.name for file in (tmp_path / name).iterdir()] == ["orders-0.parquet"]
