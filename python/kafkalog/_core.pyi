@@ -325,6 +325,7 @@ def dump(
     max_message_size: int = 5_242_880,
     key_decoder: Literal["string", "integer", "long", "bytes"] = "string",
     value_decoder: Literal["string", "integer", "long", "bytes"] = "string",
+    topic_decoder: str | None = None,  # an internal topic
 ) -> bool: ...
 
 # a topic's settings, by names with underscores; ValueError with Kafka's words

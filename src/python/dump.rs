@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 
 use super::errors::{into_py, of_panic};
 use super::interrupt::with_signals;
+use crate::tables::topic::Topic;
 use crate::tools::dump::{Decoder, Options};
 
 /// The most bytes written at once.
@@ -68,12 +69,19 @@ fn decoder(name: &str) -> PyResult<Decoder> {
     }
 }
 
+fn topic(name: &str) -> PyResult<Topic> {
+    Topic::of(name).ok_or_else(|| {
+        PyValueError::new_err(format!("topic decoder: {name:?} is no internal topic"))
+    })
+}
+
 /// Dumps files to `fd` and findings to `error_fd`; returns whether damage was found.
 #[pyfunction]
 #[pyo3(signature = (
     files, fd, error_fd, *, print_data_log = false, deep_iteration = false, skip_record_metadata = false,
     verify_index_only = false, index_sanity_check = false, max_bytes = None,
     max_message_size = Options::MAX_MESSAGE_SIZE, key_decoder = "string", value_decoder = "string",
+    topic_decoder = None,
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -95,6 +103,7 @@ pub(super) fn dump(
     max_message_size: i32,
     key_decoder: &str,
     value_decoder: &str,
+    topic_decoder: Option<&str>,
 ) -> PyResult<bool> {
     let options = Options {
         print_data_log,
@@ -106,6 +115,7 @@ pub(super) fn dump(
         max_message_size,
         key_decoder: decoder(key_decoder)?,
         value_decoder: decoder(value_decoder)?,
+        topic_decoder: topic_decoder.map(topic).transpose()?,
     };
     let (mut out, mut err) = (Descriptor::new(fd), Descriptor::new(error_fd));
     let (dumped, heard) = py.detach(|| {

@@ -28,6 +28,14 @@ pub(crate) struct Fault {
     pub(crate) at: usize,
 }
 
+impl Fault {
+    /// The same, with `bytes` more before it.
+    pub(crate) const fn after(mut self, bytes: usize) -> Self {
+        self.at = self.at.saturating_add(bytes);
+        self
+    }
+}
+
 type Result<T> = std::result::Result<T, Fault>;
 
 /// The place of a message's first field among the nodes.

@@ -3,7 +3,8 @@
 //! A field is written where its version has it: a tagged one only if it is not its default, every other one always. Bytes
 //! are base64, ids are spelled as Kafka spells them, numbers and strings as Jackson writes them.
 
-use super::messages::Field;
+use super::decode::Tree;
+use super::messages::{Field, Table};
 use super::value::{Fields, Node, Value};
 use crate::format::put::Put;
 use crate::format::text::put_text;
@@ -11,12 +12,28 @@ use crate::format::text::put_text;
 /// What stands in for a secret.
 const HIDDEN: &str = "\"***\"";
 
-/// Appends a message of this version; the fields that `hidden` names are not shown.
-pub(crate) fn put_message(fields: Fields<'_>, version: i16, hidden: &[&str], to: &mut Vec<u8>) {
-    put_fields(fields, version, hidden, to);
+/// The messages that members of a classic group write, in these fields of theirs, each after its version.
+const EMBEDDED: [(&str, &str); 2] = [
+    ("subscription", "ConsumerProtocolSubscription"),
+    ("assignment", "ConsumerProtocolAssignment"),
+];
+
+/// What is written in another way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Style<'s> {
+    /// Fields of the message itself that are not shown.
+    pub(crate) hidden: &'s [&'s str],
+    /// Bytes that hold messages are shown as these.
+    pub(crate) expand: bool,
 }
 
-fn put_fields(fields: Fields<'_>, version: i16, hidden: &[&str], to: &mut Vec<u8>) {
+/// Appends a message as one of this version; what its own version lacks has its default.
+pub(crate) fn put_message(fields: Fields<'_>, version: i16, style: Style<'_>, to: &mut Vec<u8>) {
+    // Kafka asks of a field whether it is in a version only where there is one without it.
+    put_fields(fields, version.max(0), style, to);
+}
+
+fn put_fields(fields: Fields<'_>, version: i16, style: Style<'_>, to: &mut Vec<u8>) {
     let mut opening = b'{';
     for (field, node) in fields.each() {
         let is_tagged = field.tag_in(version).is_some();
@@ -27,10 +44,10 @@ fn put_fields(fields: Fields<'_>, version: i16, hidden: &[&str], to: &mut Vec<u8
         opening = b',';
         to.extend_from_slice(field.json_name.as_bytes());
         let value = fields.value(field, node);
-        if hidden.contains(&field.name.as_str()) && !value.is_null() {
+        if style.hidden.contains(&field.name.as_str()) && !value.is_null() {
             HIDDEN.put(to);
-        } else {
-            put_value(value, version, to);
+        } else if !(style.expand && put_embedded(field, value, to)) {
+            put_value(value, version, style.expand, to);
         }
     }
     if opening == b'{' {
@@ -51,7 +68,26 @@ fn is_default(fields: Fields<'_>, field: &'static Field, node: Node<'_>) -> bool
     }
 }
 
-fn put_value(value: Value<'_>, version: i16, to: &mut Vec<u8>) {
+/// Appends the message that bytes hold; false where they do not.
+fn put_embedded(field: &Field, value: Value<'_>, to: &mut Vec<u8>) -> bool {
+    let Value::Bytes(raw) = value else {
+        return false;
+    };
+    let embedded = EMBEDDED.into_iter().find(|(name, _)| *name == field.name);
+    let message = embedded.and_then(|(_, message)| Table::get().ok()?.data(message).ok());
+    let (Some(message), Some((head, rest))) = (message, raw.split_first_chunk()) else {
+        return false;
+    };
+    let version = i16::from_be_bytes(*head);
+    let mut tree = Tree::default();
+    let Ok((root, _)) = tree.read(message, version.max(0), rest) else {
+        return false;
+    };
+    put_message(tree.fields(root), version, Style::default(), to);
+    true
+}
+
+fn put_value(value: Value<'_>, version: i16, expand: bool, to: &mut Vec<u8>) {
     match value {
         Value::Null => "null".put(to),
         Value::Bool(value) => value.put(to),
@@ -74,11 +110,17 @@ fn put_value(value: Value<'_>, version: i16, to: &mut Vec<u8>) {
                 if n > 0 {
                     to.push(b',');
                 }
-                put_value(element, version, to);
+                put_value(element, version, expand, to);
             }
             to.push(b']');
         }
-        Value::Fields(fields) => put_fields(fields, version, &[], to),
+        Value::Fields(fields) => {
+            let style = Style {
+                hidden: &[],
+                expand,
+            };
+            put_fields(fields, version, style, to);
+        }
     }
 }
 

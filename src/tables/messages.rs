@@ -272,10 +272,6 @@ impl Table {
         self.kinds.get(&(family, api_key))
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for control records, and what groups hold")
-    )]
     /// A message that is no record of a topic, by Kafka's name.
     ///
     /// # Errors

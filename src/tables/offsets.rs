@@ -143,7 +143,7 @@ fn apply<'a>(
     };
     let commit = match &record.value {
         Part::Null => None,
-        Part::Raw => return,
+        Part::Raw(_) => return,
         Part::Message(value) => {
             let value = value.fields;
             Some(Commit {

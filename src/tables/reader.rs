@@ -285,7 +285,7 @@ impl PartColumns {
         let (json, raw) = match part {
             Part::Null => (None, None),
             Part::Message(_) if self.scratch.len() <= MOST_JSON => (Some(&*self.scratch), None),
-            Part::Message(_) | Part::Raw => (None, raw),
+            Part::Message(_) | Part::Raw(_) => (None, raw),
         };
         self.json.repeat(json, 1)?;
         self.raw.repeat(raw, 1)?;

@@ -8,11 +8,11 @@
 //! What is no such record, or of a kind or version that the table does not have, stays as it is.
 //! Sources: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`.
 
-use super::decode::{Root, Tree};
-use super::json::put_message;
+use super::decode::{Fault, Root, Tree};
+use super::json::{Style, put_message};
 use super::messages::{Family, Kind, Message, Table};
 use super::secrets;
-use super::value::Fields;
+use super::value::{Fields, Value};
 use crate::error::Result;
 use crate::format::cursor::get_i16;
 use crate::format::file_name::CLUSTER_METADATA_TOPIC;
@@ -22,6 +22,12 @@ use crate::format::varint::get_uvarint;
 const FRAME_VERSION: u32 = 1;
 /// The version in which every key is written.
 const KEY_VERSION: i16 = 0;
+/// What a key's kind takes, and a value's version.
+const VERSION_BYTES: usize = 2;
+/// The protocol type of consumers (`ConsumerProtocol.PROTOCOL_TYPE`).
+const CONSUMER: &[u8] = b"consumer";
+const KNOWN_KIND: &str = "a known kind of record";
+const KNOWN_VERSION: &str = "a known version";
 
 /// An internal topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +94,7 @@ pub(crate) enum Part<'t> {
     /// A message.
     Message(Decoded<'t>),
     /// Bytes that are none.
-    Raw,
+    Raw(Fault),
 }
 
 impl<'t> Part<'t> {
@@ -111,14 +117,29 @@ pub(crate) struct Decoded<'t> {
 }
 
 impl Decoded<'_> {
+    /// The version in which it was written.
+    pub(crate) const fn version(&self) -> i16 {
+        self.version
+    }
+
     /// Appends it as Kafka's JSON, secrets only where they are asked for.
     pub(crate) fn put_json(&self, secrets: bool, to: &mut Vec<u8>) {
-        let hidden = if secrets {
-            &[]
-        } else {
-            secrets::hidden(&self.message.name, self.fields)
+        let mut style = Style::default();
+        if !secrets {
+            style.hidden = secrets::hidden(&self.message.name, self.fields);
+        }
+        put_message(self.fields, self.version, style, to);
+    }
+
+    /// Appends it as `kafka-dump-log` does: secrets are shown, and what members of a classic group of consumers wrote is
+    /// decoded, too.
+    pub(crate) fn put_expanded(&self, to: &mut Vec<u8>) {
+        let style = Style {
+            hidden: &[],
+            expand: self.message.name == "GroupMetadataValue"
+                && matches!(self.fields.get("protocolType"), Value::Text(CONSUMER)),
         };
-        put_message(self.fields, self.version, hidden, to);
+        put_message(self.fields, self.version, style, to);
     }
 }
 
@@ -149,11 +170,20 @@ pub(crate) struct Decoder<'a> {
     tree: Tree<'a>,
 }
 
+const fn fault(expected: &'static str, at: usize) -> Fault {
+    Fault { expected, at }
+}
+
+/// A part that should not be there, or cannot be read.
+fn unread(raw: Option<&[u8]>, expected: &'static str) -> Read {
+    raw.map_or(Read::Null, |_| Read::Raw(fault(expected, 0)))
+}
+
 /// A part before its nodes can be lent.
 enum Read {
     Null,
     Message(&'static Message, i16, Root),
-    Raw,
+    Raw(Fault),
 }
 
 impl<'a> Decoder<'a> {
@@ -186,12 +216,11 @@ impl<'a> Decoder<'a> {
         let (key, value) = if topic.is_keyed() {
             self.keyed(topic, key, value, &mut record)
         } else {
-            let framed =
-                value.map(|value| self.framed(topic, value, &mut record).unwrap_or(Read::Raw));
-            (
-                key.map_or(Read::Null, |_| Read::Raw),
-                framed.unwrap_or(Read::Null),
-            )
+            let framed = value.map(|value| {
+                self.framed(topic, value, &mut record)
+                    .unwrap_or_else(Read::Raw)
+            });
+            (unread(key, "no key"), framed.unwrap_or(Read::Null))
         };
         record.key = self.lend(&key);
         record.value = self.lend(&value);
@@ -209,65 +238,76 @@ impl<'a> Decoder<'a> {
         record.kind = record
             .key_version
             .and_then(|number| self.table.kind(topic.family(), number));
-        let unread = |raw: Option<&'a [u8]>| raw.map_or(Read::Null, |_| Read::Raw);
         let Some(kind) = record.kind else {
-            return (unread(key), unread(value));
+            return (unread(key, KNOWN_KIND), unread(value, KNOWN_KIND));
         };
         let read_key = match (key, &kind.key) {
-            (Some(raw), Some(message)) => self.read(message, KEY_VERSION, raw, 2),
-            (raw, _) => unread(raw),
+            (Some(raw), Some(message)) => self.read(message, KEY_VERSION, raw),
+            (raw, _) => unread(raw, "no key"),
         };
         let Some(raw) = value else {
             return (read_key, Read::Null);
         };
         record.value_version = get_i16(raw, 0);
         let read_value = match record.value_version {
-            Some(version) => self.read(&kind.value, version, raw, 2),
-            None => Read::Raw,
+            Some(version) => self.read(&kind.value, version, raw),
+            None => Read::Raw(fault("a version", 0)),
         };
         (read_key, read_value)
     }
 
-    /// A message of a known version behind `skipped` bytes; more bytes may follow, as for Kafka.
-    fn read(
-        &mut self,
-        message: &'static Message,
-        version: i16,
-        raw: &'a [u8],
-        skipped: usize,
-    ) -> Read {
+    /// A message after its version; more bytes may follow, as for Kafka.
+    fn read(&mut self, message: &'static Message, version: i16, raw: &'a [u8]) -> Read {
         if !message.valid.has(version) {
-            return Read::Raw;
+            return Read::Raw(fault(KNOWN_VERSION, 0));
         }
-        let bytes = raw.get(skipped..).unwrap_or_default();
+        let bytes = raw.get(VERSION_BYTES..).unwrap_or_default();
         match self.tree.read(message, version, bytes) {
             Ok((root, _)) => Read::Message(message, version, root),
-            Err(_) => Read::Raw,
+            Err(fault) => Read::Raw(fault.after(VERSION_BYTES)),
         }
     }
 
-    fn framed(&mut self, topic: Topic, raw: &'a [u8], record: &mut Record<'_>) -> Option<Read> {
+    fn framed(
+        &mut self,
+        topic: Topic,
+        raw: &'a [u8],
+        record: &mut Record<'_>,
+    ) -> std::result::Result<Read, Fault> {
         let mut at = 0;
-        if get_uvarint(raw, &mut at)? != FRAME_VERSION {
-            return None;
+        let mut next = |expected| {
+            let read = get_uvarint(raw, &mut at);
+            read.map(|number| (number, at))
+                .ok_or_else(|| fault(expected, at))
+        };
+        if next("the version of a frame")?.0 != FRAME_VERSION {
+            return Err(fault("frame version 1", 0));
         }
-        let api_key = i16::try_from(get_uvarint(raw, &mut at)?).ok()?;
-        let kind = self.table.kind(topic.family(), api_key)?;
+        let (number, _) = next("a kind of record")?;
+        let number = i16::try_from(number).map_err(|_| fault(KNOWN_KIND, 1))?;
+        let kind = self.table.kind(topic.family(), number);
+        let kind = kind.ok_or_else(|| fault(KNOWN_KIND, 1))?;
         record.kind = Some(kind);
-        let version = i16::try_from(get_uvarint(raw, &mut at)?).ok()?;
+        let (version, start) = next("a version")?;
+        let version = i16::try_from(version).map_err(|_| fault(KNOWN_VERSION, 2))?;
         record.value_version = Some(version);
         if !kind.value.valid.has(version) {
-            return None;
+            return Err(fault(KNOWN_VERSION, 2));
         }
-        let bytes = raw.get(at..)?;
-        let (root, end) = self.tree.read(&kind.value, version, bytes).ok()?;
-        (end == bytes.len()).then_some(Read::Message(&kind.value, version, root))
+        let bytes = raw.get(start..).unwrap_or_default();
+        let read = self.tree.read(&kind.value, version, bytes);
+        let (root, end) = read.map_err(|fault| fault.after(start))?;
+        if end == bytes.len() {
+            Ok(Read::Message(&kind.value, version, root))
+        } else {
+            Err(fault("the end", start.saturating_add(end)))
+        }
     }
 
     fn lend(&self, read: &Read) -> Part<'_> {
         match *read {
             Read::Null => Part::Null,
-            Read::Raw => Part::Raw,
+            Read::Raw(fault) => Part::Raw(fault),
             Read::Message(message, version, root) => Part::Message(Decoded {
                 message,
                 version,

@@ -185,7 +185,7 @@ def parse_field(raw: dict[str, Any], around: Versions, common: dict[str, Any]) -
     assert raw.keys() <= KEYS, raw.keys() - KEYS
     assert "flexibleVersions" not in raw, "a field with an encoding of its own"
     tagged = versions(raw.get("taggedVersions", "none"))
-    its = within(versions(raw.get("versions", raw.get("taggedVersions"))), around)
+    its = within(versions(raw["versions"] if "versions" in raw else raw["taggedVersions"]), around)
     if its is None:
         return None
     inner = raw["type"].removeprefix("[]")

@@ -74,6 +74,28 @@ def test_every_golden_file(witness: Witness, tmp_path: Path, flags: list[str]) -
     assert ends < 60
 
 
+@pytest.mark.parametrize(
+    ("flag", "topic"),
+    [
+        ("--offsets-decoder", "__consumer_offsets"),
+        ("--transaction-log-decoder", "__transaction_state"),
+        ("--share-group-state-decoder", "__share_group_state"),
+        ("--cluster-metadata-decoder", "__cluster_metadata"),
+    ],
+)
+def test_decoders_of_internal_topics(witness: Witness, tmp_path: Path, flag: str, topic: str) -> None:
+    root = tmp_path.resolve() / "golden"
+    for folder in corpus.GOLDEN.glob(f"*/data-*/{topic}-*"):
+        shutil.copytree(folder, root / folder.relative_to(corpus.GOLDEN))
+    files = sorted(str(path.relative_to(root)) for kind in ("log", "checkpoint") for path in root.rglob(f"*.{kind}"))
+    assert files
+    arguments = ["--files", ",".join(files), flag]
+    ours, our_err, _ = run([sys.executable, "-m", "kafkalog", "dump", *arguments], root)
+    theirs, their_err, died = run(witness.command(TOOL, *arguments), root)
+    assert (ours, our_err, died) == (theirs, their_err, 0)
+    assert theirs.count("payload: ") > 5
+
+
 def is_damage(out: str, err: str) -> bool:
     back = any(int(after) <= int(before) for before, after in re.findall(r"  (-?\d+) is followed by (-?\d+)", err))
     mismatch = re.search(r"Mismatches in|timestamp mismatch|out of order|not found in", err)

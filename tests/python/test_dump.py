@@ -174,11 +174,6 @@ def test_files_made_by_hand(name: str, tmp_path: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--offsets-decoder"],
-        ["--transaction-log-decoder"],
-        ["--share-group-state-decoder"],
-        ["--cluster-metadata-decoder"],
-        ["--remote-log-metadata-decoder"],
         ["--key-decoder-class", "com.example.MyDecoder"],
         ["--value-decoder-class", "com.example.MyDecoder"],
     ],
@@ -190,6 +185,82 @@ def test_what_is_not_supported_is_refused_in_one_line(flags: list[str], capfd: p
     assert out == ""
     assert err.count("\n") == 1
     assert flags[-1] in err
+
+
+# Records that a broker with tiered storage wrote, and what the tool printed of them; made by hand are the last two.
+SEGMENT_ID = "RemoteLogSegmentId{topicIdPartition=2TVv0IciRcqoaq-qJZtEfQ:mostly-remote-1, id=0nJo2DNzTQ2ywvne-oezyA}"
+PARTITION_OF_IT = "0e6d6f73746c792d72656d6f7465d9356fd0872245caa86aafaa259b447d0000000100"
+REMOTE = {
+    "010000"
+    + PARTITION_OF_IT
+    + "d27268d833734d0db2c2f9defa87b3c8000000000000000000000000000000007b000000010000018bdfd3eda8"
+    "000001a20b41fda4020000000000000000000000000000003b0c000001000101": (
+        f"RemoteLogSegmentMetadata{{remoteLogSegmentId={SEGMENT_ID}, startOffset=0, endOffset=123, brokerId=1, "
+        "maxTimestampMs=1700267290024, eventTimestampMs=1795485203876, segmentLeaderEpochs={0=0}, "
+        "segmentSizeInBytes=15116, customMetadata=Optional.empty, state=COPY_SEGMENT_STARTED, txnIdxEmpty=true}"
+    ),
+    "010100" + PARTITION_OF_IT + "d27268d833734d0db2c2f9defa87b3c80000000001000001a20b41fdf3000100": (
+        f"RemoteLogSegmentMetadataUpdate{{remoteLogSegmentId={SEGMENT_ID}, customMetadata=Optional.empty, "
+        "state=COPY_SEGMENT_FINISHED, eventTimestampMs=1795485203955, brokerId=1}"
+    ),
+    "010100" + PARTITION_OF_IT + "d27268d833734d0db2c2f9defa87b3c80000000001000001a20b41fdf304aabbcc0300": (
+        f"RemoteLogSegmentMetadataUpdate{{remoteLogSegmentId={SEGMENT_ID}, "
+        "customMetadata=Optional[CustomMetadata{3 bytes}], "
+        "state=DELETE_SEGMENT_FINISHED, eventTimestampMs=1795485203955, brokerId=1}"
+    ),
+    "010200" + PARTITION_OF_IT + "00000001000001a20b41fdf30100": (
+        "RemotePartitionDeleteMetadata{topicPartition=2TVv0IciRcqoaq-qJZtEfQ:mostly-remote-1, "
+        "state=DELETE_PARTITION_STARTED, eventTimestampMs=1795485203955, brokerId=1}"
+    ),
+}
+
+
+def payloads(folder: Path, flag: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Give what is printed of each record."""
+    assert main(["dump", "--files", str(folder / f"{0:020}.log"), "--skip-record-metadata", flag]) == 0
+    return [line[2:] for line in capfd.readouterr().out.splitlines() if line.startswith("| ")]
+
+
+def written(folder: Path, *records: tuple[bytes | None, bytes | None]) -> Path:
+    """Write records into a partition."""
+    folder.parent.mkdir(exist_ok=True)
+    (folder.parent / "meta.properties").write_text("version=1\n")
+    with kafkalog.LogWriter(folder.parent, folder.name.rpartition("-")[0], 0) as log:
+        log.append([kafkalog.Record(key=key, value=value) for key, value in records])
+    return folder
+
+
+def test_remote_log_metadata(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    records = [(None, bytes.fromhex(value)) for value in REMOTE]
+    folder = written(tmp_path / "__remote_log_metadata-0", *records)
+    assert payloads(folder, "--remote-log-metadata-decoder", capfd) == [f"payload: {said}" for said in REMOTE.values()]
+    table = kafkalog.tables.records(folder)
+    assert [json.loads(str(value))["brokerId"] for value in table["value"].to_pylist()] == [1] * len(REMOTE)
+    assert set(table["type"].to_pylist()) == {
+        "REMOTE_LOG_SEGMENT_METADATA_RECORD",
+        "REMOTE_LOG_SEGMENT_METADATA_UPDATE_RECORD",
+        "REMOTE_PARTITION_DELETE_METADATA_RECORD",
+    }
+
+
+def test_records_that_cannot_be_decoded_are_skipped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    group = b"\0\x02\0\x01g"
+    folder = written(tmp_path / "__consumer_offsets-0", (b"\0\x09", b""), (group, b"\0\x03\0"), (group, None))
+    assert payloads(folder, "--offsets-decoder", capfd) == [
+        "key: Unknown record type 9 at offset 0, skipping.",
+        "key: Error at offset 1, skipping. At byte 2: expected more bytes",
+        'key: {"type":"2","data":{"group":"g"}} payload: <DELETE>',
+    ]
+    folder = written(tmp_path / "__cluster_metadata-0", (None, b"2"), (None, b"\x01\x02"), (None, None))
+    assert payloads(folder, "--cluster-metadata-decoder", capfd) == [
+        "payload: Error at 0, skipping. At byte 0: expected frame version 1",
+        "payload: Error at 1, skipping. At byte 2: expected a version",
+        "payload: Error at 2, skipping. At byte 0: expected a value",
+    ]
+    # As for Kafka's tool, a record without a key ends the dump.
+    folder = written(tmp_path / "__transaction_state-0", (None, b"x"))
+    assert main(["dump", "--files", str(folder / f"{0:020}.log"), "--transaction-log-decoder"]) == 1
+    assert "a key, which the decoder needs" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def log_dir(tmp_path: Path) -> Path:
     shutil.copytree(corpus.GOLDEN / "internal-compacted" / "data-0", made)
     shutil.copytree(corpus.GOLDEN / "metadata" / "data-0" / f"{METADATA}-0", made / f"{METADATA}-0")
     snapshots = sorted((made / f"{METADATA}-0").glob("*.checkpoint"))
-    shutil.copyfile(snapshots[0], made / "bootstrap.checkpoint")
+    shutil.copyfile(snapshots[-1], made / "bootstrap.checkpoint")
     return made
 
 
@@ -124,7 +124,8 @@ def test_paths(log_dir: Path) -> None:
     metadata = log_dir / f"{METADATA}-0"
     files = [log_dir / "bootstrap.checkpoint", *sorted(metadata.glob("*.checkpoint")), *sorted(metadata.glob("*.log"))]
     of_files = [tables.records(file) for file in files]
-    assert all(table.num_rows for table in of_files[:2])
+    assert of_files[0].num_rows > 0
+    assert sum(table.num_rows > 0 for table in of_files) > 5
     together = pa.concat_tables(table.replace_schema_metadata(None) for table in of_files)
     for path in (log_dir, [metadata, log_dir / "bootstrap.checkpoint"]):
         named = tables.records(path, METADATA).replace_schema_metadata(None)
@@ -253,11 +254,11 @@ def test_secrets_are_shown_only_when_asked_for(tmp_path: Path) -> None:
         config("log.retention.ms", "1000"),
     ]
     write(tmp_path / f"{METADATA}-0", *((None, value) for value in listed))
-    hidden = [json.loads(value) for value in tables.records(tmp_path)["value"].to_pylist()]
+    hidden = [json.loads(str(row["value"])) for row in rows(tables.records(tmp_path))]
     user = {"name": "alice", "mechanism": 1, "salt": "***", "storedKey": "***", "serverKey": "***", "iterations": 4096}
     assert hidden[0] == user
     assert [each["value"] for each in hidden[1:]] == ["***", None, "1000"]
-    shown = [json.loads(value) for value in tables.records(tmp_path, secrets=True)["value"].to_pylist()]
+    shown = [json.loads(str(row["value"])) for row in rows(tables.records(tmp_path, secrets=True))]
     assert shown[0] == {**user, "salt": "c2FsdA==", "storedKey": "c2s=", "serverKey": "aw=="}
     assert [each["value"] for each in shown[1:]] == ["hunter2", None, "1000"]
 

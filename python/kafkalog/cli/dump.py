@@ -21,13 +21,13 @@ _DECODERS: dict[str, _Decoder] = {
     "bytes": "bytes",
 }
 
-# The flags that decode an internal topic, and the topic.
+# The flags that decode an internal topic, and the topic. Of several the first here counts, as for Kafka's tool.
 _TOPIC_DECODERS = {
     "--offsets-decoder": "__consumer_offsets",
     "--transaction-log-decoder": "__transaction_state",
-    "--share-group-state-decoder": "__share_group_state",
     "--cluster-metadata-decoder": "__cluster_metadata",
     "--remote-log-metadata-decoder": "__remote_log_metadata",
+    "--share-group-state-decoder": "__share_group_state",
 }
 
 # Java's Integer.MAX_VALUE: the largest size of the tool, and "no limit" for --max-bytes.
@@ -62,7 +62,8 @@ compaction, and at the start of a log that does not start at 0, they are normal 
 
 Where kafka-dump-log would end with a Java stack trace, this ends with one line: the file, the byte,
 what was expected and what was found. The decoder 'bytes' (DefaultDecoder) writes keys and payloads
-as they are.
+as they are. The decoders of internal topics print what kafka-dump-log prints, salts, keys and passwords
+included; only of records that cannot be decoded they say in other words why.
 """
 
 
@@ -106,7 +107,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             f"({_PACKAGE}IntegerDecoder ...); includes --print-data-log",
         )
     for flag, topic in _TOPIC_DECODERS.items():
-        add(flag, action="store_true", help=f"records of {topic}: not supported")
+        add(flag, action="store_true", help=f"decode records of {topic}; includes --print-data-log")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -124,16 +125,16 @@ def run(args: argparse.Namespace) -> int:
     """
     from kafkalog import _core
 
-    for flag, topic in _TOPIC_DECODERS.items():
-        if getattr(args, flag.removeprefix("--").replace("-", "_")):
-            return _refuse(f"{flag}: records of {topic} cannot be decoded; leave the flag out to see their bytes")
+    given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
+    topic_decoder = next(given, None)
     decoders: list[_Decoder] = []
     for flag, name in (("key", args.key_decoder_class), ("value", args.value_decoder_class)):
         decoder = _DECODERS.get(name or "string")
         if decoder is None:
             return _refuse(f"--{flag}-decoder-class: expected one of {', '.join(_DECODERS)}, found {name}")
         decoders.append(decoder)
-    printing = args.print_data_log or args.key_decoder_class is not None or args.value_decoder_class is not None
+    named = (topic_decoder, args.key_decoder_class, args.value_decoder_class)
+    printing = args.print_data_log or any(each is not None for each in named)
     # Flush what was printed before; the core writes to the descriptors.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
         max_message_size=args.max_message_size,
         key_decoder=decoders[0],
         value_decoder=decoders[1],
+        topic_decoder=topic_decoder,
     )
     return int(wrong)
 

@@ -1,6 +1,7 @@
 //! Segments and KRaft snapshots: a line a batch, and below it a line a record (`dumpLog`).
 
 use super::control::put_control;
+use super::decoded::put_record;
 use super::findings::Findings;
 use super::records::{BatchRecords, More, Record};
 use super::target::{Target, open};
@@ -20,6 +21,7 @@ use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 /// What a record's line begins with.
 const RECORD_INDENT: &str = "| ";
+
 /// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
 ///
 /// # Errors
@@ -274,6 +276,10 @@ impl Lines<'_, '_> {
             }
         }
         let to = self.text.buffer();
+        if let Some(topic) = self.options.topic_decoder {
+            let parts = (record.offset, record.key, record.value);
+            return put_record(topic, parts, prefix, to);
+        }
         let kept = to.len();
         let mut prefix = prefix;
         if let Some(key) = record.key {

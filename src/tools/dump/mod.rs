@@ -11,12 +11,14 @@
 //! | `index` | `.index`, `.timeindex`, held against the log |
 //! | `snapshot` | `.snapshot`, `.txnindex` |
 //! | `control` | what control records say |
+//! | `decoded` | keys and payloads of internal topics |
 //! | `walk` | batch to batch, nothing checked |
 //! | `findings` | what is told at the end |
 //! | `target` | names of files as Java gives them |
 //! | `text` | the buffer, numbers, Java's reading of UTF-8 |
 
 mod control;
+mod decoded;
 mod findings;
 mod index;
 mod log;
@@ -30,6 +32,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::tables::topic::Topic;
 use findings::Findings;
 use target::Target;
 use text::{Text, put};
@@ -73,6 +76,8 @@ pub(crate) struct Options {
     pub key_decoder: Decoder,
     /// For values.
     pub value_decoder: Decoder,
+    /// Records are this topic's, whatever file they are in; takes the place of the other decoders.
+    pub topic_decoder: Option<Topic>,
 }
 
 impl Options {
@@ -92,6 +97,7 @@ impl Default for Options {
             max_message_size: Self::MAX_MESSAGE_SIZE,
             key_decoder: Decoder::String,
             value_decoder: Decoder::String,
+            topic_decoder: None,
         }
     }
 }

@@ -66,6 +66,24 @@ OTHERS = (
     "txn/data-0/meta.properties",
     "txn/data-0/replication-offset-checkpoint",
 )
+# The decoders of internal topics, each on files of its own topic.
+DECODED = {
+    "--offsets-decoder": (
+        "internal-compacted/data-0/__consumer_offsets-1/00000000000000000057.log",
+        "internal-compacted/data-0/__consumer_offsets-1/00000000000000000205.log",
+        "internal-compacted/data-1/__consumer_offsets-0/00000000000000000134.log",
+        "v0-0.9.0.1/data-0/__consumer_offsets-1/00000000000000000000.log",
+    ),
+    "--transaction-log-decoder": (
+        "internal-compacted/data-0/__transaction_state-1/00000000000000000000.log",
+        "internal-compacted/data-0/__transaction_state-1/00000000000000000034.log",
+    ),
+    "--cluster-metadata-decoder": (
+        "metadata/data-0/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
+        "metadata/data-0/__cluster_metadata-0/00000000000000000343.log",
+    ),
+    "--share-group-state-decoder": ("internal-compacted/data-0/__share_group_state-1/00000000000000000000.log",),
+}
 
 
 def cases() -> list[list[str]]:
@@ -90,6 +108,13 @@ def cases() -> list[list[str]]:
     for folder in sorted((GOLDEN / "corrupt").glob("*/t-0")):
         files = [file for file in sorted(folder.iterdir()) if file.suffix in {".log", ".index", ".timeindex"}]
         made.extend(of((str(file.relative_to(GOLDEN)),), PRINT) for file in files)
+    for flag, segments in DECODED.items():
+        made.append(of(segments, flag))
+        made.append(of(segments[:1], flag, SKIP))
+    # Of several decoders the first of the tool's order counts.
+    made.append(
+        of(DECODED["--transaction-log-decoder"][:1], "--share-group-state-decoder", "--transaction-log-decoder")
+    )
     return made
 
 
