@@ -197,3 +197,10 @@ def test_the_highest_producer_id_and_leader_epoch_are_told(tmp_path: Path) -> No
     assert done.stdout.splitlines()[0].endswith("file(s) changed, leader epoch 6")
     line = json.loads(call("recover", logs / "orders-0", "--dry-run", "-J").stdout)
     assert (line["highestProducerId"], line["latestLeaderEpoch"]) == (None, 6)
+
+
+def test_a_restart_of_a_broker_raises_ids_and_epochs_as_the_guide_says() -> None:
+    """In a log that a real broker wrote through four starts: blocks of 1000 ids, two leader epochs for each restart."""
+    log = kafkalog.LogDir(corpus.GOLDEN / "clean-restarts" / "data-1")["events", 1].statistics()
+    assert log["producers"] == [1, 1001, 2001, 3001]
+    assert log["leader_epochs"] == [0, 2, 4, 6]
