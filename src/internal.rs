@@ -167,6 +167,9 @@ pub mod scan {
     pub mod range {
         pub use crate::scan::range::{PartitionRange, SegmentRange};
     }
+    pub mod lost {
+        pub use crate::scan::lost::LostRange;
+    }
     pub mod transactions {
         pub use crate::scan::transactions::Transactions;
     }
@@ -189,6 +192,12 @@ pub mod segment {
     }
     pub mod reader {
         pub use crate::segment::reader::ReadOptions;
+    }
+    pub mod resync {
+        pub use crate::segment::resync::{Lost, Reason};
+    }
+    pub mod skipping {
+        pub use crate::segment::skipping::OnCorrupt;
     }
     pub mod source {
         pub use crate::segment::source::Access;

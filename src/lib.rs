@@ -83,6 +83,7 @@ pub use io::overlay::FileChange;
 pub use load::Note;
 pub use log::partition::{Lookup, OffsetAndTimestamp};
 pub use scan::plan::{Ending as EndingOffsets, IsolationLevel, Starting as StartingOffsets};
+pub use segment::skipping::OnCorrupt;
 pub use segment::statistics::{SegmentStatistics, Tally};
 pub use tools::recover::OnLoss;
 pub use tools::recover::report::{PartitionReport, RecoveryReport};

@@ -39,13 +39,6 @@ def choose(option: str, given: str, valid: Sequence[_T]) -> _T:
     raise ValueError(f"unknown {option} {given!r}{did_you_mean(given, valid)}; valid are {listing(valid)}")
 
 
-def supported(option: str, given: str, valid: Sequence[str], later: Sequence[str]) -> None:
-    """Refuse a value that a later version will support."""
-    if given in later:
-        raise ValueError(f"{option}={given!r} is not supported in this version, only {listing(valid)}")
-    choose(option, given, valid)
-
-
 def listing(names: Iterable[str]) -> str:
     """Write names for a message."""
     return ", ".join(repr(name) for name in names)

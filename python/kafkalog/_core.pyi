@@ -111,6 +111,7 @@ def range_from_plain(plain: Sequence[Any]) -> PartitionRange: ...
 _Partitions: TypeAlias = list[int] | dict[str, list[int]] | None
 _Starting: TypeAlias = Literal["earliest", "oldest"] | int | dict[str, dict[int, int]]
 _IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
+_OnCorrupt: TypeAlias = Literal["raise", "skip"]
 _Ending: TypeAlias = Literal["latest", "high_watermark"] | int | dict[str, dict[int, int]]
 
 @final
@@ -124,6 +125,8 @@ class RecordStream:
     def metrics(self) -> dict[str, int]: ...
     # records of internal topics that could not be decoded so far
     def undecoded(self) -> int: ...
+    # what was skipped as damaged, as an arrow_array_stream capsule
+    def lost(self) -> object: ...
     # The error that ended the stream, as an exception with path, position and offset: the C stream itself carries only
     # errno and text. None if there was none.
     def error(self) -> BaseException | None: ...
@@ -155,6 +158,7 @@ def plan(
     max_timestamp: int | None = None,
     include_inactive: bool = False,
     allow_missing: bool = False,
+    on_corrupt: _OnCorrupt = "raise",
 ) -> list[PartitionRange]: ...
 def pieces(planned: list[PartitionRange], piece_bytes: int) -> list[list[PartitionRange]]: ...
 
@@ -178,6 +182,7 @@ def scan_ranges(
     columns: Sequence[str] | None = None,
     include_control: bool = False,
     check_crcs: bool = True,
+    on_corrupt: _OnCorrupt = "raise",
     layout: Literal["binary", "view"] = "binary",
     timestamp_unit: Literal["ms", "us"] = "ms",
     batch_rows: int = 65_536,
@@ -190,7 +195,9 @@ def scan_ranges(
     producer_ids: tuple[int, int] | None = None,
     magics: tuple[int, int] | None = None,
 ) -> RecordStream: ...
-def scan_batch_ranges(ranges: list[PartitionRange], *, check_crcs: bool = True) -> RecordStream: ...
+def scan_batch_ranges(
+    ranges: list[PartitionRange], *, check_crcs: bool = True, on_corrupt: _OnCorrupt = "raise"
+) -> RecordStream: ...
 
 @final
 class LogDir:

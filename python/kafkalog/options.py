@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from kafkalog import _arguments
 from kafkalog._times import to_millis
@@ -80,8 +80,10 @@ class ReadOptions:
         Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
     check_crcs : bool
         Check the checksum of every batch.
-    on_corrupt : {"raise"}
-        Damage ends the read with an error.
+    on_corrupt : {"raise", "skip"}
+        Damage ends the read with an error, or is skipped: the read goes on with the next whole batch that is in order,
+        and ``RecordReader.lost`` says which bytes and offsets are missing, and why. Every whole batch in its place is
+        read, and no record of a damaged one. Batches outside the bounds are skipped by their headers, damaged or not.
     layout : {"binary", "view"}
         ``view`` returns ``binary_view`` columns that point into the mapped files, without a copy.
     timestamp_unit : {"ms", "us"}
@@ -164,6 +166,7 @@ class BatchRangeKeywords(TypedDict, total=False):
     starting_timestamp: Timestamps | None
     ending_timestamp: Timestamps | None
     check_crcs: bool
+    on_corrupt: Literal["raise", "skip"]
 
 
 class ScanBatchesKeywords(BatchRangeKeywords, total=False):
@@ -186,7 +189,6 @@ class PartitionScanKeywords(BatchRangeKeywords, total=False):
     include_control: bool
     latest: bool
     tombstones: bool
-    on_corrupt: Literal["raise", "skip"]
     layout: Layout
     timestamp_unit: TimestampUnit
     batch_rows: int
@@ -212,6 +214,7 @@ _PLAN = (
     "max_timestamp",
     "isolation_level",
     "include_inactive",
+    "on_corrupt",
 )
 _DECODE = (
     "columns",
@@ -219,6 +222,7 @@ _DECODE = (
     "latest",
     "tombstones",
     "check_crcs",
+    "on_corrupt",
     "layout",
     "timestamp_unit",
     "batch_rows",
@@ -327,11 +331,6 @@ def _at_least_1(name: str, given: Any) -> int:
     return _arguments.integer(name, given, 1)
 
 
-def _on_corrupt(name: str, given: Any) -> str:
-    _arguments.supported(name, given, ("raise",), ("skip",))
-    return cast("str", given)
-
-
 def _one_of(*valid: str) -> Callable[[str, Any], str]:
     return lambda name, given: _arguments.choose(name, given, valid)
 
@@ -355,7 +354,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tombstones": _arguments.flag,
     "include_inactive": _arguments.flag,
     "check_crcs": _arguments.flag,
-    "on_corrupt": _on_corrupt,
+    "on_corrupt": _one_of("raise", "skip"),
     "layout": _one_of("binary", "view"),
     "timestamp_unit": _one_of("ms", "us"),
     "batch_rows": _at_least_1,

@@ -44,6 +44,16 @@ class _Schema:
         return self._capsule
 
 
+class _Stream:
+    """Makes an ``arrow_array_stream`` capsule readable for pyarrow."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._capsule
+
+
 class RecordReader:
     """One pass over records, or over batches, as Arrow.
 
@@ -186,29 +196,46 @@ class RecordReader:
         count its rows, and without ``check_crcs`` only headers are examined); ``skipped`` batches, by their header
         (outside the requested offsets or times, aborted, control); ``skipped_records`` in them, as far as headers say
         (from v2 on), and decoded ones outside the requested times; ``copied`` bytes, the result of decompression;
-        ``segments`` opened, and ``segments_lost``, deleted by retention between planning and reading.
+        ``segments`` opened, and ``segments_lost``, deleted by retention between planning and reading; ``bytes_lost`` in
+        ``lost`` ranges, skipped as damaged (see :attr:`lost`).
         """
         return self._stream.metrics()
 
     @property
     def lost(self) -> pa.Table:
-        """The ranges skipped because of damage, one row each.
+        """What has been skipped because of damage, one row for each range, in the order of the files.
 
-        Always empty in this version, in which damage ends the read with an error (``on_corrupt="raise"``).
+        Empty unless the read was opened with ``on_corrupt="skip"``; complete once it has ended. The bytes of the batches
+        read and those skipped are the bytes of the files.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``topic``, ``partition``, ``segment``; ``position`` and ``endPosition``, the first byte and the one after
+            the last; ``firstOffset`` and ``lastOffset``, the offsets that may have been there, as narrow as the batches
+            before and after prove: both null if there is no room for any, ``lastOffset`` null where nothing follows;
+            ``reason``:
+
+            ========== ==========================================================================================
+            reason     what is wrong with the first of the skipped bytes
+            ========== ==========================================================================================
+            crc        bytes of a batch were changed: the checksum differs
+            length     the length field was changed
+            magic      the magic was changed, or is unknown
+            order      a whole batch in a wrong place: it was copied or moved, or its base offset or leader epoch,
+                       which no checksum covers, was changed
+            records    the checksum is right, and the records cannot be decoded
+            codec      the checksum is right, and the records cannot be decompressed
+            torn       a batch is not there whole: bytes are gone or were never written. So also the end of the active
+                       segment where a write was cut off, or where it was preallocated
+            foreign    bytes that are no batch
+            missing    a whole segment: ``segment`` is the name it would have, both positions are 0. A gap between two
+                       segments, in a log that was never compacted
+            ========== ==========================================================================================
         """
         import pyarrow as pa
 
-        fields: list[tuple[str, pa.DataType]] = [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("segment", pa.string()),
-            ("position", pa.int64()),
-            ("endPosition", pa.int64()),
-            ("firstOffset", pa.int64()),
-            ("lastOffset", pa.int64()),
-            ("reason", pa.string()),
-        ]
-        return pa.schema(fields).empty_table()
+        return pa.RecordBatchReader.from_stream(_Stream(self._stream.lost())).read_all()
 
     def read_all(self) -> pa.Table:
         """Read the unread rest into a table.
@@ -376,7 +403,8 @@ def scan_batches(
         ``topic_pattern``, ``partitions``, ``include_inactive``, and where to begin and end (``starting_offsets``,
         ``ending_offsets``, ``starting_timestamp``, ``ending_timestamp``), as in :class:`kafkalog.ReadOptions`; a batch
         that overlaps the range counts. With ``check_crcs``, the default, ``isValid`` says whether the checksum holds;
-        without it only headers are read (and those batches of v0 and v1) and ``isValid`` is null.
+        without it only headers are read (and those batches of v0 and v1) and ``isValid`` is null. With
+        ``on_corrupt="skip"`` damaged batches are no rows but in ``RecordReader.lost``; every checksum is then looked at.
 
     Returns
     -------
@@ -409,7 +437,10 @@ def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
 
 def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
     """Plan a read of batches."""
-    return RecordReader(_core.scan_batch_ranges(plan_ranges(path, options), check_crcs=options.check_crcs))
+    ranges = plan_ranges(path, options)
+    return RecordReader(
+        _core.scan_batch_ranges(ranges, check_crcs=options.check_crcs, on_corrupt=options.on_corrupt)
+    )
 
 
 def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core.PartitionRange]:

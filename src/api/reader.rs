@@ -7,14 +7,17 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::arrow::batches::{BatchReader, batch_schema};
 use crate::arrow::columns::ColumnOptions;
+use crate::arrow::lost::lost_batch;
 use crate::arrow::parallel::ParallelReader;
 use crate::arrow::reader;
 use crate::arrow::schema::record_schema;
 use crate::error::Result;
 use crate::scan::latest::Latest;
+use crate::scan::lost::{self, LostRange};
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
+use crate::segment::skipping::OnCorrupt;
 use crate::tables;
 use crate::tables::offset_rows::OffsetReader;
 use crate::tables::reader::TableReader;
@@ -43,6 +46,10 @@ pub struct ScanMetrics {
     pub segments_lost: u64,
     /// Records of internal topics that could not be decoded.
     pub(crate) undecoded: u64,
+    /// Bytes that were skipped as damaged.
+    pub bytes_lost: u64,
+    /// Ranges of them.
+    pub lost: u64,
 }
 
 /// What to read, as planned.
@@ -67,6 +74,8 @@ pub(crate) enum Request {
         ranges: Vec<PartitionRange>,
         /// Compare the checksums.
         check_crcs: bool,
+        /// Whether to go on after damage.
+        on_corrupt: OnCorrupt,
     },
     /// Committed offsets, replayed.
     Offsets {
@@ -113,9 +122,11 @@ enum State {
 impl State {
     fn open(request: Request) -> Result<Self> {
         Ok(match request {
-            Request::Batches { ranges, check_crcs } => {
-                Self::Batches(Box::new(BatchReader::new(ranges, check_crcs)))
-            }
+            Request::Batches {
+                ranges,
+                check_crcs,
+                on_corrupt,
+            } => Self::Batches(Box::new(BatchReader::new(ranges, check_crcs, on_corrupt))),
             Request::Offsets { ranges, history } => {
                 Self::Offsets(Box::new(OffsetReader::try_new(ranges, history)?))
             }
@@ -171,6 +182,7 @@ pub struct RecordReader {
     state: State,
     metrics: (Metrics, u64),
     undecoded: u64,
+    lost: Vec<LostRange>,
 }
 
 impl RecordReader {
@@ -180,6 +192,7 @@ impl RecordReader {
             state: State::Planned(request),
             metrics: Default::default(),
             undecoded: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -207,10 +220,33 @@ impl RecordReader {
             State::Planned(_) | State::Ended => return Ok(None),
         };
         self.metrics = metrics;
+        let lost = match &mut self.state {
+            State::One(reader) => reader.take_lost(),
+            State::Many(reader) => reader.take_lost(),
+            State::Batches(reader) => reader.take_lost(),
+            State::Tables(_) | State::Offsets(_) | State::Planned(_) | State::Ended => Vec::new(),
+        };
+        for range in lost {
+            lost::add(&mut self.lost, range);
+        }
         if !matches!(next, Ok(Some(_))) {
             self.state = State::Ended;
         }
         next
+    }
+
+    /// What was skipped as damaged so far, one row a range, in the order of the files: topic, partition, segment, position,
+    /// endPosition, firstOffset, lastOffset, reason. Empty unless the options say [`OnCorrupt::Skip`].
+    ///
+    /// # Errors
+    /// [`Error::Internal`](crate::Error::Internal), if this crate has a bug.
+    pub fn lost(&self) -> Result<RecordBatch> {
+        lost_batch(&self.lost)
+    }
+
+    /// What was skipped as damaged so far.
+    pub(crate) fn lost_ranges(&self) -> &[LostRange] {
+        &self.lost
     }
 
     /// What was done so far.
@@ -228,6 +264,8 @@ impl RecordReader {
             segments: metrics.segments,
             segments_lost: metrics.segments_lost,
             undecoded: self.undecoded,
+            bytes_lost: metrics.bytes_lost,
+            lost: metrics.lost,
         }
     }
 }

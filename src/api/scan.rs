@@ -13,6 +13,7 @@ use crate::scan::plan::{
     Ending, IsolationLevel, Partitions, PlanOptions, Starting, Timestamp, plan_scan,
 };
 use crate::segment::reader::ReadOptions;
+use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TimestampMs};
 
 /// What to scan, and how the rows are laid out.
@@ -176,6 +177,14 @@ impl ScanOptions {
         self
     }
 
+    /// Whether damage ends the scan with an error, or is skipped and accounted for in
+    /// [`RecordReader::lost`](crate::RecordReader::lost).
+    pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
+        self.read.on_corrupt = on_corrupt;
+        self.plan.on_corrupt = on_corrupt;
+        self
+    }
+
     /// How keys, values and strings are laid out.
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout.layout = layout;
@@ -261,7 +270,8 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
 
 /// Scans Kafka's batches: one row a batch, from its header; nothing is decompressed.
 ///
-/// Of the options, those that choose topics, partitions and bounds count, and `check_crcs`, which fills the column `isValid`.
+/// Of the options, those that choose topics, partitions and bounds count, `check_crcs`, which fills the column `isValid`, and
+/// `on_corrupt`.
 ///
 /// # Errors
 /// As [`scan`].
@@ -272,5 +282,6 @@ pub fn scan_batches(path: impl AsRef<Path>, options: ScanOptions) -> Result<Reco
     Ok(RecordReader::new(Request::Batches {
         ranges: plan_scan(&absolute_all([path])?, &wanted)?,
         check_crcs: read.check_crcs,
+        on_corrupt: read.on_corrupt,
     }))
 }

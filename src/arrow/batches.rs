@@ -18,9 +18,11 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::legacy;
 use crate::scan::batches::OpenBatches;
+use crate::scan::lost::{LostRange, PastDamage};
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
+use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
 use crate::types::{Compression, Offset, Position, TimestampMs};
 
@@ -172,16 +174,27 @@ pub(crate) fn aligned(array: &ArrayRef) -> Result<ArrayRef> {
 pub struct BatchReader {
     segments: PlannedSegments,
     check_crcs: bool,
-    open: Option<(OpenBatches, Arc<Place>)>,
+    on_corrupt: OnCorrupt,
+    open: Option<(Batches, Arc<Place>)>,
     failed: Option<Error>,
     metrics: Metrics,
     rows: u64,
+    lost: Vec<LostRange>,
+}
+
+/// The batches of the open segment.
+#[derive(Debug)]
+enum Batches {
+    /// From header to header.
+    Planned(OpenBatches),
+    /// Past damage.
+    Past(Box<PastDamage>),
 }
 
 impl BatchReader {
     /// Will read `ranges` one after the other; checksums are compared into a column, not into errors.
     #[must_use]
-    pub fn new(ranges: Vec<PartitionRange>, check_crcs: bool) -> Self {
+    pub fn new(ranges: Vec<PartitionRange>, check_crcs: bool, on_corrupt: OnCorrupt) -> Self {
         let opening = Opening {
             copying: Copying::Active,
             access: if check_crcs {
@@ -193,11 +206,18 @@ impl BatchReader {
         Self {
             segments: PlannedSegments::new(ranges, opening),
             check_crcs,
+            on_corrupt,
             open: None,
             failed: None,
             metrics: Metrics::default(),
             rows: 0,
+            lost: Vec::new(),
         }
+    }
+
+    /// What was passed over since this was last asked.
+    pub fn take_lost(&mut self) -> Vec<LostRange> {
+        std::mem::take(&mut self.lost)
     }
 
     /// What was done so far; the rows are batches.
@@ -241,6 +261,26 @@ impl BatchReader {
                     return Ok(None);
                 }
                 continue;
+            };
+            let open = match open {
+                Batches::Planned(open) => open,
+                Batches::Past(past) => {
+                    let place = Arc::clone(place);
+                    let range = self.segments.range();
+                    let next = past.next_batch(range, &mut self.metrics, &mut self.lost)?;
+                    let Some((position, header)) = next else {
+                        self.segments.advance(past.next_offset());
+                        self.open = None;
+                        continue;
+                    };
+                    return Ok(Some(Row {
+                        place,
+                        position,
+                        first: Some(header.base_offset),
+                        header,
+                        is_valid: self.check_crcs.then_some(true),
+                    }));
+                }
             };
             let (start, end) = open.opened.wanted;
             let Some((position, header)) = open.next_batch()? else {
@@ -294,7 +334,11 @@ impl BatchReader {
                         partition: range.partition,
                         segment: opened.segment.file_name.clone(),
                     };
-                    self.open = Some((OpenBatches::new(opened), Arc::new(place)));
+                    let batches = match self.on_corrupt {
+                        OnCorrupt::Raise => Batches::Planned(OpenBatches::new(opened)),
+                        OnCorrupt::Skip => Batches::Past(Box::new(PastDamage::open(&opened)?)),
+                    };
+                    self.open = Some((batches, Arc::new(place)));
                     return Ok(true);
                 }
                 Some(Turn::Gone(_)) => {

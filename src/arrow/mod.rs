@@ -15,6 +15,7 @@
 //! | [`reader`] | planned ranges as a stream of record batches |
 //! | [`parallel`] | the same by several threads |
 //! | [`batches`] | one row per Kafka batch |
+//! | [`lost`] | what reading past damage left out |
 //! | [`encode`] | rows as Kafka batches |
 //! | [`append`] | rows, or another log's batches, into a log |
 //!
@@ -26,6 +27,7 @@ pub(crate) mod columns;
 pub(crate) mod encode;
 pub(crate) mod fixed;
 pub(crate) mod headers;
+pub(crate) mod lost;
 pub(crate) mod parallel;
 pub(crate) mod payload;
 pub(crate) mod pool;

@@ -18,6 +18,7 @@ use super::columns::{ColumnOptions, FULL};
 use super::reader::{Done, RecordReader};
 use crate::error::{Error, Result};
 use crate::io::interrupt;
+use crate::scan::lost::{self, LostRange};
 use crate::scan::pieces::{NoIndexEntry, Pieces};
 use crate::scan::range::PartitionRange;
 use crate::segment::metrics::Metrics;
@@ -125,7 +126,9 @@ impl ParallelReader {
             usize::try_from(total.checked_div(size).unwrap_or_default()).unwrap_or(usize::MAX);
         let others = threads.saturating_sub(1).min(pieces);
         let shared = Arc::new(Shared {
-            pieces: Mutex::new(Pieces::new(ranges, size, NoIndexEntry::WalkHeaders)),
+            pieces: Mutex::new(
+                Pieces::new(ranges, size, NoIndexEntry::WalkHeaders).on_corrupt(options.on_corrupt),
+            ),
             state: Mutex::new(State {
                 taken: VecDeque::new(),
                 under_way: 0,
@@ -177,6 +180,11 @@ impl ParallelReader {
         (self.done.metrics, self.done.rows)
     }
 
+    /// What was passed over in pieces that ended, since this was last asked.
+    pub fn take_lost(&mut self) -> Vec<LostRange> {
+        std::mem::take(&mut self.done.lost)
+    }
+
     /// The next batch; `None` at the end.
     ///
     /// # Errors
@@ -221,7 +229,7 @@ impl ParallelReader {
                 Step::Batch(batch) => return Ok(Some(batch)),
                 Step::End(batch, done) => {
                     self.under_way.pop_front();
-                    self.end(&done);
+                    self.end(done);
                     if batch.is_some() {
                         return Ok(batch);
                     }
@@ -258,7 +266,10 @@ impl ParallelReader {
     }
 
     /// Counts a piece. Those to come are made to give a batch, not quite full, so that they do not give two.
-    fn end(&mut self, done: &Done) {
+    fn end(&mut self, done: Done) {
+        for range in done.lost {
+            lost::add(&mut self.done.lost, range);
+        }
         self.done.metrics.add(&done.metrics);
         self.done.rows = self.done.rows.saturating_add(done.rows);
         let aim = done.metrics.bytes.saturating_mul(FULL / 8 * 7);
@@ -363,7 +374,7 @@ fn ended_early() -> Error {
 fn step(reader: &mut RecordReader) -> Step {
     match reader.next_batch() {
         Ok(Some(batch)) if !reader.has_ended() => Step::Batch(batch),
-        Ok(batch) => Step::End(batch, reader.done()),
+        Ok(batch) => Step::End(batch, reader.take_done()),
         Err(error) => Step::Failed(error),
     }
 }

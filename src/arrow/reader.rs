@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::records::RecordSlot;
 use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
+use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::metrics::Metrics;
@@ -36,12 +37,14 @@ pub struct RecordReader {
 }
 
 /// What was done so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Done {
     pub(super) metrics: Metrics,
     pub(super) rows: u64,
     /// What the batches came to, in parts of a full one ([`super::columns::FULL`]).
     pub(super) share: u64,
+    /// What was passed over.
+    pub(super) lost: Vec<LostRange>,
 }
 
 impl RecordReader {
@@ -92,12 +95,18 @@ impl RecordReader {
         self.ended
     }
 
-    /// What was done so far.
-    pub(super) const fn done(&self) -> Done {
+    /// What was done with the ranges, once they ended.
+    pub(super) fn take_done(&mut self) -> Done {
         Done {
             metrics: self.log.metrics(),
-            ..self.done
+            lost: self.log.take_lost(),
+            ..std::mem::take(&mut self.done)
         }
+    }
+
+    /// What was passed over since this was last asked.
+    pub fn take_lost(&mut self) -> Vec<LostRange> {
+        self.log.take_lost()
     }
 
     /// What was done so far.

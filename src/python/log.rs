@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use super::errors::into_py;
 use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
+use super::reader::on_corrupt_of;
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::output;
@@ -137,7 +138,7 @@ fn isolation_of(given: &str) -> PyResult<IsolationLevel> {
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, starting_offsets=None, ending_offsets=None,
     starting_timestamp=None, ending_timestamp=None, isolation_level="read_uncommitted", min_offset=None, max_offset=None,
-    min_timestamp=None, max_timestamp=None, include_inactive=false, allow_missing=false
+    min_timestamp=None, max_timestamp=None, include_inactive=false, allow_missing=false, on_corrupt="raise"
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -160,6 +161,7 @@ pub(super) fn plan(
     max_timestamp: Option<i64>,
     include_inactive: bool,
     allow_missing: bool,
+    on_corrupt: &str,
 ) -> PyResult<Vec<PartitionRange>> {
     let options = PlanOptions {
         topics: topics.map(|topics| topics.into_iter().collect()),
@@ -180,6 +182,7 @@ pub(super) fn plan(
         },
         include_inactive,
         allow_missing,
+        on_corrupt: on_corrupt_of(on_corrupt)?,
     };
     let ranges = interrupt::detach(py, || planning::plan_scan(&paths, &options))?;
     Ok(ranges.into_iter().map(PartitionRange).collect())

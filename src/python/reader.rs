@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,16 +21,20 @@ use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use crate::api::{RecordReader, Request, ScanMetrics};
 use crate::arrow::columns::ColumnOptions;
+use crate::arrow::lost::{lost_batch, lost_schema};
 use crate::arrow::schema::{Column, Layout, TimestampUnit, record_schema};
 use crate::error::{Error, Result};
 use crate::scan::latest::Latest;
+use crate::scan::lost::LostRange;
 use crate::segment::filter::HeaderBounds;
 use crate::segment::reader::ReadOptions;
+use crate::segment::skipping::OnCorrupt;
 
 /// Shared by the stream and the object that it was taken from.
 #[derive(Default)]
 struct Shared {
     metrics: ScanMetrics,
+    lost: Vec<LostRange>,
     failure: Option<Arc<Failure>>,
     /// Whether the reader will ask for the failure and raise it.
     is_asked_for_it: bool,
@@ -70,14 +74,15 @@ impl Stream {
             return Ok(None);
         };
         let next = reader.next_batch();
-        let metrics = reader.metrics();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.metrics = reader.metrics();
+        if shared.lost.len() != reader.lost_ranges().len() || !matches!(next, Ok(Some(_))) {
+            shared.lost = reader.lost_ranges().to_vec();
+        }
+        drop(shared);
         if !matches!(next, Ok(Some(_))) {
             self.reader = None;
         }
-        self.shared
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .metrics = metrics;
         next
     }
 }
@@ -211,6 +216,8 @@ impl RecordStream {
         dict.set_item("copied", metrics.bytes_decompressed)?;
         dict.set_item("segments", metrics.segments)?;
         dict.set_item("segments_lost", metrics.segments_lost)?;
+        dict.set_item("bytes_lost", metrics.bytes_lost)?;
+        dict.set_item("lost", metrics.lost)?;
         Ok(dict)
     }
 
@@ -221,6 +228,15 @@ impl RecordStream {
             .unwrap_or_else(PoisonError::into_inner)
             .metrics
             .undecoded
+    }
+
+    /// What was skipped as damaged so far, as a stream of one batch.
+    fn lost<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let ranges = |shared: &Shared| shared.lost.clone();
+        let lost = ranges(&self.shared.lock().unwrap_or_else(PoisonError::into_inner));
+        let batch = lost_batch(&lost).map_err(into_py)?;
+        let rows = RecordBatchIterator::new([Ok(batch)], lost_schema());
+        capsule::of_stream(py, Box::new(rows))
     }
 
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
@@ -270,9 +286,9 @@ impl RecordStream {
 
 /// Reads columns of the records in `ranges` as a stream.
 #[pyfunction]
-#[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, layout="binary",
-                    timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1, latest=false, tombstones=false,
-                    is_control=None, producer_ids=None, magics=None))]
+#[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, on_corrupt="raise",
+                    layout="binary", timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1,
+                    latest=false, tombstones=false, is_control=None, producer_ids=None, magics=None))]
 #[expect(
     clippy::too_many_arguments,
     clippy::fn_params_excessive_bools,
@@ -283,6 +299,7 @@ pub(super) fn scan_ranges(
     columns: Option<Vec<String>>,
     include_control: bool,
     check_crcs: bool,
+    on_corrupt: &str,
     layout: &str,
     timestamp_unit: &str,
     batch_rows: usize,
@@ -331,6 +348,7 @@ pub(super) fn scan_ranges(
                 producer_ids,
                 magics,
             },
+            on_corrupt: on_corrupt_of(on_corrupt)?,
             ..ReadOptions::default()
         },
         columns: ColumnOptions {
@@ -347,10 +365,26 @@ pub(super) fn scan_ranges(
 
 /// Reads one row per Kafka batch of `ranges` as a stream.
 #[pyfunction]
-#[pyo3(signature = (ranges, *, check_crcs=true))]
-pub(super) fn scan_batch_ranges(ranges: Vec<Py<PartitionRange>>, check_crcs: bool) -> RecordStream {
-    RecordStream::new(Request::Batches {
+#[pyo3(signature = (ranges, *, check_crcs=true, on_corrupt="raise"))]
+pub(super) fn scan_batch_ranges(
+    ranges: Vec<Py<PartitionRange>>,
+    check_crcs: bool,
+    on_corrupt: &str,
+) -> PyResult<RecordStream> {
+    Ok(RecordStream::new(Request::Batches {
         ranges: ranges_of(&ranges),
         check_crcs,
-    })
+        on_corrupt: on_corrupt_of(on_corrupt)?,
+    }))
+}
+
+/// What to do about damage, by its name.
+pub(super) fn on_corrupt_of(name: &str) -> PyResult<OnCorrupt> {
+    match name {
+        "raise" => Ok(OnCorrupt::Raise),
+        "skip" => Ok(OnCorrupt::Skip),
+        other => Err(PyValueError::new_err(format!(
+            "on_corrupt must be 'raise' or 'skip', not '{other}'"
+        ))),
+    }
 }

@@ -160,6 +160,12 @@ impl Chunk {
         self.start >= self.end
     }
 
+    /// How many more records it takes.
+    #[must_use]
+    pub(crate) fn room(&self) -> usize {
+        self.slots.len().saturating_sub(self.end)
+    }
+
     /// No room for more.
     #[must_use]
     pub(crate) fn is_full(&self) -> bool {

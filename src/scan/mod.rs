@@ -11,6 +11,7 @@
 //! | [`divide`] | a planned range in parts |
 //! | [`planned`] | the planned segments, opened in turn |
 //! | `exchanged` | a planned file that a broker replaced in the meantime |
+//! | [`lost`] | what reading past damage leaves out |
 //! | [`reader`] | the records of planned ranges |
 //! | [`batches`] | the batches of a planned segment, header by header |
 //! | [`verbatim`] | the batches of a planned range, byte for byte |
@@ -20,6 +21,7 @@ pub(crate) mod bounds;
 pub(crate) mod divide;
 mod exchanged;
 pub(crate) mod latest;
+pub(crate) mod lost;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod planned;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::scan::range::{Cut, PartitionRange, SegmentRange};
 use crate::segment::lookup::SegmentLookup;
+use crate::segment::skipping::{OnCorrupt, is_ordered};
 
 /// What to do if no index entry says where a batch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,9 @@ pub struct Pieces {
     ranges: VecDeque<PartitionRange>,
     size: u64,
     no_index_entry: NoIndexEntry,
-    /// The segment that was cut last, and whose file it is.
-    open: Option<(PathBuf, SegmentLookup<'static>)>,
+    on_corrupt: OnCorrupt,
+    /// The segment that was cut last, and whose file it is; `None` for one that is not to be cut.
+    open: Option<(PathBuf, Option<SegmentLookup<'static>>)>,
 }
 
 impl Pieces {
@@ -38,8 +40,17 @@ impl Pieces {
             ranges: ranges.into(),
             size: size.max(1),
             no_index_entry,
+            on_corrupt: OnCorrupt::Raise,
             open: None,
         }
+    }
+
+    /// For readers that go on after damage: a segment whose headers are not in order stays whole, as only one who sees all
+    /// of them can tell what is out of place.
+    #[must_use]
+    pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
+        self.on_corrupt = on_corrupt;
+        self
     }
 
     /// The pieces to come will be of about `size` bytes, at least one.
@@ -51,12 +62,18 @@ impl Pieces {
     fn cut(&mut self, folder: &Path, segment: &SegmentRange, position: u64) -> Option<Cut> {
         let path = folder.join(&segment.file_name);
         if self.open.as_ref().is_none_or(|(open, _)| *open != path) {
-            let lookup = SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?;
+            let is_whole = self.on_corrupt == OnCorrupt::Skip
+                && !is_ordered(&path, segment.size, segment.bounds()).ok()?;
+            let lookup = if is_whole {
+                None
+            } else {
+                Some(SegmentLookup::open_owned(segment.segment(&Arc::from(folder))).ok()?)
+            };
             self.open = Some((path, lookup));
         }
         let walks =
             (self.no_index_entry == NoIndexEntry::WalkHeaders).then_some(segment.start_position);
-        let (_, lookup) = self.open.as_mut()?;
+        let lookup = self.open.as_mut()?.1.as_mut()?;
         // The reader of the file reports what is wrong with it.
         let (position, offset) = lookup.cut_at(position, walks).ok().flatten()?;
         let end = segment.end.map_or(segment.size, |cut| cut.position);

@@ -57,6 +57,13 @@ impl SegmentRange {
         self.end.map(|cut| cut.offset).or(self.next_base_offset)
     }
 
+    /// Of a piece, the offsets with which it and the next one begin.
+    #[must_use]
+    pub(crate) fn piece(&self) -> Option<(Offset, Option<Offset>)> {
+        let is_piece = self.start_offset != self.base_offset || self.end.is_some();
+        is_piece.then(|| (self.start_offset, self.end.map(|cut| cut.offset)))
+    }
+
     /// What is known of it besides its bytes.
     #[must_use]
     pub fn bounds(&self) -> Bounds {

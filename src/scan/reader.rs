@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::records::chunk::Chunk;
+use crate::scan::lost::{self, LostRange};
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
 use crate::scan::range::PartitionRange;
 use crate::segment::filter::RecordFilter;
@@ -34,6 +35,8 @@ pub(crate) struct LogReader {
     failed: Option<Error>,
     filter: RecordFilter,
     state: ReadState,
+    /// What was passed over, of all segments.
+    lost: Vec<LostRange>,
 }
 
 impl LogReader {
@@ -57,6 +60,7 @@ impl LogReader {
             failed: None,
             filter: RecordFilter::default(),
             state: ReadState::default(),
+            lost: Vec::new(),
         }
     }
 
@@ -69,6 +73,12 @@ impl LogReader {
         self.failed = None;
         self.state.given.clear();
         self.state.metrics = Metrics::default();
+        self.lost.clear();
+    }
+
+    /// What was passed over since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> Vec<LostRange> {
+        std::mem::take(&mut self.lost)
     }
 
     /// What was done so far.
@@ -105,13 +115,34 @@ impl LogReader {
         }
         loop {
             if let Some(reader) = &mut self.open {
-                match reader.fill(&mut self.state, chunk) {
+                let filled = reader.fill(&mut self.state, chunk);
+                for lost in self.state.lost.drain(..) {
+                    let Context {
+                        topic,
+                        partition,
+                        segment,
+                    } = self.context.clone();
+                    let range = LostRange {
+                        topic,
+                        partition,
+                        segment,
+                        lost,
+                    };
+                    lost::add(&mut self.lost, range);
+                }
+                match filled {
                     Ok(Filled::Records) => {
                         self.drop_unwanted(chunk);
                         return Ok(Filled::Records);
                     }
                     Ok(Filled::ArenaFull) => return Ok(Filled::ArenaFull),
                     Ok(Filled::End) => {
+                        let range = self.segments.range();
+                        let gap = reader.gap_after();
+                        if let Some(gone) = gap.and_then(|gap| lost::missing(range, gap)) {
+                            self.state.metrics.lose(0);
+                            self.lost.push(gone);
+                        }
                         self.segments.advance(reader.next_offset());
                         if let Some(reader) = self.open.take() {
                             self.segments.keep(reader.into_source());
@@ -177,14 +208,15 @@ impl LogReader {
                 segment: segment.file_name.as_str().into(),
             };
             self.state.metrics.segments = self.state.metrics.segments.saturating_add(1);
-            self.open = Some(SegmentReader::new(
+            let reader = SegmentReader::new(
                 opened.source,
                 segment.bounds(),
                 segment.start_position,
                 opened.wanted,
                 self.options,
                 self.filter.clone(),
-            ));
+            );
+            self.open = Some(reader.skipping(segment.bounds(), segment.piece()));
             return Ok(true);
         }
     }

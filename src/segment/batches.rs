@@ -51,6 +51,8 @@ pub struct BatchCursor {
     /// The floor that the last batch was held against.
     floor_before: Offset,
     epoch: i32,
+    /// The epoch that the last batch was held against.
+    epoch_before: i32,
     ended: bool,
 }
 
@@ -65,6 +67,7 @@ impl BatchCursor {
             floor: bounds.base_offset,
             floor_before: bounds.base_offset,
             epoch: -1,
+            epoch_before: -1,
             ended: false,
         }
     }
@@ -85,6 +88,47 @@ impl BatchCursor {
     #[must_use]
     pub const fn floor_before(&self) -> Offset {
         self.floor_before
+    }
+
+    /// The highest leader epoch before the last batch, -1 for none.
+    #[must_use]
+    pub(crate) const fn epoch_before(&self) -> i32 {
+        self.epoch_before
+    }
+
+    /// Goes on at `position`; no batch may begin below `floor`.
+    pub(crate) const fn seek(&mut self, position: Position, floor: Offset) {
+        self.position = position;
+        self.floor = floor;
+        self.floor_before = floor;
+        self.ended = false;
+    }
+
+    /// The next batch of a segment of which another walk has said where whole batches in order are; this is one of those.
+    ///
+    /// # Errors
+    /// `Io`; what is wrong with a header, if the file has changed.
+    pub(crate) fn next_vouched(
+        &mut self,
+        source: &mut SegmentSource,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        let position = self.position;
+        let is_over = self.bounds.end.is_some_and(|end| position >= end);
+        if self.ended || is_over || position >= source.len() {
+            self.ended = true;
+            return Ok(None);
+        }
+        interrupt::check()?;
+        let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let header = BatchHeader::parse(head).and_then(|header| {
+            let cut = || Error::corrupt("batch header", 0, "a whole one", head.len());
+            header.ok_or_else(cut)
+        });
+        let header = header.map_err(|e| e.shift(position).at(source.path()))?;
+        self.position = position.saturating_add(header.size as u64);
+        self.floor_before = self.floor;
+        self.floor = header.next_offset();
+        Ok(Some((position, header)))
     }
 
     /// What no record of the batch that came last lies below.
@@ -125,6 +169,7 @@ impl BatchCursor {
                 self.position = position.saturating_add(header.size as u64);
                 self.floor_before = self.floor;
                 self.floor = header.next_offset();
+                self.epoch_before = self.epoch;
                 self.epoch = self.epoch.max(header.partition_leader_epoch);
                 Ok(Some((position, header)))
             }

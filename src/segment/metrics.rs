@@ -21,6 +21,10 @@ pub struct Metrics {
     pub segments: u64,
     /// Planned segments that retention removed before they were read.
     pub segments_lost: u64,
+    /// Bytes passed over as damaged.
+    pub bytes_lost: u64,
+    /// Ranges of them.
+    pub lost: u64,
 }
 
 impl Metrics {
@@ -36,6 +40,19 @@ impl Metrics {
             .saturating_add(other.bytes_decompressed);
         self.segments = self.segments.saturating_add(other.segments);
         self.segments_lost = self.segments_lost.saturating_add(other.segments_lost);
+        self.bytes_lost = self.bytes_lost.saturating_add(other.bytes_lost);
+        self.lost = self.lost.saturating_add(other.lost);
+    }
+
+    /// Counts a range that is passed over as damaged.
+    pub(crate) const fn lose(&mut self, bytes: u64) {
+        self.bytes_lost = self.bytes_lost.saturating_add(bytes);
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// Takes back a batch that was counted as read, and is not.
+    pub(super) const fn give_back(&mut self, header: &BatchHeader) {
+        self.bytes = self.bytes.saturating_sub(header.size as u64);
     }
 
     /// Counts bytes that came out of decompression.

@@ -5,6 +5,7 @@
 //! | [`entries`] | which batches get index entries |
 //! | [`files`] | the files of a segment that nobody holds open |
 //! | `lazy_index` | index files opened when first looked at |
+//! | [`skipping`] | reading past damage, and its account |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | `offset_set` | a set of offsets |
@@ -13,6 +14,7 @@
 //! | `ahead` | checksums that several threads compute ahead of a walk |
 //! | [`batches`] | header to header through a `.log`, with every check that needs no checksum |
 //! | [`lookup`] | batches by offset and by timestamp, indexes as hints |
+//! | [`resync`] | batch to batch past damage, and what is lost in between |
 //! | [`search`] | an offset among batches, as Kafka finds it |
 //! | [`transactions`] | where transactions begin and end |
 //! | [`walk`] | header to header as Kafka walks, no stricter |
@@ -40,7 +42,9 @@ pub(crate) mod lookup;
 pub(crate) mod metrics;
 pub(crate) mod offset_set;
 pub(crate) mod reader;
+pub(crate) mod resync;
 pub(crate) mod search;
+pub(crate) mod skipping;
 pub(crate) mod source;
 pub(crate) mod statistics;
 pub(crate) mod transactions;

@@ -14,6 +14,8 @@ use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
 use crate::segment::filter::{GivenTransactions, HeaderBounds, RecordFilter};
 use crate::segment::metrics::Metrics;
+use crate::segment::resync::{Lost, Reason};
+use crate::segment::skipping::{Known, OnCorrupt, Skipping, ensure_decodes, is_damage};
 use crate::segment::source::{Access, SegmentSource};
 use crate::segment::transactions::marker_type;
 use crate::types::{Compression, Offset, Position};
@@ -32,6 +34,8 @@ pub struct ReadOptions {
     pub include_control: bool,
     /// What headers have to say.
     pub headers: HeaderBounds,
+    /// Whether to go on after damage.
+    pub on_corrupt: OnCorrupt,
     /// The most one batch may decompress to.
     pub limit: DecodeLimit,
 }
@@ -42,6 +46,7 @@ impl Default for ReadOptions {
             check_crcs: true,
             include_control: false,
             headers: HeaderBounds::default(),
+            on_corrupt: OnCorrupt::Raise,
             limit: DecodeLimit::default(),
         }
     }
@@ -55,6 +60,9 @@ pub(crate) struct ReadState {
     pub metrics: Metrics,
     /// Whose transactional records were given, under `read_committed`.
     pub given: GivenTransactions,
+    /// What was passed over, of the segment at hand.
+    pub lost: Vec<Lost>,
+    known: Known,
     legacy: Vec<RecordSlot>,
 }
 
@@ -110,10 +118,13 @@ pub(crate) struct SegmentReader {
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
-    /// The last batch that was skipped for its offsets, until its checksum is compared.
-    skipped: Option<(Position, BatchHeader)>,
+    /// The last batch that was skipped for its offsets, until its checksum is compared, and the offset that it was held
+    /// against.
+    skipped: Option<(Position, BatchHeader, Offset)>,
     current: Option<InProgress>,
     ended: bool,
+    /// Where damage is passed over.
+    skipping: Option<Skipping>,
 }
 
 impl SegmentReader {
@@ -141,7 +152,37 @@ impl SegmentReader {
             skipped: None,
             current: None,
             ended: false,
+            skipping: None,
         }
+    }
+
+    /// Goes on after damage, if the options say so. Of a piece of a segment whose headers are known to be in order, the
+    /// offsets are given with which it and the next piece begin.
+    #[must_use]
+    pub(crate) fn skipping(
+        mut self,
+        bounds: Bounds,
+        piece: Option<(Offset, Option<Offset>)>,
+    ) -> Self {
+        if self.options.on_corrupt == OnCorrupt::Skip {
+            let (size, position) = (self.source.planned_len(), self.cursor.position());
+            if let Some((start, _)) = piece {
+                self.cursor.seek(position, start);
+            }
+            let mut skipping = Skipping::new(bounds, size, position, self.wanted);
+            if let Some((_, next)) = piece {
+                skipping = skipping.of_piece(bounds.end.zip(next));
+            }
+            self.skipping = Some(skipping);
+        }
+        self
+    }
+
+    /// The offsets between the end of the segment and the beginning of the next one, if no damage accounts for them.
+    #[must_use]
+    pub(crate) fn gap_after(&self) -> Option<(Offset, Offset)> {
+        let skipping = self.skipping.as_ref().filter(|_| !self.ended)?;
+        skipping.gap_after(self.cursor.next_offset())
     }
 
     /// The segment's bytes, for another piece of it or, as memory, for another segment.
@@ -193,43 +234,56 @@ impl SegmentReader {
             let next = match self.pending.take() {
                 Some(pending) => Some(pending),
                 None if self.ended => None,
-                None => self.cursor.next(&mut self.source)?,
+                None => self.next_header(state)?,
             };
             let Some((position, header)) = next else {
-                self.check_skipped()?;
+                if !self.check_skipped(state)? {
+                    continue;
+                }
+                if let Some(skipping) = &mut self.skipping {
+                    skipping.finish(&mut state.lost, &mut state.metrics);
+                }
                 return Ok(Next::End);
             };
-            state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
             if header.last_offset() < from {
+                state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
                 state.metrics.skip_unread(&header);
-                self.skipped = Some((position, header));
+                self.found(state, header.base_offset);
+                self.skipped = Some((position, header, self.cursor.floor_before()));
                 continue;
             }
-            self.check_skipped()?;
+            if !self.check_skipped(state)? {
+                continue;
+            }
+            state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
             if header.last_offset() >= to {
                 // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
                 self.ended = true;
                 self.check_end(position, &header)?;
                 if header.base_offset >= to && !header.is_wrapper() {
+                    self.found(state, header.base_offset);
                     return Ok(Next::End);
                 }
             }
             if self.is_excluded(&header) {
                 state.metrics.skip_unread(&header);
+                self.found(state, header.base_offset);
                 // What follows is likely to be skipped too.
                 self.source.expect(Access::Headers);
                 continue;
             }
             self.source.expect(Access::Records);
-            let codec = header
-                .compression()
-                .map_err(|e| self.located(e.shift(position), &header))?;
-            if codec != Compression::None && chunk.arena().is_full() {
-                state.metrics.bytes = state.metrics.bytes.saturating_sub(header.size as u64);
+            let is_compressed = header.attributes.codec_id() != 0;
+            if (is_compressed && chunk.arena().is_full()) || !self.has_room(chunk, &header) {
+                state.metrics.give_back(&header);
                 self.pending = Some((position, header));
                 return Ok(Next::Full);
             }
-            if !self.begin(state, chunk, position, header, codec)? {
+            if self.skipping.is_some() {
+                if !self.begin_or_skip(state, chunk, position, &header)? {
+                    return Ok(Next::End);
+                }
+            } else if !self.begin(state, chunk, position, header)? {
                 return Ok(Next::End);
             }
             if self.current.is_some() {
@@ -254,16 +308,31 @@ impl SegmentReader {
         chunk: &mut Chunk,
         position: Position,
         header: BatchHeader,
-        codec: Compression,
     ) -> Result<bool> {
+        let codec = header
+            .compression()
+            .map_err(|e| self.located(e.shift(position), &header))?;
         if !self.verify(position, &header)? {
             return Ok(false);
         }
+        self.open(state, chunk, position, header, codec)?;
+        Ok(true)
+    }
+
+    /// Makes a batch with a right checksum the current one, if its records are wanted.
+    #[inline]
+    fn open(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+        position: Position,
+        header: BatchHeader,
+        codec: Compression,
+    ) -> Result<()> {
         if !self.admit(state, position, &header)? {
             state.metrics.skip(&header);
-            return Ok(true);
+            return Ok(());
         }
-        state.metrics.batches = state.metrics.batches.saturating_add(1);
         if header.is_legacy() {
             self.open_legacy(state, chunk, position, header)?;
         } else if codec == Compression::None {
@@ -271,7 +340,113 @@ impl SegmentReader {
         } else {
             self.decompress(state, chunk, position, header)?;
         }
+        state.metrics.batches = state.metrics.batches.saturating_add(1);
+        Ok(())
+    }
+
+    /// As [`SegmentReader::begin`], past a batch that is damaged.
+    fn begin_or_skip(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<bool> {
+        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
+        let reason = match self.verify(position, header) {
+            Ok(false) => return Ok(false),
+            Err(error) if !is_damage(&error) => return Err(error),
+            Err(_) => {
+                state.metrics.give_back(header);
+                if self.look_at_all(state, position, floor)? {
+                    return Ok(true);
+                }
+                Reason::Crc
+            }
+            Ok(true) => {
+                let codec = header.compression();
+                let opened = codec
+                    .and_then(|codec| self.open(state, chunk, position, header.clone(), codec));
+                match opened {
+                    Ok(()) => {
+                        let first = self.current.as_ref().filter(|_| header.is_wrapper());
+                        let first = first.map_or(header.base_offset, |c| c.header.base_offset);
+                        self.found(state, first);
+                        if let Some(skipping) = &mut self.skipping {
+                            skipping.give(end);
+                        }
+                        return Ok(true);
+                    }
+                    Err(error) if !is_damage(&error) => return Err(error),
+                    Err(error) => {
+                        state.metrics.give_back(header);
+                        // A wrapper whose messages begin too low, like anything else about offsets, is not for the reader
+                        // to decide.
+                        let is_order =
+                            matches!(error, Error::CorruptRecord(_)) && header.is_wrapper();
+                        if is_order && self.look_at_all(state, position, floor)? {
+                            return Ok(true);
+                        }
+                        Reason::of_decoding(&error)
+                    }
+                }
+            }
+        };
+        self.current = None;
+        if let Some(skipping) = &mut self.skipping {
+            skipping.lose(position, end, reason, floor);
+        }
         Ok(true)
+    }
+
+    /// The next header, past damage if that is wanted.
+    #[inline]
+    fn next_header(&mut self, state: &mut ReadState) -> Result<Option<(Position, BatchHeader)>> {
+        match &mut self.skipping {
+            None => self.cursor.next(&mut self.source),
+            Some(skipping) => skipping.next(
+                &mut self.cursor,
+                &mut self.source,
+                &mut state.known,
+                &mut state.metrics,
+            ),
+        }
+    }
+
+    /// Has the whole segment looked at, and goes back to `position`; false where that was done before.
+    fn look_at_all(
+        &mut self,
+        state: &mut ReadState,
+        position: Position,
+        floor: Offset,
+    ) -> Result<bool> {
+        match &mut self.skipping {
+            Some(skipping) if !skipping.has_survey() => {
+                skipping.look_at_all(&self.source, &mut state.known)?;
+            }
+            _ => return Ok(false),
+        }
+        self.cursor.seek(position, floor);
+        self.pending = None;
+        self.ended = false;
+        Ok(true)
+    }
+
+    /// A batch that begins with `offset` is in its place.
+    #[inline]
+    fn found(&mut self, state: &mut ReadState, offset: Offset) {
+        if let Some(skipping) = &mut self.skipping {
+            skipping.find(offset, &mut state.lost, &mut state.metrics);
+        }
+    }
+
+    /// Whether the chunk takes the whole batch, which it must where records that cannot be decoded take the others of their
+    /// batch along. An empty one takes any: those that do not fit it are decoded twice.
+    #[inline]
+    fn has_room(&self, chunk: &Chunk, header: &BatchHeader) -> bool {
+        let count = header.records_count.map_or(0, i32::unsigned_abs);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.skipping.is_none() || chunk.is_empty() || count <= chunk.room()
     }
 
     /// Makes the batch's bytes ready and compares its checksum. False where the log ends here after all.
@@ -294,7 +469,10 @@ impl SegmentReader {
         if self.options.check_crcs
             && let Err(error) = header.ensure_valid(batch)
         {
-            if self.is_active && self.is_unwritten(position, header.size)? {
+            if self.skipping.is_none()
+                && self.is_active
+                && self.is_unwritten(position, header.size)?
+            {
                 self.ended = true;
                 return Ok(false);
             }
@@ -340,6 +518,11 @@ impl SegmentReader {
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
         let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
+        if self.skipping.is_some() {
+            ensure_no_part(&walk, region)
+                .map_err(|e| locate(e.shift(region_position), &self.source, &header))?;
+        }
+        let (region, _) = self.source.region(position, header.size)?;
         if chunk.accepts_region(region) {
             let walked = chunk.walk(&mut walk, region, &header, position, self.wanted);
             if let Err(e) = walked {
@@ -375,6 +558,10 @@ impl SegmentReader {
             .map_err(|e| locate(e.shift(position), &self.source, &header))?;
         state.metrics.decompressed(block.range.len());
         let walk = Walk::new(&header, block.range.start, block.range.end);
+        if self.skipping.is_some() {
+            ensure_no_part(&walk, arena.bytes())
+                .map_err(|e| locate(e.inside(position), &self.source, &header))?;
+        }
         self.current = Some(InProgress {
             header,
             position,
@@ -469,7 +656,7 @@ impl SegmentReader {
 
     /// Moves records of the batch in progress to the chunk; false when it takes no more now.
     #[inline]
-    fn take(&mut self, state: &ReadState, chunk: &mut Chunk) -> Result<bool> {
+    fn take(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<bool> {
         let Some(current) = &mut self.current else {
             return Ok(true);
         };
@@ -484,7 +671,8 @@ impl SegmentReader {
                         Some(start) => e.shift(start),
                         None => e.inside(current.position),
                     };
-                    return Err(locate(e, &self.source, &current.header));
+                    let error = locate(e, &self.source, &current.header);
+                    return self.lose_current(state, error);
                 }
                 walk.remaining() == 0
             }
@@ -501,9 +689,26 @@ impl SegmentReader {
         Ok(done)
     }
 
+    /// The records of the current batch cannot be decoded: passes over it, or fails. None of them was given, as the chunk took
+    /// all at once.
+    #[cold]
+    fn lose_current(&mut self, state: &mut ReadState, error: Error) -> Result<bool> {
+        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
+        match (&mut self.skipping, self.current.take()) {
+            (Some(skipping), Some(current)) if is_damage(&error) => {
+                skipping.lose(current.position, end, Reason::Records, floor);
+                state.metrics.give_back(&current.header);
+                state.metrics.batches = state.metrics.batches.saturating_sub(1);
+                Ok(true)
+            }
+            _ => Err(error),
+        }
+    }
+
     /// After a gap, the base offset of the batch that ends the range may be wrong: then the next batch contradicts it.
     fn check_end(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        if header.base_offset == self.cursor.floor_before() {
+        // Where damage is passed over, the gap was looked into.
+        if self.skipping.is_some() || header.base_offset == self.cursor.floor_before() {
             return Ok(());
         }
         let after = self
@@ -522,15 +727,23 @@ impl SegmentReader {
     }
 
     /// Compares the checksum of the last skipped batch: it ends right before the first wanted one, if its last offset is
-    /// right.
-    fn check_skipped(&mut self) -> Result<()> {
-        let Some((position, header)) = self.skipped.take() else {
-            return Ok(());
+    /// right. False if the reader has gone back to it.
+    fn check_skipped(&mut self, state: &mut ReadState) -> Result<bool> {
+        let Some((position, header, floor)) = self.skipped.take() else {
+            return Ok(true);
         };
-        if !self.options.check_crcs {
-            return Ok(());
+        let is_vouched = self.skipping.as_ref().is_some_and(Skipping::has_survey);
+        if !self.options.check_crcs || is_vouched {
+            return Ok(true);
         }
-        self.check_in_pieces(position, &header)
+        match self.check_in_pieces(position, &header) {
+            Err(error) if self.skipping.is_some() && is_damage(&error) => {
+                state.metrics.give_back(&header);
+                self.look_at_all(state, position, floor)
+                    .map(|is_back| !is_back)
+            }
+            checked => checked.map(|()| true),
+        }
     }
 
     /// Compares the checksum of a batch without taking it into memory as a whole.
@@ -560,6 +773,15 @@ impl SegmentReader {
     fn located(&self, error: Error, header: &BatchHeader) -> Error {
         locate(error, &self.source, header)
     }
+}
+
+/// Whether the records of a batch that no chunk takes at once can all be decoded.
+fn ensure_no_part(walk: &Walk, bytes: &[u8]) -> Result<()> {
+    let count = usize::try_from(walk.remaining()).unwrap_or(usize::MAX);
+    if count <= Chunk::CAPACITY {
+        return Ok(());
+    }
+    ensure_decodes(walk, bytes)
 }
 
 #[cold]

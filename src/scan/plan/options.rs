@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::segment::filter::TimestampBounds;
+use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
 /// Kafka's number for the log start (`ListOffsetsRequest.EARLIEST_TIMESTAMP`).
@@ -117,4 +118,6 @@ pub struct PlanOptions {
     pub include_inactive: bool,
     /// Topics and partitions that are named and not there are skipped.
     pub allow_missing: bool,
+    /// What to do about damage in what must be read to plan.
+    pub on_corrupt: OnCorrupt,
 }

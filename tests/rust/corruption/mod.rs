@@ -21,6 +21,7 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use crate::checks;
 use crate::common::{files, root};
 
+mod damage;
 mod flips;
 mod mutants;
 

@@ -6,6 +6,9 @@ use kafkalog::internal::arrow::schema::Layout;
 use kafkalog::internal::compress::Decompressor;
 use kafkalog::internal::format::batch::BatchHeader;
 
+use kafkalog::internal::segment::skipping::OnCorrupt;
+
+use super::damage;
 use super::{Bench, Seed, columns, drain, first_seed, is_about_bytes, options, read, seeds};
 use crate::batches::lz4_stored;
 use crate::checks;
@@ -148,9 +151,13 @@ fn mutants_end_in_records_or_in_an_error() {
             let layout = *chance.pick(&[Layout::Binary, Layout::View]);
             let range = bench.range(seed, &data, chance.below(2) == 0);
             let columns = columns(layout, chance.below(4) == 0);
+            if round % 3 == 0 {
+                damage::adds_up(&range, &data);
+            }
             let result = match chance.below(16) {
                 0 => {
-                    let mut reader = BatchReader::new(vec![range], chance.below(2) == 0);
+                    let mut reader =
+                        BatchReader::new(vec![range], chance.below(2) == 0, OnCorrupt::Raise);
                     drain(|| reader.next_batch(), true)
                 }
                 1 => {

@@ -1,0 +1,626 @@
+//! Batch to batch through a `.log` that may be damaged: past the damage it goes on at the next whole batch.
+//!
+//! [`Resync`] gives every batch whose header, checksum and place in the order of offsets are right, and between them
+//! what is lost. Batches and losses follow each other without a gap from the first byte to the last: their bytes add up
+//! to the file. It is the one such walk; reading past damage, `salvage` and `verify` stand on it.
+//!
+//! | damage | what is lost | reason |
+//! |---|---|---|
+//! | bytes of a batch changed | the batch | `crc` |
+//! | its length changed | the batch, and not what its length leads over | `length` |
+//! | its magic changed | the batch | `magic` |
+//! | its base offset or leader epoch changed; a batch twice, or in another place | the batch | `order` |
+//! | bytes gone, or never written: zeros, the end of the file | what is left of the batch | `torn` |
+//! | bytes put in | those bytes | `foreign` |
+//! | a header whose numbers contradict each other under a right checksum | the batch | `records` |
+//! | a wrapper of magic 0 or 1 that cannot be opened | the wrapper | `codec`, `records` |
+//!
+//! Records are not decoded here, apart from wrappers, whose first offset is known no other way.
+//!
+//! # Which batch is out of order
+//! The checksum of magic 2 covers neither base offset nor leader epoch, that of magic 0 and 1 not the offset. A batch
+//! that begins right where the last one ended is given at once. At the first that does not, up to [`RUN`] batches are
+//! collected, and the longest run of rising offsets is kept ([`order`]).
+//!
+//! # Cost
+//! Linear in the file, whatever its bytes are. A file without damage is summed once, like by any reader. From the first
+//! damage on, every byte is summed once more at most for each kind of checksum ([`sums`]), and searched once: a place
+//! that is ruled out is not looked at again. The order of a run takes `n log n` for its batches. Memory: the run, and
+//! 4 bytes for each KiB from the first damage on.
+
+mod order;
+mod search;
+mod sums;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use self::order::Span;
+use self::search::{Search, plausible};
+use super::batches::{Bounds, CURRENT_MAGIC};
+use super::source::{Access, SegmentSource};
+use crate::compress::DecodeLimit;
+use crate::error::{Error, Result};
+use crate::format::batch::{
+    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+};
+use crate::format::cursor::{get_i32, get_i64, get_u8};
+use crate::io::interrupt;
+use crate::io::storage::ReadFile;
+use crate::records::legacy;
+use crate::types::{Offset, Position};
+
+/// Most batches whose order is decided together: some megabytes of headers.
+const RUN: usize = 1 << 16;
+
+/// What is wrong with bytes that give no batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The checksum differs.
+    Crc,
+    /// The length field is wrong.
+    Length,
+    /// The magic is unknown, or another one than the bytes were written with.
+    Magic,
+    /// Its offsets or leader epoch contradict the batches around it.
+    Order,
+    /// The records cannot be decoded, although the checksum is right.
+    Records,
+    /// The records cannot be decompressed, although the checksum is right.
+    Codec,
+    /// The batch is not there whole.
+    Torn,
+    /// No batch at all.
+    Foreign,
+    /// A segment that does not exist.
+    Missing,
+}
+
+impl Reason {
+    /// As tables and messages spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crc => "crc",
+            Self::Length => "length",
+            Self::Magic => "magic",
+            Self::Order => "order",
+            Self::Records => "records",
+            Self::Codec => "codec",
+            Self::Torn => "torn",
+            Self::Foreign => "foreign",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// Of an error that decoding the records of a batch with a right checksum ended with.
+    #[must_use]
+    pub(crate) const fn of_decoding(error: &Error) -> Self {
+        match error {
+            Error::InvalidRecord(_) => Self::Records,
+            _ => Self::Codec,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Bytes that give no batch, between two that do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The first of them.
+    pub position: Position,
+    /// The first byte after them.
+    pub end: Position,
+    /// The lowest offset that a record there may have had: the one after the batch before. `None` if there is no room for
+    /// any.
+    pub first_offset: Option<Offset>,
+    /// The highest, by the batch or the segment that follows. `None` if there is no room for any, and where nothing
+    /// follows.
+    pub last_offset: Option<Offset>,
+    /// What is wrong with the first of what is lost.
+    pub reason: Reason,
+}
+
+impl Lost {
+    /// With the offsets between `floor`, below which everything was found, and `next`, from which on it was.
+    #[must_use]
+    pub(crate) fn between(mut self, floor: Offset, next: Option<Offset>) -> Self {
+        let has_room = next.is_none_or(|next| next > floor);
+        self.first_offset = has_room.then_some(floor);
+        self.last_offset = next.filter(|_| has_room).map(|next| next.saturating_sub(1));
+        self
+    }
+
+    /// Whether it may hold one of the `wanted` offsets, from the first to before the second. Without room for an offset it
+    /// still lies beside `floor`, below which everything was found.
+    #[must_use]
+    pub(crate) fn touches(&self, floor: Offset, (from, to): (Offset, Offset)) -> bool {
+        let last = match self.first_offset {
+            Some(_) => self.last_offset.unwrap_or(Offset::MAX),
+            None => floor,
+        };
+        last >= from && floor < to
+    }
+
+    /// Joins what follows without a batch between; false where something lies between.
+    pub(crate) fn join(&mut self, next: &Self) -> bool {
+        if self.end != next.position || self.reason == Reason::Missing {
+            return false;
+        }
+        self.end = next.end;
+        self.first_offset = self.first_offset.or(next.first_offset);
+        self.last_offset = next.last_offset;
+        true
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.end.saturating_sub(self.position)
+    }
+}
+
+/// What [`Resync`] comes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A whole batch in its place, and where it begins. Of a wrapper, `base_offset` is its first offset.
+    Batch(Position, BatchHeader),
+    /// What comes before the next one, or before the end.
+    Lost(Lost),
+}
+
+/// A part of the file whose place in the order is not decided.
+#[derive(Debug)]
+enum Part {
+    Batch(Position, BatchHeader),
+    Damage(Position, Position, Reason),
+}
+
+/// What stands at a place.
+enum Found {
+    /// A whole batch.
+    Batch(BatchHeader),
+    /// As many bytes that belong together under a right checksum, but are no batch.
+    Unit(usize, Reason),
+    /// Anything.
+    Other,
+}
+
+/// Walks a `.log` past damage. See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Resync {
+    bounds: Bounds,
+    source: SegmentSource,
+    search: Search,
+    length: u64,
+    /// Where the next part begins.
+    position: Position,
+    /// There was damage: checksums are taken by the sums from now on.
+    is_damaged: bool,
+    /// Parts found ahead of their turn.
+    ahead: VecDeque<Part>,
+    /// In order, to be given.
+    settled: VecDeque<Step>,
+    /// The offset after the last batch that was settled, and the highest leader epoch up to there.
+    floor: Offset,
+    epoch: i32,
+    /// What was lost since that batch.
+    lost: Option<Lost>,
+}
+
+impl Resync {
+    /// Walks the first `length` bytes of a segment's `.log`, all of them, whatever [`Bounds::end`] says.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub(crate) fn new(file: Arc<dyn ReadFile>, length: u64, bounds: Bounds) -> Result<Self> {
+        let farthest = bounds.base_offset.saturating_add(i64::from(i32::MAX));
+        let most = bounds
+            .next_base_offset
+            .map_or(farthest, |next| next.saturating_sub(1).min(farthest));
+        Ok(Self {
+            source: SegmentSource::over(Arc::clone(&file), length, true, Access::Records)?,
+            search: Search::new(file, length, (bounds.base_offset, most))?,
+            length,
+            position: 0,
+            is_damaged: false,
+            ahead: VecDeque::new(),
+            settled: VecDeque::new(),
+            floor: bounds.base_offset,
+            epoch: -1,
+            lost: None,
+            bounds,
+        })
+    }
+
+    /// All that is lost of a segment.
+    ///
+    /// # Errors
+    /// As [`Resync::new`] and [`Resync::next_step`].
+    pub(crate) fn survey(
+        file: Arc<dyn ReadFile>,
+        length: u64,
+        bounds: Bounds,
+    ) -> Result<Vec<Lost>> {
+        let mut walk = Self::new(file, length, bounds)?;
+        let mut all = Vec::new();
+        while let Some(step) = walk.next_step()? {
+            if let Step::Lost(lost) = step {
+                all.push(lost);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The next batch, or what is lost before it; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// `Io`, `Interrupted`, `OutOfMemory`; never one about the bytes.
+    pub(crate) fn next_step(&mut self) -> Result<Option<Step>> {
+        loop {
+            if let Some(step) = self.settled.pop_front() {
+                return Ok(Some(step));
+            }
+            match self.next_part()? {
+                None => {
+                    let lost = self.lost.take();
+                    let next = self.bounds.next_base_offset;
+                    return Ok(lost.map(|lost| Step::Lost(lost.between(self.floor, next))));
+                }
+                Some(Part::Damage(position, end, reason)) => self.lose(position, end, reason),
+                Some(Part::Batch(position, header)) => {
+                    if self.goes_on(&header)? {
+                        self.give(position, header);
+                    } else {
+                        self.settle_run(position, header)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn give(&mut self, position: Position, header: BatchHeader) {
+        if let Some(lost) = self.lost.take() {
+            let lost = lost.between(self.floor, Some(header.base_offset));
+            self.settled.push_back(Step::Lost(lost));
+        }
+        self.floor = header.next_offset();
+        self.epoch = self.epoch.max(header.partition_leader_epoch);
+        self.settled.push_back(Step::Batch(position, header));
+    }
+
+    fn lose(&mut self, position: Position, end: Position, reason: Reason) {
+        let more = Lost {
+            position,
+            end,
+            first_offset: None,
+            last_offset: None,
+            reason,
+        };
+        match &mut self.lost {
+            Some(lost) => lost.end = end,
+            None => self.lost = Some(more),
+        }
+    }
+
+    /// Whether the batch begins where the last one ended, under a leader epoch that nothing speaks against.
+    fn goes_on(&mut self, header: &BatchHeader) -> Result<bool> {
+        let epoch = header.partition_leader_epoch;
+        if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
+            return Ok(false);
+        }
+        if epoch <= self.epoch {
+            return Ok(true);
+        }
+        let is_batch = |part: &Part| matches!(part, Part::Batch(..));
+        if !self.ahead.iter().any(is_batch) {
+            while let Some(part) = self.find()? {
+                let is_one = is_batch(&part);
+                self.ahead.push_back(part);
+                if is_one {
+                    break;
+                }
+            }
+        }
+        let next = self.ahead.iter().find_map(|part| match part {
+            Part::Batch(_, next) => Some(next.partition_leader_epoch),
+            Part::Damage(..) => None,
+        });
+        Ok(next.is_none_or(|next| next == -1 || next >= epoch))
+    }
+
+    /// Decides the order of the batch and of those after it.
+    fn settle_run(&mut self, position: Position, header: BatchHeader) -> Result<()> {
+        let span = |header: &BatchHeader| Span {
+            first: header.base_offset,
+            last: header.last_offset(),
+            epoch: header.partition_leader_epoch,
+        };
+        let mut spans = vec![span(&header)];
+        let mut run = vec![Part::Batch(position, header)];
+        while spans.len() < RUN
+            && let Some(part) = self.next_part()?
+        {
+            if let Part::Batch(_, header) = &part {
+                spans.push(span(header));
+            }
+            run.push(part);
+        }
+        let mut kept = order::kept(&spans, self.floor, self.epoch).into_iter();
+        for part in run {
+            match part {
+                Part::Damage(position, end, reason) => self.lose(position, end, reason),
+                Part::Batch(position, header) => {
+                    if kept.next() == Some(true) {
+                        self.give(position, header);
+                    } else {
+                        let end = position.saturating_add(header.size as u64);
+                        self.lose(position, end, Reason::Order);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_part(&mut self) -> Result<Option<Part>> {
+        match self.ahead.pop_front() {
+            Some(part) => Ok(Some(part)),
+            None => self.find(),
+        }
+    }
+
+    /// The part at the position.
+    fn find(&mut self) -> Result<Option<Part>> {
+        let position = self.position;
+        if position >= self.source.len() {
+            return Ok(self.is_cut(position));
+        }
+        interrupt::check()?;
+        let (end, part) = match self.look_at(position)? {
+            Found::Batch(header) => {
+                let end = position.saturating_add(header.size as u64);
+                (end, self.in_its_place(position, header)?)
+            }
+            Found::Unit(size, reason) => {
+                let end = position.saturating_add(size as u64);
+                (end, Part::Damage(position, end, reason))
+            }
+            Found::Other => {
+                self.is_damaged = true;
+                self.search.anchor(position);
+                let end = self.end_of_damage(position)?;
+                let reason = self.reason(position, end)?;
+                (end, Part::Damage(position, end, reason))
+            }
+        };
+        self.position = end;
+        Ok(Some(part))
+    }
+
+    /// The file became shorter while it was read.
+    fn is_cut(&mut self, position: Position) -> Option<Part> {
+        let is_short = position < self.length;
+        self.position = self.length;
+        is_short.then_some(Part::Damage(position, self.length, Reason::Torn))
+    }
+
+    /// A whole batch, unless its offsets have no place in this segment or are not to be found out.
+    fn in_its_place(&mut self, position: Position, mut header: BatchHeader) -> Result<Part> {
+        let end = position.saturating_add(header.size as u64);
+        if header.is_wrapper() {
+            let batch = self.source.bytes(position, header.size)?;
+            match legacy::first_offset(batch, &header, DecodeLimit::default()) {
+                Ok(first) => {
+                    let last = header.last_offset();
+                    let delta = i32::try_from(last.wrapping_sub(first));
+                    let Ok(delta @ 0..) = delta else {
+                        return Ok(Part::Damage(position, end, Reason::Records));
+                    };
+                    header.base_offset = first;
+                    header.last_offset_delta = delta;
+                }
+                Err(error) if error.as_fault().is_some() => {
+                    let reason = Reason::of_decoding(&error);
+                    return Ok(Part::Damage(position, end, reason));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.search.fits(&header) || header.partition_leader_epoch < -1 {
+            return Ok(Part::Damage(position, end, Reason::Order));
+        }
+        Ok(Part::Batch(position, header))
+    }
+
+    fn look_at(&mut self, position: Position) -> Result<Found> {
+        let left = self.length.saturating_sub(position);
+        let head = self.source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let parsed = match BatchHeader::size_in_file(head, left) {
+            Ok(Some(_)) => BatchHeader::as_it_stands(head),
+            _ => None,
+        };
+        let Some(header) = parsed.filter(|header| !header.is_too_short()) else {
+            return Ok(Found::Other);
+        };
+        let strict = BatchHeader::parse(head);
+        if !self.is_sound(position, &header)? {
+            return Ok(Found::Other);
+        }
+        Ok(match strict {
+            _ if header.magic > CURRENT_MAGIC => Found::Unit(header.size, Reason::Magic),
+            Ok(Some(header)) => Found::Batch(header),
+            _ if header.base_offset < 0 => Found::Unit(header.size, Reason::Order),
+            _ => Found::Unit(header.size, Reason::Records),
+        })
+    }
+
+    /// Whether the batch has the checksum that its header says.
+    fn is_sound(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
+        if self.is_damaged {
+            let end = position.saturating_add(header.size as u64);
+            self.search.anchor(position);
+            return self.search.has_checksum(position, end, header);
+        }
+        Ok(self.source.checksum(position, header)? == Some(header.crc))
+    }
+
+    /// Where the damage at `position` ends: at a whole batch, or at the end of the file.
+    ///
+    /// A batch may lie within another's payload. So where the damaged one seems to end with the next one's beginning, those
+    /// inside it only count if they lead there too.
+    fn end_of_damage(&mut self, position: Position) -> Result<Position> {
+        let mut from = position.saturating_add(1);
+        if let Some(end) = self.seems_to_end(position)? {
+            let magic = get_u8(
+                self.search.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?,
+                MAGIC_AT,
+            );
+            let magic = magic.unwrap_or(CURRENT_MAGIC);
+            while let Some((found, _)) = self.search.next(from, end)? {
+                let reached = self.follow(found, end)?;
+                let before = found.saturating_sub(position);
+                if reached == end || self.is_under(position, before, magic)? {
+                    return Ok(found);
+                }
+                from = reached;
+            }
+            return Ok(end);
+        }
+        let found = self.search.next(from, self.length)?;
+        Ok(found.map_or(self.length, |(found, _)| found))
+    }
+
+    /// The end of the batch whose header stands at `position`, if another whole one or the end of the file follows.
+    fn seems_to_end(&mut self, position: Position) -> Result<Option<Position>> {
+        let left = self.length.saturating_sub(position);
+        let head = self.search.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let Some(header) = plausible(head, left).filter(|header| self.search.fits(header)) else {
+            return Ok(None);
+        };
+        let end = position.saturating_add(header.size as u64);
+        if end >= self.length {
+            return Ok(Some(end));
+        }
+        let next = self.search.batch_at(end)?;
+        Ok(next.map(|_| end))
+    }
+
+    /// How far whole batches lead from `position`, no farther than to or over `end`.
+    fn follow(&mut self, mut position: Position, end: Position) -> Result<Position> {
+        while position < end
+            && let Some(header) = self.search.batch_at(position)?
+        {
+            position = position.saturating_add(header.size as u64);
+        }
+        Ok(position)
+    }
+
+    /// What is wrong with the bytes up to `end`, where the next batch begins or the file ends.
+    fn reason(&mut self, position: Position, end: Position) -> Result<Reason> {
+        let length = end.saturating_sub(position);
+        let is_last = end >= self.length;
+        let mut head = [0; RECORD_BATCH_OVERHEAD];
+        let wanted = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(head.len());
+        let bytes = self.search.bytes(position, wanted)?;
+        let there = bytes.len();
+        head.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
+        if there < HEADER_SIZE_UP_TO_MAGIC {
+            return Ok(if is_last {
+                Reason::Torn
+            } else {
+                Reason::Foreign
+            });
+        }
+        if head.iter().all(|&byte| byte == 0) && self.is_zero(position, end)? {
+            return Ok(Reason::Torn);
+        }
+        let head = head.get(..there).unwrap_or_default();
+        let magic = get_u8(head, MAGIC_AT).unwrap_or_default();
+        let claimed = get_i32(head, LENGTH_AT).unwrap_or_default();
+        let size = u64::from(claimed.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
+        let (least, most) = self.search.offsets;
+        let is_here = get_i64(head, 0).is_some_and(|offset| (least..=most).contains(&offset));
+        let is_length = claimed >= MIN_LENGTH && size <= self.length.saturating_sub(position);
+        if magic != CURRENT_MAGIC && is_length && self.is_under(position, size, CURRENT_MAGIC)? {
+            return Ok(Reason::Magic);
+        }
+        if magic > CURRENT_MAGIC {
+            let is_whole = is_here && is_length && size == length;
+            return Ok(if is_whole {
+                Reason::Magic
+            } else {
+                Reason::Foreign
+            });
+        }
+        if self.is_under(position, length, magic)? {
+            return Ok(Reason::Length);
+        }
+        Ok(match size.cmp(&length) {
+            _ if !is_here => Reason::Foreign,
+            _ if claimed < MIN_LENGTH => Reason::Length,
+            std::cmp::Ordering::Greater if is_last || is_length => Reason::Torn,
+            std::cmp::Ordering::Greater => Reason::Length,
+            _ => Reason::Crc,
+        })
+    }
+
+    /// Whether the bytes at `position` are a batch of `size` and `magic` by its checksum, whatever its header says.
+    fn is_under(&mut self, position: Position, size: u64, magic: u8) -> Result<bool> {
+        let mut head = [0; RECORD_BATCH_OVERHEAD];
+        let bytes = self.search.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        head.iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
+        let Some(length) = size.checked_sub(LOG_OVERHEAD as u64) else {
+            return Ok(false);
+        };
+        let Ok(length) = i32::try_from(length) else {
+            return Ok(false);
+        };
+        let length = length.to_be_bytes();
+        let [.., a, b, c, d] = length;
+        for (at, byte) in [(8, a), (9, b), (10, c), (11, d), (MAGIC_AT, magic)] {
+            if let Some(place) = head.get_mut(at) {
+                *place = byte;
+            }
+        }
+        match BatchHeader::as_it_stands(&head) {
+            Some(header)
+                if !header.is_too_short() && size >= u64::from(MIN_LENGTH.unsigned_abs()) =>
+            {
+                let end = position.saturating_add(size);
+                self.search.has_checksum(position, end, &header)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn is_zero(&mut self, mut position: Position, end: Position) -> Result<bool> {
+        const STEP: u64 = 64 << 10;
+        while position < end {
+            let wanted = end.saturating_sub(position).min(STEP);
+            let wanted = usize::try_from(wanted).unwrap_or_default();
+            let bytes = self.search.bytes(position, wanted)?;
+            if bytes.is_empty() || bytes.iter().any(|&byte| byte != 0) {
+                return Ok(bytes.is_empty());
+            }
+            position = position.saturating_add(bytes.len() as u64);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

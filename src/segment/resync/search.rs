@@ -1,0 +1,217 @@
+//! The next place at which a whole batch begins, byte by byte.
+//!
+//! Most places are ruled out by their header alone: a length that fits the file, a magic that exists, offsets that fit
+//! the segment. Of the others the checksum is asked, which costs the same for a long batch as for a short one
+//! ([`super::sums`]).
+
+use std::sync::Arc;
+
+use super::sums::Sums;
+use crate::error::{Error, Result};
+use crate::format::batch::{
+    ATTRIBUTES_AT, BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT,
+    MIN_LENGTH, RECORD_BATCH_OVERHEAD,
+};
+use crate::format::cursor::{get_i32, get_i64, get_u8};
+use crate::io::interrupt;
+use crate::io::storage::{ReadFile, read_range};
+use crate::segment::batches::CURRENT_MAGIC;
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::{Offset, Position};
+
+/// How much is searched at once.
+const WINDOW: usize = 256 << 10;
+
+/// Looks for batches where none is expected.
+#[derive(Debug)]
+pub(super) struct Search {
+    file: Arc<dyn ReadFile>,
+    length: u64,
+    /// First and last offset that a batch of the segment may have.
+    pub(super) offsets: (Offset, Offset),
+    window: Vec<u8>,
+    start: Position,
+    far: SegmentSource,
+    legacy: Option<Sums>,
+    castagnoli: Option<Sums>,
+    anchor: Position,
+}
+
+impl Search {
+    /// Of the first `length` bytes of `file`.
+    pub(super) fn new(
+        file: Arc<dyn ReadFile>,
+        length: u64,
+        offsets: (Offset, Offset),
+    ) -> Result<Self> {
+        Ok(Self {
+            far: SegmentSource::over(Arc::clone(&file), length, true, Access::Headers)?,
+            file,
+            length,
+            offsets,
+            window: Vec::new(),
+            start: 0,
+            legacy: None,
+            castagnoli: None,
+            anchor: 0,
+        })
+    }
+
+    /// Nothing before `position` is asked for from now on.
+    pub(super) fn anchor(&mut self, position: Position) {
+        self.anchor = position;
+        for sums in [&mut self.legacy, &mut self.castagnoli]
+            .into_iter()
+            .flatten()
+        {
+            sums.anchor(position);
+        }
+    }
+
+    /// Up to `wanted` bytes at `position`.
+    pub(super) fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
+        self.far.bytes(position, wanted)
+    }
+
+    /// Whether the bytes of a batch that ends at `end` have the checksum of its header.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn has_checksum(
+        &mut self,
+        position: Position,
+        end: Position,
+        header: &BatchHeader,
+    ) -> Result<bool> {
+        let anchor = self.anchor;
+        let (sums, new, from): (_, fn() -> Sums, _) = if header.is_legacy() {
+            (&mut self.legacy, Sums::legacy, MAGIC_AT)
+        } else {
+            (&mut self.castagnoli, Sums::castagnoli, ATTRIBUTES_AT)
+        };
+        let sums = sums.get_or_insert_with(|| {
+            let mut sums = new();
+            sums.anchor(anchor);
+            sums
+        });
+        let from = position.saturating_add(from as u64);
+        if end < from {
+            return Ok(false);
+        }
+        Ok(sums.of(&mut self.far, from, end)? == Some(header.crc))
+    }
+
+    /// The whole batch of the segment that begins at `position`, if one does.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn batch_at(&mut self, position: Position) -> Result<Option<BatchHeader>> {
+        let left = self.length.saturating_sub(position);
+        let head = self.far.bytes(position, RECORD_BATCH_OVERHEAD)?;
+        let header = plausible(head, left).filter(|header| self.fits(header));
+        let Some(header) = header else {
+            return Ok(None);
+        };
+        let end = position.saturating_add(header.size as u64);
+        let is_sound = self.has_checksum(position, end, &header)?;
+        Ok(is_sound.then_some(header))
+    }
+
+    /// The first whole batch of the segment at or after `from` and before `to`.
+    ///
+    /// # Errors
+    /// `Io`, `Interrupted`.
+    pub(super) fn next(
+        &mut self,
+        mut from: Position,
+        to: Position,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        while let Some((position, header)) = self.candidate(from, to)? {
+            let end = position.saturating_add(header.size as u64);
+            if self.has_checksum(position, end, &header)? {
+                return Ok(Some((position, header)));
+            }
+            from = position.saturating_add(1);
+        }
+        Ok(None)
+    }
+
+    /// The first place at or after `from` whose header could be a batch's.
+    fn candidate(
+        &mut self,
+        mut from: Position,
+        to: Position,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        while from < to {
+            let left = self.length.saturating_sub(from);
+            if left < HEADER_SIZE_UP_TO_MAGIC as u64 {
+                break;
+            }
+            let needed = left.min(RECORD_BATCH_OVERHEAD as u64);
+            let ready = self.start.saturating_add(self.window.len() as u64);
+            if from < self.start || from.saturating_add(needed) > ready {
+                interrupt::check()?;
+                let wanted = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
+                read_range(&*self.file, &mut self.window, from, wanted)
+                    .map_err(Error::io(self.file.path()))?;
+                self.start = from;
+                if (self.window.len() as u64) < needed {
+                    break;
+                }
+            }
+            let at = usize::try_from(from.saturating_sub(self.start)).unwrap_or(usize::MAX);
+            let bytes = self.window.get(at..).unwrap_or_default();
+            // Within the last bytes of the file there is no room for a whole header of magic 2.
+            let places = bytes
+                .len()
+                .saturating_sub(usize::try_from(needed).unwrap_or_default());
+            let most = usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
+            for place in 0..=places.min(most.saturating_sub(1)) {
+                let head = bytes.get(place..).unwrap_or_default();
+                if self.is_ruled_out(head) {
+                    continue;
+                }
+                let position = from.saturating_add(place as u64);
+                if let Some(header) = plausible(head, self.length.saturating_sub(position))
+                    && self.fits(&header)
+                {
+                    return Ok(Some((position, header)));
+                }
+            }
+            from = from.saturating_add(places as u64).saturating_add(1);
+        }
+        Ok(None)
+    }
+
+    /// By offset, length and magic: two comparisons for nearly every place.
+    #[inline]
+    fn is_ruled_out(&self, head: &[u8]) -> bool {
+        let (least, most) = self.offsets;
+        get_i64(head, 0).is_none_or(|offset| offset < least || offset > most)
+            || get_u8(head, MAGIC_AT).is_none_or(|magic| magic > CURRENT_MAGIC)
+            || get_i32(head, LENGTH_AT).is_none_or(|length| length < MIN_LENGTH)
+    }
+
+    /// Whether its offsets could be those of the segment.
+    pub(super) fn fits(&self, header: &BatchHeader) -> bool {
+        let (least, most) = self.offsets;
+        header.base_offset >= least && header.last_offset() <= most
+    }
+}
+
+/// The header at `head`, if the file has a whole batch of it with `left` bytes from there on.
+pub(super) fn plausible(head: &[u8], left: u64) -> Option<BatchHeader> {
+    let length = get_i32(head, LENGTH_AT)?;
+    let size = u64::from(length.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
+    if length < MIN_LENGTH || size > left {
+        return None;
+    }
+    let header = BatchHeader::parse(head).ok()??;
+    let is_possible = header.magic <= CURRENT_MAGIC
+        && header.partition_leader_epoch >= -1
+        && header.last_offset() >= header.base_offset
+        && header.records_count.is_none_or(|count| {
+            i64::from(count) <= i64::from(header.last_offset_delta).saturating_add(1)
+        });
+    is_possible.then_some(header)
+}

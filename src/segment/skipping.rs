@@ -1,0 +1,327 @@
+//! Reading past damage, and its account.
+//!
+//! A reader walks from header to header as it always does. Only where something is wrong, or where a later batch may
+//! prove it wrong, is the segment looked at as a whole:
+//!
+//! | met | then |
+//! |---|---|
+//! | a header that is wrong, a checksum that differs, a torn end | [`Resync`] walks the whole segment, and the reader passes over what it found lost |
+//! | a gap: the batch begins above the end of the one before | all headers are walked once; if they rise to the end, it is one of compaction's, else as above |
+//! | a leader epoch that rises | the next header must not fall below it, else as above |
+//! | records that cannot be decoded | the batch is lost; none of its records is given |
+//!
+//! So an undamaged segment is read once, and where the walk of [`Resync`] decides, it decides the same for every reader
+//! of the segment, wherever it begins.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
+use super::metrics::Metrics;
+use super::resync::{Lost, Reason, Resync};
+use super::source::{Access, SegmentSource};
+use crate::error::{Error, Result};
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::io::folder::DiskReader;
+use crate::records::RecordSlot;
+use crate::records::walk::Walk;
+use crate::types::{Offset, Position};
+
+/// What to do about damage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCorrupt {
+    /// It ends the read with an error.
+    #[default]
+    Raise,
+    /// The read goes on after it, and accounts for it.
+    Skip,
+}
+
+/// Whether every header of a segment is well-formed and begins after the one before, up to the end.
+///
+/// # Errors
+/// `Io`, `Interrupted`.
+pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool> {
+    let bounds = Bounds {
+        end: None,
+        ..bounds
+    };
+    let mut source = SegmentSource::open(path, size, true, Access::Headers)?;
+    let mut cursor = BatchCursor::new(bounds, 0);
+    loop {
+        match cursor.next(&mut source) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(cursor.position() >= source.len()),
+            Err(error) if error.as_fault().is_some() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What was found out about the file that was looked at last.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    file: Option<(PathBuf, u64)>,
+    is_ordered: Option<bool>,
+    lost: Option<Arc<[Lost]>>,
+}
+
+impl Known {
+    fn turn_to(&mut self, path: &Path, size: u64) {
+        if self
+            .file
+            .as_ref()
+            .is_none_or(|(known, its)| known != path || *its != size)
+        {
+            *self = Self {
+                file: Some((path.to_path_buf(), size)),
+                ..Self::default()
+            };
+        }
+    }
+}
+
+/// The part of a segment's reader that passes over damage.
+#[derive(Debug)]
+pub(super) struct Skipping {
+    /// Of the whole segment.
+    bounds: Bounds,
+    /// The piece that is read ends here, and the next begins with this offset.
+    end: Option<(Position, Offset)>,
+    size: u64,
+    /// Offsets outside do not matter.
+    wanted: (Offset, Offset),
+    /// The first batch was not seen beside the one before it.
+    begins_inside: bool,
+    /// What the walk over the whole segment found lost.
+    survey: Option<Arc<[Lost]>>,
+    /// Passed since the last batch, and the offset after that one.
+    open: Option<(Lost, Offset)>,
+    /// The end of the last batch that was given, or where the reader began.
+    given: Position,
+    /// The end of what was lost last.
+    accounted: Position,
+}
+
+impl Skipping {
+    /// For a reader that begins at `position`.
+    pub(super) fn new(
+        bounds: Bounds,
+        size: u64,
+        position: Position,
+        wanted: (Offset, Offset),
+    ) -> Self {
+        Self {
+            end: None,
+            bounds: Bounds {
+                end: None,
+                ..bounds
+            },
+            size,
+            wanted,
+            begins_inside: position > 0,
+            survey: None,
+            open: None,
+            given: position,
+            accounted: 0,
+        }
+    }
+
+    /// Of a segment whose headers are known to be in order, the piece that ends where the next one begins, if one does, with
+    /// its first offset.
+    #[must_use]
+    pub(super) fn of_piece(mut self, end: Option<(Position, Offset)>) -> Self {
+        self.begins_inside = false;
+        self.end = end;
+        self
+    }
+
+    /// A batch was given that ends at `end`.
+    #[inline]
+    pub(super) fn give(&mut self, end: Position) {
+        self.given = end;
+    }
+
+    /// The walk over the whole segment was needed: everything it did not find lost is sound.
+    pub(super) const fn has_survey(&self) -> bool {
+        self.survey.is_some()
+    }
+
+    /// As [`BatchCursor::next`], past what is damaged.
+    ///
+    /// # Errors
+    /// Those that are not about the bytes.
+    pub(super) fn next(
+        &mut self,
+        cursor: &mut BatchCursor,
+        source: &mut SegmentSource,
+        known: &mut Known,
+        metrics: &mut Metrics,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        loop {
+            let (position, floor) = (cursor.position(), cursor.next_offset());
+            if self.survey.is_some() {
+                let Some(lost) = self.lost_at(position) else {
+                    return cursor.next_vouched(source);
+                };
+                let begin = lost.position.max(self.given).min(position);
+                // A batch that was skipped by its header may have led the cursor here.
+                let floor = if begin < position {
+                    let skipped = position.saturating_sub(begin);
+                    metrics.bytes = metrics.bytes.saturating_sub(skipped);
+                    lost.first_offset.unwrap_or(floor).min(floor)
+                } else {
+                    floor
+                };
+                self.lose(begin, lost.end, lost.reason, floor);
+                self.given = lost.end;
+                cursor.seek(lost.end, floor);
+                continue;
+            }
+            match cursor.next(source) {
+                Ok(Some((position, header))) => {
+                    if self.is_in_order(cursor, &header, source, known)? {
+                        return Ok(Some((position, header)));
+                    }
+                    self.look_at_all(source, known)?;
+                    cursor.seek(position, floor);
+                }
+                Ok(None) if position < self.end.map_or(self.size, |(end, _)| end) => {
+                    self.look_at_all(source, known)?;
+                    cursor.seek(position, floor);
+                }
+                Ok(None) => return Ok(None),
+                Err(error) if error.as_fault().is_some() => {
+                    self.look_at_all(source, known)?;
+                    cursor.seek(position, floor);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether no later batch shows that the one at hand has a wrong offset or epoch.
+    fn is_in_order(
+        &mut self,
+        cursor: &BatchCursor,
+        header: &BatchHeader,
+        source: &mut SegmentSource,
+        known: &mut Known,
+    ) -> Result<bool> {
+        let begins_inside = std::mem::take(&mut self.begins_inside);
+        let is_gap = header.base_offset != cursor.floor_before();
+        if is_gap || begins_inside {
+            known.turn_to(source.path(), self.size);
+            if known.is_ordered.is_none() {
+                known.is_ordered = Some(is_ordered(source.path(), self.size, self.bounds)?);
+            }
+            return Ok(known.is_ordered == Some(true));
+        }
+        if header.partition_leader_epoch <= cursor.epoch_before() {
+            return Ok(true);
+        }
+        let next = source.bytes(cursor.position(), RECORD_BATCH_OVERHEAD)?;
+        let next = BatchHeader::as_it_stands(next).filter(|next| next.magic == CURRENT_MAGIC);
+        let next = next.map(|next| next.partition_leader_epoch);
+        Ok(next.is_none_or(|next| next == -1 || next >= header.partition_leader_epoch))
+    }
+
+    /// Has the whole segment walked, once.
+    pub(super) fn look_at_all(&mut self, source: &SegmentSource, known: &mut Known) -> Result<()> {
+        known.turn_to(source.path(), self.size);
+        if known.lost.is_none() {
+            let file = Arc::new(DiskReader::open(source.path())?);
+            known.lost = Some(Resync::survey(file, self.size, self.bounds)?.into());
+        }
+        self.survey.clone_from(&known.lost);
+        Ok(())
+    }
+
+    /// What is lost at `position`, within the piece that is read.
+    fn lost_at(&self, position: Position) -> Option<Lost> {
+        let all = self.survey.as_ref()?;
+        let next = all.partition_point(|lost| lost.end <= position);
+        let mut lost = *all.get(next).filter(|lost| lost.position <= position)?;
+        lost.end = self.end.map_or(lost.end, |(end, _)| lost.end.min(end));
+        (lost.end > position).then_some(lost)
+    }
+
+    /// Accounts for bytes that give no record; all below `floor` was found.
+    pub(super) fn lose(
+        &mut self,
+        position: Position,
+        end: Position,
+        reason: Reason,
+        floor: Offset,
+    ) {
+        let lost = Lost {
+            position,
+            end,
+            first_offset: None,
+            last_offset: None,
+            reason,
+        };
+        self.accounted = end;
+        match &mut self.open {
+            Some((open, _)) if open.end == position => open.end = end,
+            _ => self.open = Some((lost, floor)),
+        }
+    }
+
+    /// A batch was found that begins with `offset`: what was lost before it is known.
+    #[inline]
+    pub(super) fn find(&mut self, offset: Offset, out: &mut Vec<Lost>, metrics: &mut Metrics) {
+        if self.open.is_some() {
+            self.close(Some(offset), out, metrics);
+        }
+    }
+
+    /// The segment, or the piece of it, has ended.
+    pub(super) fn finish(&mut self, out: &mut Vec<Lost>, metrics: &mut Metrics) {
+        let next = self
+            .end
+            .map(|(_, next)| next)
+            .or(self.bounds.next_base_offset);
+        self.close(next, out, metrics);
+    }
+
+    #[cold]
+    fn close(&mut self, next: Option<Offset>, out: &mut Vec<Lost>, metrics: &mut Metrics) {
+        let Some((lost, floor)) = self.open.take() else {
+            return;
+        };
+        let lost = lost.between(floor, next);
+        if lost.touches(floor, self.wanted) {
+            metrics.lose(lost.bytes());
+            out.push(lost);
+        }
+    }
+
+    /// The offsets that lie between the end of the whole segment and the beginning of the next one, if nothing that is lost
+    /// accounts for them.
+    pub(super) fn gap_after(&self, next_offset: Offset) -> Option<(Offset, Offset)> {
+        let next = self
+            .bounds
+            .next_base_offset
+            .filter(|_| self.end.is_none())?;
+        (next_offset < next && self.accounted < self.size).then_some((next_offset, next))
+    }
+}
+
+/// Whether all records of a batch can be decoded: asked before the first of those is given that do not fit a chunk.
+pub(super) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
+    let mut walk = walk.clone();
+    let mut slots = [RecordSlot::default(); 256];
+    while walk.remaining() > 0 {
+        walk.step(source, &mut slots)?;
+    }
+    Ok(())
+}
+
+/// Whether the bytes are at fault, so that a reader may go on after them.
+pub(super) const fn is_damage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::CorruptRecord(_) | Error::InvalidRecord(_) | Error::UnsupportedFormat(_)
+    )
+}
