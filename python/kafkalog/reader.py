@@ -438,9 +438,7 @@ def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
 def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
     """Plan a read of batches."""
     ranges = plan_ranges(path, options)
-    return RecordReader(
-        _core.scan_batch_ranges(ranges, check_crcs=options.check_crcs, on_corrupt=options.on_corrupt)
-    )
+    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=options.check_crcs, on_corrupt=options.on_corrupt))
 
 
 def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core.PartitionRange]:

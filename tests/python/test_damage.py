@@ -1,0 +1,170 @@
+"""``on_corrupt="skip"``: what is whole is read, and ``lost`` accounts for the rest to the byte."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import corpus
+import kafkalog
+
+HERE = corpus.GOLDEN / "corrupt"
+CASES: list[dict[str, Any]] = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+ORDERS = DATA / "orders-0"
+
+Layout = Literal["binary", "view"]
+
+
+def skip(path: Path, **options: Any) -> tuple[Any, list[dict[str, Any]], dict[str, int]]:
+    with kafkalog.scan(path, on_corrupt="skip", **options) as reader:
+        table = reader.read_all()
+        return table, reader.lost.to_pylist(), reader.metrics
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.log"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
+def test_bytes_read_and_lost_are_the_bytes_of_the_files(case: dict[str, Any]) -> None:
+    folder = HERE / case["name"] / "t-0"
+    table, lost, metrics = skip(folder)
+    assert metrics["bytes"] + metrics["bytes_lost"] == size_of(folder)
+    assert metrics["bytes_lost"] == sum(row["endPosition"] - row["position"] for row in lost)
+    assert metrics["lost"] == len(lost)
+    if case["stop"] in ("corrupt", "unsupported"):
+        assert [(row["segment"], row["position"]) for row in lost] == [(case["file"], case["position"])]
+        assert table.num_rows >= 5
+    elif case["stop"] == "whole":
+        assert lost == []
+    for layout, threads in (("binary", 3), ("view", 1), ("view", 4)):
+        again = skip(folder, layout=layout, threads=threads)
+        assert again[0].to_pylist() == table.to_pylist()
+        assert again[1] == lost
+    batches = kafkalog.scan_batches(folder, on_corrupt="skip")
+    sizes: list[Any] = batches.read_all()["size"].to_pylist()
+    gone = sum(row["endPosition"] - row["position"] for row in batches.lost.to_pylist())
+    assert sum(sizes) + gone == size_of(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["clean-restarts/data-1", "compact", "retention", "internal-compacted", "kill-9", "v1-0.10.2.2"]
+)
+def test_a_healthy_log_loses_nothing(name: str) -> None:
+    for folder in sorted((corpus.GOLDEN / name).rglob("*-[0-9]")):
+        if next(folder.glob("*.log"), None) is None:
+            continue
+        table, lost, _ = skip(folder, starting_offsets="oldest")
+        assert [row for row in lost if row["reason"] != "torn"] == [], folder
+        assert table.equals(kafkalog.read_table(folder, starting_offsets="oldest"))
+
+
+def test_a_missing_segment_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "orders-0"
+    shutil.copytree(ORDERS, log)
+    names = sorted(file.name for file in log.glob("*.log"))
+    (log / names[1]).unlink()
+    table, lost, _ = skip(tmp_path)
+    first, after = (int(name.split(".")[0]) for name in names[1:3])
+    assert lost == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "segment": names[1],
+            "position": 0,
+            "endPosition": 0,
+            "firstOffset": first,
+            "lastOffset": after - 1,
+            "reason": "missing",
+        }
+    ]
+    whole = kafkalog.read_table(ORDERS)["offset"].to_pylist()
+    assert table["offset"].to_pylist() == [offset for offset in whole if not first <= offset < after]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 5\n", encoding="utf-8")
+    assert skip(tmp_path)[1] == []
+
+
+def flip(log: Path, number: int, place: int, bit: int = 1) -> dict[str, Any]:
+    """Flip bits of a byte of a batch, in the first segment that has so many; returns the batch as it was listed."""
+    rows = kafkalog.scan_batches(log).read_all().to_pylist()
+    row: dict[str, Any] = rows[number]
+    with (log / row["segment"]).open("r+b") as file:
+        file.seek(row["position"] + place)
+        byte = file.read(1)[0]
+        file.seek(row["position"] + place)
+        file.write(bytes([byte ^ bit]))
+    return row
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    shutil.copytree(ORDERS, tmp_path / "orders-0")
+    return tmp_path / "orders-0"
+
+
+@pytest.mark.parametrize("place", [0, 5, 6, 7, 8, 9, 16, 18, 30, 70])
+def test_offsets_by_bounds_columns_and_threads(orders: Path, place: int) -> None:
+    """The same account however the log is read; the damage lies inside, before or after the bounds."""
+    row = flip(orders, 3, place, 4)
+    whole: list[Any] = kafkalog.read_table(ORDERS)["offset"].to_pylist()
+    gone = range(row["baseOffset"], row["lastOffset"] + 1)
+    for start, end in (
+        (0, 10_000),
+        (row["baseOffset"] + 1, row["lastOffset"] + 30),
+        (gone.stop, 10_000),
+        (0, gone.start),
+    ):
+        for threads in (1, 2):
+            table, lost, _ = skip(
+                orders, starting_offsets=start, ending_offsets=end, columns=["offset"], threads=threads
+            )
+            expected = [offset for offset in whole if start <= offset < end and offset not in gone]
+            assert table["offset"].to_pylist() == expected
+            seen = [(each["firstOffset"], each["lastOffset"]) for each in lost]
+            touches = start < gone.stop and end > gone.start
+            assert seen == ([(gone.start, gone.stop - 1)] if touches else [])
+
+
+def test_indexes_and_times_are_hints(orders: Path) -> None:
+    row = flip(orders, 4, 40)
+    stamps = kafkalog.read_table(ORDERS, columns=["offset", "timestamp"])
+    gone = range(row["baseOffset"], row["lastOffset"] + 1)
+    middle = stamps["timestamp"].cast("int64").to_pylist()[gone.stop + 20]
+    for damage in ("none", "noise", "gone"):
+        for index in [*orders.glob("*.index"), *orders.glob("*.timeindex")]:
+            if damage == "gone":
+                index.unlink()
+            elif damage == "noise":
+                index.write_bytes(bytes(range(240)))
+        table, lost, _ = skip(orders)
+        assert table["offset"].to_pylist() == [n for n in stamps["offset"].to_pylist() if n not in gone]
+        assert [each["reason"] for each in lost] == ["crc"]
+        assert skip(orders, min_timestamp=middle)[0].num_rows > 0
+
+
+def test_a_torn_end_is_accounted_for(orders: Path) -> None:
+    last = sorted(orders.glob("*.log"))[-1]
+    end = last.stat().st_size
+    with last.open("ab") as file:
+        file.write(struct.pack(">qi", 880, 500) + b"\0" * 20)
+    table, lost, _ = skip(orders)
+    assert table.num_rows == kafkalog.read_table(orders).num_rows
+    assert [(row["position"], row["endPosition"], row["reason"]) for row in lost] == [(end, end + 32, "torn")]
+    assert (lost[0]["firstOffset"], lost[0]["lastOffset"]) == (880, None)
+
+
+def test_raise_stays_the_default(orders: Path) -> None:
+    flip(orders, 3, 40)
+    with pytest.raises(kafkalog.CorruptRecordError):
+        kafkalog.read_table(orders)
+    log = kafkalog.PartitionLog(orders)
+    with log.scan(on_corrupt="skip") as reader:
+        assert reader.read_all().num_rows > 0
+        assert reader.lost.num_rows == 1
+    assert log.batches(on_corrupt="skip").read_all()["isValid"].to_pylist().count(False) == 0
