@@ -205,8 +205,8 @@ class RecordReader:
     def lost(self) -> pa.Table:
         """What has been skipped because of damage, one row for each range, in the order of the files.
 
-        Empty unless the read was opened with ``on_corrupt="skip"``; complete once it has ended. The bytes of the batches
-        read and those skipped are the bytes of the files.
+        Empty unless the read was opened with ``on_corrupt="skip"``; complete once it has ended. The bytes of the
+        batches read and those skipped are the bytes of the files.
 
         Returns
         -------
@@ -404,7 +404,7 @@ def scan_batches(
         ``ending_offsets``, ``starting_timestamp``, ``ending_timestamp``), as in :class:`kafkalog.ReadOptions`; a batch
         that overlaps the range counts. With ``check_crcs``, the default, ``isValid`` says whether the checksum holds;
         without it only headers are read (and those batches of v0 and v1) and ``isValid`` is null. With
-        ``on_corrupt="skip"`` damaged batches are no rows but in ``RecordReader.lost``; every checksum is then looked at.
+        ``on_corrupt="skip"`` damaged batches are no rows but in ``RecordReader.lost``, and every checksum is checked.
 
     Returns
     -------
