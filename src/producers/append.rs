@@ -238,7 +238,7 @@ impl ProducerAppend {
         if self.epoch_before == NO_PRODUCER_EPOCH || follows(last, first_sequence) {
             Ok(())
         } else {
-            Err(refused(&format_args!("the one behind {last}")))
+            Err(refused(&format_args!("the one after {last}")))
         }
     }
 

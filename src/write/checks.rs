@@ -138,7 +138,7 @@ pub(crate) fn check(records: &[u8], rules: &Rules) -> Result<Checked> {
             return Err(Error::refused(
                 Refusal::OffsetsOutOfOrder,
                 format!(
-                    "a batch that ends at offset {last_offset} behind one that ends at {before}"
+                    "a batch that ends at offset {last_offset} after one that ends at {before}"
                 ),
             ));
         }

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog import _core, _jobs
+from kafkalog import _arguments, _core, _jobs
 from kafkalog.errors import InvalidRecordError
 from kafkalog.spark import commit, option_values
 from kafkalog.spark.internals import freeze_imports
@@ -418,8 +418,6 @@ def _fails_on_data_loss(given: Mapping[str, str]) -> bool:
 
 def _canonical(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options under the names of ``_OPTIONS``, without those of a producer that do not apply."""
-    import difflib
-
     known = {name.lower(): name for name in _OPTIONS}
     given: dict[str, str] = {}
     for name, value in options.items():
@@ -436,8 +434,7 @@ def _canonical(options: Mapping[str, str]) -> dict[str, str]:
             )
             continue
         if folded not in known:
-            nearest = difflib.get_close_matches(folded, known, n=1, cutoff=0)
-            raise ValueError(f"unknown option {name!r}; did you mean {known[nearest[0]]!r}?")
+            raise ValueError(f"unknown option {name!r}; did you mean {_arguments.nearest(name, _OPTIONS)!r}?")
         if given.setdefault(known[folded], value) != value:
             raise ValueError("options kafka.compression.type and compression.type differ; set one of them")
     return given

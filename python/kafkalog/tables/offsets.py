@@ -84,7 +84,7 @@ def lag(path: Paths) -> pa.Table:
         One row for each group, topic and partition with a committed offset, sorted: ``group``, ``topic``,
         ``partition``, ``offset``, ``logStartOffset``, ``logEndOffset`` and ``lag``, which is ``logEndOffset`` minus
         ``offset``. It is below 0 where the log was cut below the committed offset, and null, as the log's offsets are,
-        where the partition's folder is not there.
+        where the partition's folder does not exist.
 
     Raises
     ------

@@ -175,7 +175,7 @@ impl InputColumns {
             let first = found.next().map(|(_, array)| array);
             match found.next() {
                 Some(_) => Err(Error::InvalidArgument(format!(
-                    "column '{name}' is there twice"
+                    "column '{name}' appears twice"
                 ))),
                 None => Ok(first),
             }

@@ -288,7 +288,7 @@ fn each_record(
         // Bytes behind the last record spoil it, too.
         if n == count && at != data.len() {
             let found = data.len().saturating_sub(at);
-            let expected = format!("none behind record {count}, the last");
+            let expected = format!("none after record {count}, the last");
             return Err(Error::invalid(
                 "bytes of records",
                 at as u64,

@@ -336,5 +336,5 @@ fn columns_that_do_not_serve() {
             .contains("column 'timestamp': expected a timestamp")
     );
     let twice = RecordBatch::try_from_iter([("value", values.clone()), ("value", values)]).unwrap();
-    assert!(refused(&twice, options()).contains("column 'value' is there twice"));
+    assert!(refused(&twice, options()).contains("column 'value' appears twice"));
 }
