@@ -13,6 +13,7 @@ mod partitioner;
 mod range;
 mod reader;
 mod report;
+mod rows;
 mod tables;
 mod tools;
 mod verify;
@@ -38,11 +39,13 @@ mod _core {
     #[pymodule_export]
     use super::reader::{RecordStream, scan_batch_ranges, scan_ranges};
     #[pymodule_export]
-    use super::tables::{table_offsets, table_records};
+    use super::rows::Rows;
+    #[pymodule_export]
+    use super::tables::{table_offsets, table_open_transactions, table_producers, table_records};
     #[pymodule_export]
     use super::tools::{rebuild_indexes, recover};
     #[pymodule_export]
-    use super::verify::{Findings, VerifyProgress, verify, verify_codes};
+    use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]
     use super::writer::{LogWriter, check_columns, check_config, check_sizes, check_topic};
 

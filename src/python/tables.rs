@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 
 use super::errors::into_py;
+use super::interrupt;
 use super::reader::RecordStream;
+use super::rows::Rows;
 use crate::api::Request;
 use crate::tables::plan::plan;
 use crate::tables::topic::Topic;
+use crate::tables::{open_transactions, producers};
 
 /// Reads and decodes the records of internal topics as a stream.
 #[pyfunction]
@@ -44,4 +47,24 @@ pub(super) fn table_offsets(
     let ranges = py.detach(|| plan(&paths, Some(&topics)));
     let ranges = ranges.map_err(into_py)?;
     Ok(RecordStream::new(Request::Offsets { ranges, history }))
+}
+
+/// Every producer of every partition.
+#[pyfunction]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Rows> {
+    interrupt::detach(py, || producers::producers(&paths)).map(Rows)
+}
+
+/// Every open transaction of every partition.
+#[pyfunction]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Rows> {
+    interrupt::detach(py, || open_transactions::open_transactions(&paths)).map(Rows)
 }

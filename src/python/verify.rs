@@ -10,45 +10,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow_array::{RecordBatch, RecordBatchIterator};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
-use super::capsule;
 use super::errors::{into_py, of_panic};
 use super::interrupt::with_signals;
+use super::rows::Rows;
 use crate::tools::rebuild::Level;
 use crate::tools::verify::finding::CODES;
 use crate::tools::verify::pool::Progress;
 use crate::tools::verify::table::table;
 use crate::tools::verify::{self as verifying, VerifyOptions};
-
-/// Findings, an Arrow stream that can be taken any number of times.
-#[pyclass(frozen, module = "kafkalog._core")]
-#[derive(Debug)]
-pub(super) struct Findings {
-    batch: RecordBatch,
-}
-
-#[pymethods]
-impl Findings {
-    fn __len__(&self) -> usize {
-        self.batch.num_rows()
-    }
-
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets the consumer cast.
-        drop(requested_schema);
-        let batches = std::iter::once(Ok(self.batch.clone()));
-        let reader = RecordBatchIterator::new(batches, self.batch.schema());
-        capsule::of_stream(py, Box::new(reader))
-    }
-}
 
 /// How far a verification has come, readable from another thread.
 #[pyclass(frozen, module = "kafkalog._core")]
@@ -86,7 +57,7 @@ pub(super) fn verify(
     level: Option<&str>,
     threads: usize,
     progress: Option<Bound<'_, VerifyProgress>>,
-) -> PyResult<Findings> {
+) -> PyResult<Rows> {
     let options = VerifyOptions {
         level: level.map(Level::parse).transpose().map_err(into_py)?,
         threads,
@@ -100,7 +71,7 @@ pub(super) fn verify(
             (Err(panic), None) => Err(of_panic(panic.as_ref())),
         },
     )?;
-    Ok(Findings { batch })
+    Ok(Rows(batch))
 }
 
 /// Every code with its severity and advice.

@@ -14,6 +14,8 @@
 //! | [`reader`] | their records, decoded, as Arrow |
 //! | [`offsets`] | committed offsets, replayed |
 //! | [`offset_rows`] | those as Arrow |
+//! | [`producers`] | producers by partition, which no internal topic holds |
+//! | [`open_transactions`] | those of their transactions that are open, and what their coordinators say |
 //!
 //! # For tables with columns of their own
 //! [`plan::plan`] finds the files, [`entries::Entries`] reads records with their batches, [`topic::Decoder`] decodes one at a
@@ -49,7 +51,9 @@ pub(crate) mod json;
 pub(crate) mod messages;
 pub(crate) mod offset_rows;
 pub(crate) mod offsets;
+pub(crate) mod open_transactions;
 pub(crate) mod plan;
+pub(crate) mod producers;
 pub(crate) mod reader;
 mod secrets;
 pub(crate) mod topic;

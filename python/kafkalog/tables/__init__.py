@@ -4,12 +4,14 @@
 ``__cluster_metadata`` and ``__remote_log_metadata``, as Kafka's own classes do. The other functions replay them into
 what a broker would know after its start: ``consumer_offsets``, ``consumer_groups``, ``lag``, ``transactions``,
 ``topics``, ``brokers``, ``acls``, ``quotas``, ``features`` and, as records, ``cluster_metadata``.
+``producers`` and ``open_transactions`` are about the partitions themselves.
 """
 
 from kafkalog.tables.cluster import acls, brokers, cluster_metadata, features, quotas, topics
 from kafkalog.tables.decoded import records
 from kafkalog.tables.groups import consumer_groups
 from kafkalog.tables.offsets import consumer_offsets, lag
+from kafkalog.tables.producers import open_transactions, producers
 from kafkalog.tables.transactions import transactions
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "consumer_offsets",
     "features",
     "lag",
+    "open_transactions",
+    "producers",
     "quotas",
     "records",
     "topics",

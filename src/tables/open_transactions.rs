@@ -1,0 +1,233 @@
+//! Open transactions of each partition, joined with what their coordinator says of them (KIP-664).
+//!
+//! A transaction is *hanging* if nobody will ever end it: its coordinator does not know the producer, or does not count
+//! the partition among those of an ongoing transaction. Its first offset keeps `read_committed` consumers from going on.
+//!
+//! | the coordinator's log | the transaction |
+//! |---|---|
+//! | has the producer, in an ongoing or prepared transaction with this partition | is open |
+//! | has the producer, otherwise | hangs |
+//! | lacks the producer, and its partitions are there from 0 on without a gap | hangs |
+//! | is not there, or not whole | nobody can say |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+
+use super::entries::Entries;
+use super::plan::plan;
+use super::producers::{Producers, folders, known_time, table, times};
+use super::topic::{Decoder, Topic};
+use crate::error::Result;
+use crate::producers::entry::ProducerEntry;
+use crate::segment::reader::ReadOptions;
+use crate::types::{Offset, TopicPartition};
+
+/// What a coordinator's log says of a transactional id.
+#[derive(Clone, Debug, Default)]
+struct Transaction {
+    transactional_id: String,
+    producer_id: i64,
+    /// Of a producer whose id was replaced (KIP-890).
+    previous_producer_id: i64,
+    status: i64,
+    partitions: BTreeSet<TopicPartition>,
+}
+
+impl Transaction {
+    /// `TransactionState` by its number, as Kafka's tools print it.
+    const fn state(&self) -> Option<&'static str> {
+        match self.status {
+            0 => Some("Empty"),
+            1 => Some("Ongoing"),
+            2 => Some("PrepareCommit"),
+            3 => Some("PrepareAbort"),
+            4 => Some("CompleteCommit"),
+            5 => Some("CompleteAbort"),
+            6 => Some("Dead"),
+            7 => Some("PrepareEpochFence"),
+            _ => None,
+        }
+    }
+
+    /// Markers are still to be written.
+    const fn is_going_on(&self) -> bool {
+        matches!(self.status, 1 | 2 | 3 | 7)
+    }
+}
+
+/// The coordinators' logs.
+#[derive(Debug, Default)]
+struct Coordinators {
+    by_producer: BTreeMap<i64, Transaction>,
+    /// No partition of them is missing, as far as can be seen.
+    is_whole: bool,
+}
+
+impl Coordinators {
+    /// Reads those in the log dirs that `paths` are or lie in.
+    fn read(paths: &[PathBuf]) -> Result<Self> {
+        let dirs: BTreeSet<PathBuf> = folders(paths)?.into_iter().map(|(dir, _)| dir).collect();
+        let dirs: Vec<PathBuf> = dirs.into_iter().collect();
+        let mut logs = Vec::new();
+        let mut numbers = BTreeSet::new();
+        for (_, folders) in folders(&dirs).unwrap_or_default() {
+            for folder in folders {
+                let key = &folder.name.topic_partition;
+                if key.topic == Topic::TransactionState.name() && numbers.insert(key.partition) {
+                    logs.push(folder.path);
+                }
+            }
+        }
+        let mut found = Self {
+            is_whole: !logs.is_empty() && (0..).zip(&numbers).all(|(n, &partition)| n == partition),
+            ..Self::default()
+        };
+        if logs.is_empty() {
+            return Ok(found);
+        }
+        let mut latest: BTreeMap<String, Transaction> = BTreeMap::new();
+        let mut entries = Entries::new(plan(&logs, None)?, ReadOptions::default());
+        while entries.advance()? {
+            let mut decoder = Decoder::new()?;
+            let mut records = 0usize;
+            for entry in entries.iter() {
+                records = records.saturating_add(1);
+                let record = decoder.decode(Topic::TransactionState, entry.key, entry.value);
+                let id = record
+                    .key
+                    .fields()
+                    .and_then(|key| key.get("transactionalId").text());
+                let Some(id) = id else {
+                    continue;
+                };
+                let Some(value) = record.value.fields() else {
+                    if entry.value.is_none() {
+                        latest.remove(&*id);
+                    }
+                    continue;
+                };
+                let number = |name| value.get(name).int().unwrap_or(-1);
+                let mut partitions = BTreeSet::new();
+                for of_topic in value.get("transactionPartitions").items() {
+                    let Some(fields) = of_topic.fields() else {
+                        continue;
+                    };
+                    let topic = fields.get("topic").text().unwrap_or_default();
+                    for partition in fields.get("partitionIds").items() {
+                        let partition = partition.narrow::<i32>().unwrap_or(-1);
+                        partitions.insert(TopicPartition::new(&*topic, partition));
+                    }
+                }
+                let transaction = Transaction {
+                    transactional_id: id.to_string(),
+                    producer_id: number("producerId"),
+                    previous_producer_id: number("previousProducerId"),
+                    status: number("transactionStatus"),
+                    partitions,
+                };
+                latest.insert(transaction.transactional_id.clone(), transaction);
+            }
+            entries.consume(records);
+        }
+        for transaction in latest.into_values() {
+            let previous = transaction.previous_producer_id;
+            if previous >= 0 {
+                found
+                    .by_producer
+                    .entry(previous)
+                    .or_insert_with(|| transaction.clone());
+            }
+            found
+                .by_producer
+                .insert(transaction.producer_id, transaction);
+        }
+        Ok(found)
+    }
+
+    /// Whether a producer's open transaction in a partition hangs; `None` where nobody can say.
+    fn is_hanging(&self, producer_id: i64, partition: &TopicPartition) -> Option<bool> {
+        match self.by_producer.get(&producer_id) {
+            Some(known) => Some(!known.is_going_on() || !known.partitions.contains(partition)),
+            None => self.is_whole.then_some(true),
+        }
+    }
+}
+
+/// One row.
+struct Open<'a> {
+    partition: &'a Producers,
+    entry: &'a ProducerEntry,
+    first: Offset,
+    known: Option<&'a Transaction>,
+}
+
+/// Every open transaction of every partition below `paths`.
+///
+/// # Errors
+/// As [`Producers::of_all`]; what reading the coordinators' logs finds.
+pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<RecordBatch> {
+    let all = Producers::of_all(paths)?;
+    let coordinators = Coordinators::read(paths)?;
+    let mut rows = Vec::new();
+    for partition in &all {
+        for entry in &partition.entries {
+            if let Some(first) = entry.current_txn_first_offset() {
+                let known = coordinators.by_producer.get(&entry.producer_id());
+                rows.push(Open {
+                    partition,
+                    entry,
+                    first,
+                    known,
+                });
+            }
+        }
+    }
+    let key = |row: &Open<'_>| row.partition.folder.name.topic_partition.clone();
+    let is_hanging = |row: &Open<'_>| coordinators.is_hanging(row.entry.producer_id(), &key(row));
+    let blocks = |row: &Open<'_>| Some(row.partition.first_undecided == Some(row.first));
+    let texts = |value: &dyn Fn(&Open<'_>) -> Option<String>| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<StringArray>())
+    };
+    let longs = |value: &dyn Fn(&Open<'_>) -> i64| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<Int64Array>())
+    };
+    let ints = |value: &dyn Fn(&Open<'_>) -> i32| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<Int32Array>())
+    };
+    let flags = |value: &dyn Fn(&Open<'_>) -> Option<bool>| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<BooleanArray>())
+    };
+    let epochs = rows.iter().map(|row| row.entry.producer_epoch());
+    let first = rows.iter().map(|row| row.partition.timestamp_at(row.first));
+    let last = rows
+        .iter()
+        .map(|row| known_time(row.entry.last_timestamp()));
+    table(vec![
+        ("topic", texts(&|row| Some(key(row).topic))),
+        ("partition", ints(&|row| key(row).partition)),
+        ("producerId", longs(&|row| row.entry.producer_id())),
+        ("producerEpoch", Arc::new(epochs.collect::<Int16Array>())),
+        ("firstOffset", longs(&|row| row.first)),
+        ("firstTimestamp", times(first.collect())),
+        ("lastTimestamp", times(last.collect())),
+        (
+            "coordinatorEpoch",
+            ints(&|row| row.entry.coordinator_epoch()),
+        ),
+        (
+            "transactionalId",
+            texts(&|row| row.known.map(|known| known.transactional_id.clone())),
+        ),
+        (
+            "state",
+            texts(&|row| row.known.and_then(Transaction::state).map(str::to_owned)),
+        ),
+        ("isHanging", flags(&is_hanging)),
+        ("blocksLastStableOffset", flags(&blocks)),
+    ])
+}
