@@ -125,11 +125,15 @@ class Sink:
         file = commit.staged_file(self.staging_dir, query or self.job)
         sorter = _RowSorter(self)
         count = 0
-        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
-            for batch in batches:
-                for part in sorter.parts(batch):
-                    writer.write_batch(part)
-                    count += part.num_rows
+        try:
+            with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, _file_schema()) as writer:
+                for batch in batches:
+                    for part in sorter.parts(batch):
+                        writer.write_batch(part)
+                        count += part.num_rows
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
         freeze_imports()
         return TaskCommit(str(file), count, query)
 

@@ -1,0 +1,51 @@
+"""A real broker mounts what sinks, writers and imports left that were killed at random steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import kafkalog
+from interop.mount import Served, faults, insert, rows_of, serves
+
+if TYPE_CHECKING:
+    from interop.broker import Broker, Witness
+
+pytestmark = pytest.mark.interop
+
+DYING = Path(__file__).resolve().parents[1] / "spark" / "dying.py"
+# What jobs keep in a log dir.
+FILES = (".kafkalog-sink", ".kafkalog-job", ".kafkalog-stream-0123456789abcdef", ".kafkalog-rows.q.1.arrows")
+
+
+def test_a_broker_mounts_what_the_killed_left(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", minversion="4.1")
+    work = tmp_path / "work"
+    work.mkdir()
+    done = subprocess.run(
+        [sys.executable, str(DYING), str(work), "60", "7"], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    logs = [log for name in ("d1", "d2") for log in kafkalog.LogDir(work / "0" / name) if log.log_end_offset]
+    chosen = {f"killed{number}": log for number, log in enumerate(logs) if log.topic[0] in "tnim"}
+    assert sum(log.topic == "t" for log in chosen.values()) == 3
+    for topic in chosen:
+        broker.create(topic, 1, segment_bytes=1_048_576)
+    for topic in chosen:
+        broker.folder(topic)
+    broker.stop()
+    for topic, log in chosen.items():
+        insert(broker, Path(log.path), topic)
+    for log_dir in broker.log_dirs:
+        for name in FILES:
+            (log_dir / name).write_bytes(b"kafkalog-job 1 a\n{}\n")
+    broker.start()
+    serves(broker, {topic: Served(rows_of(log.scan().read_all()), log.log_end_offset) for topic, log in chosen.items()})
+    # The broker has started twice with them, and has not touched them.
+    assert all((log_dir / name).exists() for log_dir in broker.log_dirs for name in FILES)
+    broker.stop()
+    assert faults(witness, [broker.folder(topic) for topic in chosen], tmp_path / "dumped") == []
