@@ -206,6 +206,11 @@ pub mod segment {
         pub use crate::segment::statistics::SegmentStatistics;
     }
 }
+pub mod tables {
+    pub mod topic {
+        pub use crate::tables::topic::{TOPICS, as_json};
+    }
+}
 pub mod tools {
     pub mod rebuild {
         pub use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};

@@ -211,6 +211,7 @@ SEEDS = {
     "record": (),
     "decompress": (),
     "index": ("*.index", "*.timeindex", "*.txnindex"),
+    "tables": ("__*/*.log", "__*/*.checkpoint"),
     "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
 }
 SEED_BYTES, SEED_FILES = 1 << 15, 300

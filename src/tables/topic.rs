@@ -86,6 +86,30 @@ impl Topic {
     }
 }
 
+/// How many topics there are.
+pub const TOPICS: usize = Topic::ALL.len();
+
+/// What key and value of a record of one of the topics say, secrets and all, in both ways of showing it; for tests.
+///
+/// # Errors
+/// `Internal` where the table of messages is broken.
+pub fn as_json(topic: usize, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Vec<Vec<u8>>> {
+    let mut decoder = Decoder::new()?;
+    let mut said = Vec::new();
+    if let Some(topic) = Topic::ALL.get(topic) {
+        let record = decoder.decode(*topic, key, value);
+        for part in [&record.key, &record.value] {
+            if let Part::Message(message) = part {
+                let (mut json, mut expanded) = (Vec::new(), Vec::new());
+                message.put_json(true, &mut json);
+                message.put_expanded(&mut expanded);
+                said.extend([json, expanded]);
+            }
+        }
+    }
+    Ok(said)
+}
+
 /// A key or a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'t> {

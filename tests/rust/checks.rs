@@ -17,13 +17,16 @@ use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
 use kafkalog::internal::records::walk::Walk;
 use kafkalog::internal::records::{RecordSlot, block, legacy, plain};
+use kafkalog::internal::tables::topic::{TOPICS, as_json};
 use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
 
 /// The most a check lets anything decompress to.
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 7] = [batch, segment, record, decompress, index, names, append];
+pub const ALL: [fn(&[u8]); 8] = [
+    batch, segment, record, decompress, index, names, append, tables,
+];
 
 /// A batch: header, checksum, records by both decoders.
 pub fn batch(data: &[u8]) {
@@ -277,6 +280,50 @@ pub fn append(data: &[u8]) {
                 assert_eq!(records, data);
                 let text = error.to_string();
                 assert!(!text.is_empty());
+            }
+        }
+    }
+}
+
+/// The records of a `.log`, as those of every internal topic: what is shown is JSON, and no longer than their bytes
+/// account for.
+pub fn tables(data: &[u8]) {
+    let mut rest = data;
+    while let Ok(Some(header)) = BatchHeader::parse(rest) {
+        let Some((whole, next)) = rest.split_at_checked(header.size) else {
+            return;
+        };
+        rest = next;
+        let (mut arena, mut slots) = (Vec::new(), Vec::new());
+        let mut decompressor = Decompressor::new();
+        let read = plain::batch(
+            whole,
+            0,
+            &header,
+            &mut decompressor,
+            &mut arena,
+            LIMIT,
+            &mut slots,
+        );
+        let source = match read {
+            Ok(Payload::Source) => whole,
+            Ok(Payload::Arena) => &arena[..],
+            Err(_) => continue,
+        };
+        let part = |start: u32, len: i32| {
+            let start = start as usize;
+            source.get(start..start + usize::try_from(len).ok()?)
+        };
+        for slot in &slots {
+            let key = part(slot.key_start, slot.key_len);
+            let value = part(slot.value_start, slot.value_len);
+            let size = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+            for topic in 0..TOPICS {
+                for json in as_json(topic, key, value).unwrap() {
+                    let text = std::str::from_utf8(&json).unwrap();
+                    assert!(text.starts_with('{') && text.ends_with('}'), "{text}");
+                    assert!(json.len() <= 64 * size + 1024, "{} of {size}", json.len());
+                }
             }
         }
     }

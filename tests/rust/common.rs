@@ -7,6 +7,11 @@ pub fn is_slow() -> bool {
     std::env::var_os("KAFKALOG_SLOW").is_some_and(|value| value != "0")
 }
 
+/// Where random cases begin.
+pub fn first_seed() -> u64 {
+    std::env::var("KAFKALOG_SEED").map_or(1, |text| text.parse().unwrap())
+}
+
 /// The repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()

@@ -10,6 +10,7 @@
 //! | [`lookups`] | loading and lookups of a whole corpus against Kafka's answers |
 //! | [`front_door`] | what a Rust user writes, by the names at the crate's root alone |
 //! | [`index_files`] | indexes, snapshots and checkpoints of a whole corpus, likewise |
+//! | [`internal_topics`] | records of internal topics, mutated |
 //! | [`plans`] | from topics and bounds to files and positions |
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
 //! | [`pruning`] | bounds that leave records out, and what need not be read for it |
@@ -45,6 +46,7 @@ mod corruption;
 mod encoding;
 mod front_door;
 mod index_files;
+mod internal_topics;
 mod layers;
 mod locks;
 mod log_cases;

@@ -19,7 +19,7 @@ use kafkalog::internal::segment::filter::TimestampBounds;
 use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::checks;
-use crate::common::{files, root};
+use crate::common::{files, first_seed, root};
 
 mod damage;
 mod flips;
@@ -188,10 +188,6 @@ fn is_about_bytes(error: &Error, len: usize) {
         position <= u64::try_from(len).unwrap(),
         "{error} in {len} bytes"
     );
-}
-
-fn first_seed() -> u64 {
-    std::env::var("KAFKALOG_SEED").map_or(1, |text| text.parse().unwrap())
 }
 
 /// First and last offset, and leader epoch, of every batch; by the plain decoders.
