@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,56 @@ def test_every_record_is_what_kafka_says(partition: Partition) -> None:
         assert None not in kinds
         numbers = {line["key_type"] for line in lines}
         assert len(set(kinds)) == len(numbers) == len({*zip(kinds, (line["key_type"] for line in lines), strict=True)})
+
+
+SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+TIERED = sorted(path for root in corpus.roots() for path in root.rglob("remote-log-metadata.jsonl.gz"))
+
+
+def of_remote(said: Any) -> dict[str, Any]:
+    """Give what both kinds of records about a remote segment say, by the names of the answers."""
+    segment = said["remoteLogSegmentId"]
+    return {
+        "topic": segment["topicIdPartition"]["name"],
+        "topic_id": segment["topicIdPartition"]["id"],
+        "partition": segment["topicIdPartition"]["partition"],
+        "segment_id": segment["id"],
+        "broker": said["brokerId"],
+        "event_timestamp": said["eventTimestampMs"],
+        "custom_metadata": said["customMetadata"],
+        "state": SEGMENT_STATES[said["remoteLogSegmentState"]],
+    }
+
+
+def of_remote_segment(said: Any) -> dict[str, Any]:
+    """Give what a record about a new remote segment says, by the names of the answers."""
+    return {
+        **of_remote(said),
+        "start_offset": said["startOffset"],
+        "end_offset": said["endOffset"],
+        "max_timestamp": said["maxTimestampMs"],
+        "size": said["segmentSizeInBytes"],
+        "leader_epochs": {str(each["leaderEpoch"]): each["offset"] for each in said["segmentLeaderEpochs"]},
+        "txn_index_empty": said.get("txnIndexEmpty", False),
+    }
+
+
+@pytest.mark.parametrize("answers", TIERED, ids=lambda path: path.parents[1].name)
+def test_remote_log_metadata_of_a_corpus(answers: Path) -> None:
+    """Only a larger corpus has it (``KAFKALOG_CORPUS``); ``test_dump`` has some records of it."""
+    with gzip.open(answers, "rt", encoding="utf-8") as lines:
+        expected_rows = [json.loads(line) for line in lines]
+    dirs = [path for path in sorted(answers.parents[1].glob("data-*")) if (path / "__remote_log_metadata-0").is_dir()]
+    table = tables.records(dirs[-1], "__remote_log_metadata")
+    assert undecoded(table) == 0
+    found = []
+    for row in rows(table):
+        said = json.loads(row["value"])
+        kind = "segment" if "startOffset" in said else "update"
+        own = of_remote_segment(said) if kind == "segment" else of_remote(said)
+        place = {"metadata_partition": row["partition"], "offset": row["offset"], "timestamp": row["timestamp"]}
+        found.append({**place, "type": kind, **own})
+    assert found == expected_rows
 
 
 def test_a_corpus_has_all_topics_and_many_kinds() -> None:
