@@ -43,6 +43,9 @@ def own_folders(home: Path) -> None:
     golden = corpus.GOLDEN
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "kafka-logs")
     shutil.copytree(golden / "kill-9" / "data-1", home / "data" / "killed-logs")
+    shutil.copytree(golden / "internal-compacted" / "data-0", home / "data" / "broker-logs")
+    metadata = "__cluster_metadata-0"
+    shutil.copytree(golden / "metadata" / "data-0" / metadata, home / "data" / "broker-logs" / metadata)
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")

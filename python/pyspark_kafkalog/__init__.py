@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+
+def _is_table(options: Any) -> bool:
+    """Tell whether a table of ``kafkalog.tables`` is read rather than the records of topics."""
+    return any(name.lower() == "table" for name in options)
+
+
 with suppress(ImportError):
     from pyspark.sql.datasource import DataSource
 
@@ -28,12 +34,20 @@ with suppress(ImportError):
 
         def schema(self) -> str:
             """Return the schema that the options select."""
+            if _is_table(self.options):
+                from kafkalog.spark.tables import table_schema
+
+                return table_schema(self.options)
             from kafkalog.spark.data_source import source_schema
 
             return source_schema(self.options)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             """Create the reader of a batch."""
+            if _is_table(self.options):
+                from kafkalog.spark.tables import table_reader
+
+                return table_reader(self.options, schema)
             from kafkalog.spark.data_source import make_reader
 
             return make_reader(self.options, schema)

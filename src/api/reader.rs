@@ -19,7 +19,7 @@ use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables;
-use crate::tables::offset_rows::OffsetReader;
+use crate::tables::offset_rows::{OffsetReader, Wanted};
 use crate::tables::reader::TableReader;
 
 /// What a scan did so far.
@@ -81,8 +81,8 @@ pub(crate) enum Request {
     Offsets {
         /// Where they are.
         ranges: Vec<PartitionRange>,
-        /// Every change.
-        history: bool,
+        /// Which of them.
+        wanted: Wanted,
     },
     /// Records of internal topics, decoded.
     Tables {
@@ -102,7 +102,7 @@ impl Request {
             }
             Self::Batches { .. } => batch_schema(),
             Self::Tables { .. } => tables::reader::schema(),
-            Self::Offsets { history, .. } => tables::offset_rows::schema(*history),
+            Self::Offsets { wanted, .. } => tables::offset_rows::schema(*wanted == Wanted::History),
         }
     }
 }
@@ -127,8 +127,8 @@ impl State {
                 check_crcs,
                 on_corrupt,
             } => Self::Batches(Box::new(BatchReader::new(ranges, check_crcs, on_corrupt))),
-            Request::Offsets { ranges, history } => {
-                Self::Offsets(Box::new(OffsetReader::try_new(ranges, history)?))
+            Request::Offsets { ranges, wanted } => {
+                Self::Offsets(Box::new(OffsetReader::try_new(ranges, wanted)?))
             }
             Request::Tables { ranges, secrets } => {
                 Self::Tables(Box::new(TableReader::new(ranges, secrets)))

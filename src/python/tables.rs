@@ -9,6 +9,7 @@ use super::interrupt;
 use super::reader::RecordStream;
 use super::rows::Rows;
 use crate::api::Request;
+use crate::tables::offset_rows::Wanted;
 use crate::tables::plan::plan;
 use crate::tables::topic::Topic;
 use crate::tables::{open_transactions, producers};
@@ -31,9 +32,10 @@ pub(super) fn table_records(
     Ok(RecordStream::new(Request::Tables { ranges, secrets }))
 }
 
-/// Replays the committed offsets of `__consumer_offsets` as a stream; with `history` every change.
+/// Replays the offsets of `__consumer_offsets` as a stream: with `history` every change, else without `pending` only those
+/// that were committed.
 #[pyfunction]
-#[pyo3(signature = (paths, *, history=false))]
+#[pyo3(signature = (paths, *, history=false, pending=true))]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "arguments of Python functions are owned"
@@ -42,11 +44,17 @@ pub(super) fn table_offsets(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     history: bool,
+    pending: bool,
 ) -> PyResult<RecordStream> {
+    let wanted = match (history, pending) {
+        (true, _) => Wanted::History,
+        (false, true) => Wanted::Current,
+        (false, false) => Wanted::Committed,
+    };
     let topics = [Topic::ConsumerOffsets.name().to_owned()];
     let ranges = py.detach(|| plan(&paths, Some(&topics)));
     let ranges = ranges.map_err(into_py)?;
-    Ok(RecordStream::new(Request::Offsets { ranges, history }))
+    Ok(RecordStream::new(Request::Offsets { ranges, wanted }))
 }
 
 /// Every producer of every partition.

@@ -52,6 +52,17 @@ pub(crate) fn schema(with_history: bool) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// Which rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Of the offsets as they are, pending ones too.
+    Current,
+    /// Of those that were committed.
+    Committed,
+    /// Of every change.
+    History,
+}
+
 /// Gives the rows of a replay.
 #[derive(Debug)]
 pub(crate) struct OffsetReader {
@@ -66,11 +77,12 @@ impl OffsetReader {
     ///
     /// # Errors
     /// What reading finds; never what a record holds.
-    pub(crate) fn try_new(ranges: Vec<PartitionRange>, with_history: bool) -> Result<Self> {
+    pub(crate) fn try_new(ranges: Vec<PartitionRange>, wanted: Wanted) -> Result<Self> {
+        let with_history = wanted == Wanted::History;
         let (rows, metrics) = if with_history {
             history(ranges)?
         } else {
-            current(ranges)?
+            current(ranges, wanted == Wanted::Current)?
         };
         Ok(Self {
             schema: schema(with_history),

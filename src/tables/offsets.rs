@@ -11,10 +11,11 @@
 //! Memory grows with the offsets that exist, not with the records. A group is in one partition, and so is all that its
 //! transactions do there: what is pending at the end of a partition is in an open transaction.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::entries::{Entries, Entry};
+use super::entries::{self, Entries};
 use super::topic::{Decoder, Part, Topic};
 use crate::error::Result;
 use crate::format::control::ControlType;
@@ -58,14 +59,18 @@ pub(crate) struct Row {
     pub(crate) log_timestamp: TimestampMs,
 }
 
-/// The offsets at the end of `ranges`, by group, topic and partition.
+/// The offsets at the end of `ranges`, by group, topic and partition; `with_pending` also those that were never committed,
+/// but are in an open transaction.
 ///
 /// # Errors
 /// What reading finds; never what a record holds.
-pub(crate) fn current(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Metrics)> {
+pub(crate) fn current(
+    ranges: Vec<PartitionRange>,
+    with_pending: bool,
+) -> Result<(Vec<Row>, Metrics)> {
     let mut state = State::default();
     let metrics = replay(ranges, &mut state)?;
-    Ok((state.into_rows(), metrics))
+    Ok((state.into_rows(with_pending), metrics))
 }
 
 /// Every change but those of aborted transactions, in the order of the records.
@@ -115,7 +120,7 @@ fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Metrics> 
 
 fn apply<'a>(
     decoder: &mut Decoder<'a>,
-    entry: &Entry<'a>,
+    entry: &entries::Entry<'a>,
     names: &mut Names,
     to: &mut impl Replay,
 ) {
@@ -205,15 +210,20 @@ struct State {
 }
 
 impl State {
-    fn into_rows(self) -> Vec<Row> {
+    fn into_rows(self, with_pending: bool) -> Vec<Row> {
         let mut rows = self.committed;
         let mut open = self.open;
         // The last one first, where producers have one each.
         open.sort_unstable_by_key(|row| std::cmp::Reverse(row.log_offset));
         for row in open {
             // A broker goes on to answer with what was committed before.
-            let known = rows.entry(row.place.clone()).or_insert(row);
-            known.is_pending = true;
+            match rows.entry(row.place.clone()) {
+                Entry::Occupied(mut known) => known.get_mut().is_pending = true,
+                Entry::Vacant(place) if with_pending => {
+                    place.insert(row).is_pending = true;
+                }
+                Entry::Vacant(_) => {}
+            }
         }
         let mut rows: Vec<Row> = rows.into_values().collect();
         rows.sort_unstable_by(|a, b| a.place.cmp(&b.place));

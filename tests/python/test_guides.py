@@ -90,7 +90,7 @@ def test_shell_blocks_are_these() -> None:
     """CI runs the first two of the README, tests/spark that of ``cluster``; the others run here."""
     counts = {name: len(documents.blocks(name, "sh")) for name in DOCUMENTS}
     kept = {name: count for name, count in counts.items() if count}
-    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "damage": 1, "shell": 1}
+    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "damage": 1, "shell": 1, "tables": 1}
 
 
 def test_readme_shell_examples_run(tmp_path: Path) -> None:
@@ -100,6 +100,14 @@ def test_readme_shell_examples_run(tmp_path: Path) -> None:
     shown = shell(documents.blocks("README", "sh")[2], tmp_path, tmp_path)
     assert "orders:0:880" in shown
     assert pq.read_metadata(tmp_path / "out" / "orders.parquet").num_rows == 880
+
+
+def test_tables_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shown = shell(documents.blocks("tables", "sh")[0], tmp_path, tmp_path)
+    assert "classic-a  events" in shown
+    assert "Ongoing" in shown
+    assert "Topic: topic-0-1" in shown
 
 
 def test_shell_examples_run(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments
-from kafkalog._times import parse_time
+from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog
 
@@ -27,6 +28,21 @@ T = TypeVar("T")
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add PATH."""
     parser.add_argument("path", metavar="PATH", help="a log dir, or the folder of a partition")
+
+
+def add_log_dirs(parser: argparse.ArgumentParser) -> None:
+    """Add PATH..., of commands that ask for more than one partition."""
+    parser.add_argument("path", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or files of them")
+
+
+def has_topic(paths: list[str], topic: str) -> bool:
+    """Return whether the paths hold an internal topic; say so on stderr if not."""
+    from kafkalog.tables import _rows
+
+    if _rows.has_topic(paths, topic):
+        return True
+    print(f"kafkalog: topic {topic} does not exist in {', '.join(paths)}", file=sys.stderr)
+    return False
 
 
 def add_isolation_level(parser: argparse.ArgumentParser) -> None:
@@ -236,6 +252,13 @@ def json_line(fields: dict[str, Any]) -> None:
     import json
 
     print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")))
+
+
+def plain(value: Any) -> Any:
+    """Return a row of a table as JSON has it: times in milliseconds."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return to_millis(value, "time") if isinstance(value, datetime) else value
 
 
 def camel(name: str) -> str:

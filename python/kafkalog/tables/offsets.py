@@ -93,7 +93,8 @@ def lag(path: Paths) -> pa.Table:
     """
     import pyarrow as pa
 
-    offsets = consumer_offsets(path).select(["group", "topic", "partition", "offset"])
+    stream = _core.table_offsets(_arguments.paths(path), pending=False)
+    offsets = RecordReader(stream).read_all().select(["group", "topic", "partition", "offset"])
     logs = logs_of(path)
     ends: dict[tuple[str, int], tuple[int, int] | None] = {}
     rows = offsets.to_pylist()

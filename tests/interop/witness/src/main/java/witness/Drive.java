@@ -8,12 +8,16 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -93,6 +97,10 @@ final class Drive implements AutoCloseable {
                     ask.path("keyed").asBoolean());
             case "leave-open":
                 return writer.leaveOpen(topic, tp.partition());
+            case "send-offsets":
+                sendOffsets(ask.path("id").asText(), ask.path("group").asText(), tp, ask.path("offset").asLong(),
+                    ask.path("end").asText());
+                return null;
             case "produce":
                 return writer.produce(tp, ask.path("codec").asText("none"), ask.path("records"));
             case "topic-id":
@@ -137,6 +145,23 @@ final class Drive implements AutoCloseable {
         }
         Files.write(file, out.utf8());
         return count;
+    }
+
+    /** Commits an offset in a transaction of its own, and ends that with "commit" or "abort", or leaves it "open". */
+    private void sendOffsets(String id, String group, TopicPartition tp, long offset, String end) throws Exception {
+        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "transactional.id", id,
+            "transaction.timeout.ms", "600000");
+        var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        producer.initTransactions();
+        producer.beginTransaction();
+        producer.sendOffsetsToTransaction(Map.of(tp, new OffsetAndMetadata(offset)), new ConsumerGroupMetadata(group));
+        switch (end) {
+            case "commit" -> producer.commitTransaction();
+            case "abort" -> producer.abortTransaction();
+            default -> { }
+        }
+        // Without time to do so it does not end the transaction.
+        producer.close(Duration.ZERO);
     }
 
     /** ListOffsets, asked of the broker: -1 latest, -2 earliest, -3 the greatest timestamp, or a time. */

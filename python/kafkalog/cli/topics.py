@@ -1,0 +1,65 @@
+"""``kafkalog topics``: prints what kafka-topics --describe asks of a controller."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli import _common
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_log_dirs(parser)
+    parser.add_argument("--topic", action="append", metavar="TOPIC", help="only this topic; may be repeated")
+    parser.add_argument("--exclude-internal", action="store_true", help="leave out topics named __...")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
+    parser.epilog = "As the metadata log says; `kafkalog ls` lists the partitions that are in a log dir."
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the topics; those that are asked for and do not exist are reported."""
+    from kafkalog import tables
+
+    if not _common.has_topic(arguments.path, "__cluster_metadata"):
+        return 1
+    rows = tables.topics(arguments.path).to_pylist()
+    wanted = set(arguments.topic or ())
+    missing = sorted(wanted - {row["topic"] for row in rows})
+    for name in missing:
+        print(f"kafkalog: topic {name!r} does not exist in the metadata log", file=sys.stderr)
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if (not wanted or row["topic"] in wanted) and not (
+            arguments.exclude_internal and row["topic"].startswith("__")
+        ):
+            by_topic.setdefault(row["topic"], []).append(row)
+    for found in by_topic.values():
+        if arguments.json:
+            for row in found:
+                _common.json_line({**row, "configs": dict(row["configs"])})
+        else:
+            _print(found)
+    return int(bool(missing))
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    first = rows[0]
+    configs = ",".join(f"{name}={value}" for name, value in first["configs"])
+    print(
+        f"Topic: {first['topic']}\tTopicId: {first['topicId']}\tPartitionCount: {len(rows)}"
+        f"\tReplicationFactor: {len(first['replicas'])}\tConfigs: {configs}"
+    )
+    for row in rows:
+        leader = "none" if row["leader"] < 0 else row["leader"]
+        print(
+            f"\tTopic: {row['topic']}\tPartition: {row['partition']}\tLeader: {leader}"
+            f"\tReplicas: {_numbers(row['replicas'])}\tIsr: {_numbers(row['isr'])}"
+        )
+
+
+def _numbers(values: list[int]) -> str:
+    return ",".join(map(str, values))

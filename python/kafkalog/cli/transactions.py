@@ -1,0 +1,129 @@
+"""``kafkalog transactions``: prints what kafka-transactions asks of a broker."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog._times import format_time
+from kafkalog.cli import _common
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from kafkalog.log import PartitionFolder, PartitionLog
+
+_LIST = (
+    "TransactionalId",
+    "ProducerId",
+    "ProducerEpoch",
+    "TransactionState",
+    "TimeoutMs",
+    "StartTime",
+    "TopicPartitions",
+)
+_ABORTED = ("Topic", "Partition", "ProducerId", "FirstOffset", "LastOffset", "LastStableOffset")
+_NUMBERS = (*_ABORTED[1:], "ProducerEpoch", "TimeoutMs")
+# Between the begin of a transaction and its last marker.
+_OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    _common.add_log_dirs(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--open", action="store_true", help="only transactional ids in an open transaction")
+    what.add_argument(
+        "--aborted", action="store_true", help="aborted transactions instead, by the partitions' transaction indexes"
+    )
+    parser.add_argument(
+        "--transactional-id", action="append", metavar="ID", help="only this transactional id; may be repeated"
+    )
+    parser.add_argument("-t", "--topic", action="append", help="with --aborted, only this topic; may be repeated")
+    parser.add_argument(
+        "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
+    )
+    parser.epilog = (
+        "Transactional ids are those of __transaction_state. An open transaction holds back the last stable offset of "
+        "its partitions, and with it consumers of read_committed."
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print transactional ids, or aborted transactions."""
+    if arguments.topic and not arguments.aborted:
+        raise ValueError("--topic is for --aborted; transactional ids have partitions of many topics")
+    if arguments.aborted:
+        return _print_aborted(arguments)
+    from kafkalog import tables
+
+    if not _common.has_topic(arguments.path, "__transaction_state"):
+        return 1
+    rows = tables.transactions(arguments.path).to_pylist()
+    wanted = set(arguments.transactional_id or ())
+    missing = sorted(wanted - {row["transactionalId"] for row in rows})
+    for name in missing:
+        print(f"kafkalog: transactional id {name!r} does not exist in {', '.join(arguments.path)}", file=sys.stderr)
+    rows = [row for row in rows if not wanted or row["transactionalId"] in wanted]
+    if arguments.open:
+        rows = [row for row in rows if row["state"] in _OPEN]
+    if arguments.json:
+        for row in rows:
+            _common.json_line(_common.plain(row))
+    else:
+        _common.table(_LIST, [_row(row) for row in rows], right=_NUMBERS)
+    return int(bool(missing))
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    start = row["startTimestamp"]
+    return (
+        row["transactionalId"],
+        row["producerId"],
+        row["producerEpoch"],
+        row["state"],
+        row["timeoutMs"],
+        None if start is None else format_time(_common.plain(start)),
+        ",".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]) or None,
+    )
+
+
+def _print_aborted(arguments: argparse.Namespace) -> int:
+    found = [folder for path in arguments.path for folder in _common.folders(path, live=True)]
+    if arguments.topic:
+        missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
+        if missing:
+            raise ValueError(f"no topic {missing[0]!r} in {', '.join(arguments.path)}")
+        found = [folder for folder in found if folder.topic in arguments.topic]
+    partitions, rows = _common.Partitions(found), list[tuple[Any, ...]]()
+    for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))):
+        rows += some
+    if arguments.json:
+        names = ("topic", "partition", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
+        for row in rows:
+            _common.json_line(dict(zip(names, row, strict=True)))
+    else:
+        _common.table(_ABORTED, rows, right=_NUMBERS)
+    return partitions.code
+
+
+def _aborted(folder: PartitionFolder, log: PartitionLog) -> Iterator[tuple[Any, ...]]:
+    from kafkalog.index import TransactionIndex
+
+    for segment in log.segments:
+        file = Path(folder.path, segment.name).with_suffix(".txnindex")
+        # Segments without aborted transactions have none.
+        if not file.exists():
+            continue
+        with TransactionIndex(file) as index:
+            for entry in index:
+                yield (
+                    log.topic,
+                    log.partition,
+                    entry.producer_id,
+                    entry.first_offset,
+                    entry.last_offset,
+                    entry.last_stable_offset,
+                )

@@ -1,0 +1,157 @@
+"""``option("table", ...)``: the tables of ``kafkalog.tables`` as batch reads of ``format("kafkalog")``.
+
+The topics that are replayed partition by partition are read by one task for each partition; the others by one task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafkalog.spark import option_values
+from kafkalog.spark.options import parse_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["TABLES", "TablePartition", "TableReader", "table_reader", "table_schema"]
+
+_RECORDS = (
+    "topic string, partition int, segment string, offset bigint, timestamp timestamp, type string, "
+    "keyVersion smallint, valueVersion smallint, key string, value string, keyBytes binary, valueBytes binary"
+)
+TABLES = {
+    "records": _RECORDS,
+    "consumer_offsets": "group string, topic string, partition int, offset bigint, leaderEpoch int, metadata string, "
+    "commitTimestamp timestamp, expireTimestamp timestamp, topicId string, isPending boolean",
+    "consumer_groups": "group string, groupType string, state string, epoch int, protocolType string, "
+    "protocol string, leader string, memberId string, instanceId string, clientId string, clientHost string, "
+    "rackId string, subscribedTopics array<string>, assignment array<struct<topic:string,partitions:array<int>>>",
+    "lag": "group string, topic string, partition int, offset bigint, logStartOffset bigint, logEndOffset bigint, "
+    "lag bigint",
+    "transactions": "transactionalId string, producerId bigint, producerEpoch smallint, state string, timeoutMs int, "
+    "startTimestamp timestamp, lastUpdateTimestamp timestamp, "
+    "partitions array<struct<topic:string,partition:int>>",
+    "topics": "topic string, topicId string, partition int, leader int, leaderEpoch int, partitionEpoch int, "
+    "replicas array<int>, isr array<int>, configs map<string,string>",
+    "cluster_metadata": _RECORDS,
+    "brokers": "brokerId int, brokerEpoch bigint, incarnationId string, rack string, fenced boolean, "
+    "inControlledShutdown boolean, "
+    "endPoints array<struct<name:string,host:string,port:int,securityProtocol:string>>, "
+    "features array<struct<name:string,minSupportedVersion:smallint,maxSupportedVersion:smallint>>, "
+    "logDirs array<string>",
+    "acls": "id string, resourceType string, resourceName string, patternType string, principal string, host string, "
+    "operation string, permissionType string",
+    "quotas": "entity array<struct<entityType:string,entityName:string>>, key string, value double",
+    "features": "name string, featureLevel smallint",
+}
+_HISTORY = ", logOffset bigint, logTimestamp timestamp"
+# Tables that a partition of a topic has a part of, and that topic.
+_BY_PARTITION = {"consumer_offsets": "__consumer_offsets", "transactions": "__transaction_state"}
+_NO_HISTORY = {"records", "lag"}
+_WITH_SECRETS = {"records", "cluster_metadata", "topics"}
+
+
+@dataclass(frozen=True)
+class _Table:
+    name: str
+    paths: tuple[str, ...]
+    # arguments of the function in kafkalog.tables
+    arguments: tuple[tuple[str, Any], ...]
+
+
+class TablePartition(InputPartition):
+    """One task: a part of a table."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+
+
+class TableReader(DataSourceReader):
+    """Reads a table, some columns of it."""
+
+    def __init__(self, table: _Table, columns: tuple[str, ...]) -> None:
+        self.table = table
+        self.columns = columns
+
+    def partitions(self) -> list[TablePartition]:
+        """Plan a task for each partition of the topic, or one for the whole table."""
+        topic = _BY_PARTITION.get(self.table.name)
+        folders = [] if topic is None else _folders(self.table.paths, topic)
+        return [TablePartition((folder,)) for folder in folders] or [TablePartition(self.table.paths)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a part of the table, in the task."""
+        import pyarrow as pa
+
+        from kafkalog import tables
+
+        if not isinstance(partition, TablePartition):
+            raise TypeError(f"expected a TablePartition, found {partition!r}")
+        found = getattr(tables, self.table.name)(list(partition.paths), **dict(self.table.arguments))
+        found = found.select(list(self.columns))
+        # Spark has times in microseconds only.
+        fields = [
+            field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+            for field in found.schema
+        ]
+        yield from found.cast(pa.schema(fields)).to_batches(max_chunksize=65_536)
+
+
+def _folders(paths: tuple[str, ...], topic: str) -> list[str]:
+    """Return the folders of a topic's partitions; none where a path is not a log dir."""
+    from kafkalog.log import LogDir
+
+    try:
+        folders = [folder for path in paths for folder in LogDir(path).folders]
+    except (ValueError, NotADirectoryError):
+        return []
+    return sorted(str(each.path) for each in folders if each.topic == topic and each.state == "live")
+
+
+def table_schema(options: Mapping[str, str]) -> str:
+    """Return the schema of the table that the options name."""
+    table = _parsed(options)
+    return TABLES[table.name] + (_HISTORY if dict(table.arguments).get("history") else "")
+
+
+def table_reader(options: Mapping[str, str], schema: StructType) -> TableReader:
+    """Create the reader of a table for a schema: all columns, or some by name in any order."""
+    table = _parsed(options)
+    known = {each.split(" ")[0]: each.split(" ")[1] for each in _split(table_schema(options))}
+    for field in schema.fields:
+        if field.name not in known:
+            raise ValueError(f"table {table.name} has no column {field.name!r}; it has {', '.join(known)}")
+        if field.dataType.simpleString() != known[field.name]:
+            raise ValueError(
+                f"column {field.name} must be declared {known[field.name]}, not {field.dataType.simpleString()}"
+            )
+    return TableReader(table, tuple(schema.fieldNames()))
+
+
+def _split(ddl: str) -> list[str]:
+    """Split the columns of a schema, which are separated by a comma and a space."""
+    return ddl.split(", ")
+
+
+def _parsed(options: Mapping[str, str]) -> _Table:
+    given = {name.lower(): value for name, value in options.items()}
+    name = given.pop("table").strip().lower()
+    if name not in TABLES:
+        raise ValueError(f"option table: expected one of {', '.join(TABLES)}, found {name!r}")
+    paths = parse_paths({key: given.pop(key) for key in ("path", "paths") if key in given}, must_exist=True)
+    arguments = {}
+    for option, tables in (("history", TABLES.keys() - _NO_HISTORY), ("secrets", _WITH_SECRETS)):
+        value = given.pop(option, None)
+        if value is not None and name not in tables:
+            raise ValueError(f"option {option} does not apply to the table {name}")
+        if value is not None and option_values.boolean(value):
+            arguments[option] = True
+    if given:
+        raise ValueError(f"option {min(given)} does not apply to tables, which take path, paths, history and secrets")
+    return _Table(name, paths, tuple(arguments.items()))
