@@ -95,11 +95,3 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     file.write_bytes(data)
     with pytest.raises(kafkalog.CorruptRecordError):
         latest(tmp_path)
-
-
-def test_datasets_do_not_take_it(tmp_path: Path) -> None:
-    """Engines push filters down, which would choose among the records of a key."""
-    with LogWriter(tmp_path, "t") as log:
-        log.append([Record(b"1", b"a")])
-    with pytest.raises(ValueError, match="does not take latest"):
-        kafkalog.dataset(tmp_path, latest=True)

@@ -118,8 +118,6 @@ def dataset(
     given = {**keywords} if topics is None else {"topics": topics, **keywords}
     taken = ScanKeywords if table is None else ScanBatchesKeywords
     chosen = merged("dataset", ("topics", *taken.__annotations__), options, given)
-    if chosen.latest:
-        raise ValueError("dataset() does not take latest: its filters would come before it; use read_table() instead")
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
     disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
     source = Source(
