@@ -291,3 +291,30 @@ def test_an_error_in_the_block_is_the_one_that_is_told(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="mine"):
         fails()
     assert len(both(tmp_path / "orders-0")) == 1
+
+
+def test_a_job_that_died_keeps_others_out(tmp_path: Path) -> None:
+    """Its note is all that a writer needs to know; tests/spark has the jobs."""
+    from kafkalog import _core
+
+    LogWriter(tmp_path, "t").close()
+    note = tmp_path / ".kafkalog-job"
+    note.write_text("kafkalog-job 1 a1\n{}\n")
+    says = rf"{note}: job \"a1\" has not ended, or died: .* delete the note"
+    for topic, job in (("t", None), ("new", None), ("t", "a2")):
+        with pytest.raises(kafkalog.LogLockedError, match=says):
+            _core.LogWriter([str(tmp_path)], topic, 0, [], job=job)
+    with pytest.raises(ValueError, match="expected the note of a job of this version"):
+        LogWriter(tmp_path, "t")
+    command = [sys.executable, "-m", "kafkalog", "import", str(tmp_path / "t-0"), str(tmp_path / "other")]
+    (tmp_path / "other").mkdir()
+    note.rename(tmp_path / "other" / note.name)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert ".kafkalog-job: expected the note of a job" in done.stderr
+    assert not (tmp_path / "new-0").exists()
+    assert [path.name for path in (tmp_path / "other").iterdir() if path.is_dir()] == []
+    note = (tmp_path / "other" / ".kafkalog-job").rename(note)
+    _core.LogWriter([str(tmp_path)], "t", 0, [], job="a1").close()
+    note.unlink()
+    LogWriter(tmp_path, "t").close()
