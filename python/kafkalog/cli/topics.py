@@ -27,6 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not _common.has_topic(arguments.path, "__cluster_metadata"):
         return 1
     rows = tables.topics(arguments.path).to_pylist()
+    if not rows:
+        # The second log dir of a broker has no more of the metadata than what its cluster began with.
+        print(f"kafkalog: no topic in the metadata log of {', '.join(arguments.path)}", file=sys.stderr)
+        return 1
     wanted = set(arguments.topic or ())
     missing = sorted(wanted - {row["topic"] for row in rows})
     for name in missing:
