@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,6 +37,12 @@ def python(document: str, *, spark: bool) -> list[str]:
     found = re.finditer(r"^```python\n(.*?)^```", content, flags=re.DOTALL | re.MULTILINE)
     padded = ("\n" * content.count("\n", 0, each.start(1)) + each[1] for each in found)
     return [code for code in padded if ("pyspark" in code) == spark]
+
+
+def imports(code: str) -> list[str]:
+    """Give what an example imports, by its first name, without kafkalog and what belongs to Python."""
+    found = re.findall(r"^(?:import|from) (\w+)", code, flags=re.MULTILINE)
+    return [name for name in found if name != "kafkalog" and name not in sys.stdlib_module_names]
 
 
 def own_folders(home: Path) -> None:

@@ -195,9 +195,10 @@ class RecordReader:
         ``bytes`` of the batches examined; ``batches`` decoded; ``records`` returned as rows (for ``scan_batches`` both
         count its rows, and without ``check_crcs`` only headers are examined); ``skipped`` batches, by their header
         (outside the requested offsets or times, aborted, control); ``skipped_records`` in them, as far as headers say
-        (from v2 on), and decoded ones outside the requested times; ``copied`` bytes, the result of decompression;
-        ``segments`` opened, and ``segments_lost``, deleted by retention between planning and reading; ``bytes_lost`` in
-        ``lost`` ranges, skipped as damaged (see :attr:`lost`).
+        (from v2 on), and decoded ones outside the requested times; ``skipped_bytes`` of batches of which only headers
+        were read; ``copied`` bytes, the result of decompression; ``segments`` opened, and ``segments_lost``, deleted by
+        retention between planning and reading; ``bytes_lost`` in ``lost`` ranges, skipped as damaged (see
+        :attr:`lost`).
         """
         return self._stream.metrics()
 

@@ -29,7 +29,7 @@ def documents_with(*, spark: bool) -> list[str]:
     return [name for name in DOCUMENTS if documents.python(name, spark=spark)]
 
 
-@pytest.mark.parametrize("document", documents_with(spark=False))
+@pytest.mark.parametrize("document", [name for name in documents_with(spark=False) if name != "engines"])
 def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the document: later examples use what earlier ones import."""
     documents.own_folders(tmp_path)
@@ -40,10 +40,41 @@ def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.
         exec(compile(documents.filled_in(code, tmp_path), document, "exec"), names)  # noqa: S102 - the examples themselves
 
 
+FIRST, *RECIPES = documents.python("engines", spark=False)
+# Needs 20 s to start.
+SLOW_ENGINES = {"ray"}
+
+
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
+@pytest.mark.parametrize("recipe", range(len(RECIPES)), ids=lambda n: "-".join(documents.imports(RECIPES[n])) or str(n))
+def test_engine_recipes_run(recipe: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each after the first block; where its engine is not installed it is left out. Those of JSON read what one writes."""
+    codes = [FIRST, RECIPES[recipe]]
+    engines = documents.imports(RECIPES[recipe])
+    if "json-logs" in RECIPES[recipe] and "LogWriter" not in RECIPES[recipe]:
+        codes.insert(1, next(code for code in RECIPES if "LogWriter" in code))
+    if SLOW_ENGINES & set(engines) and not os.environ.get("KAFKALOG_SLOW"):
+        pytest.skip("slow to start")
+    for engine in engines:
+        pytest.importorskip(engine)
+    documents.own_folders(tmp_path)
+    (tmp_path / "data" / "iceberg").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    names: dict[str, object] = {}
+    for code in codes:
+        exec(compile(documents.filled_in(code, tmp_path), "engines", "exec"), names)  # noqa: S102 - the examples themselves
+
+
+def test_every_engine_has_a_recipe() -> None:
+    named = {engine for recipe in RECIPES for engine in documents.imports(recipe)}
+    assert named >= {"duckdb", "polars", "datafusion", "ibis", "deltalake", "pyiceberg", "ray", "daft"}
+
+
 README_ROWS = "print(frame.count(), fast.count(), frame.columns, fast.columns)\n"
 GUIDE_ROWS = """
 print(spark.read.format('kafkalog').load(log_dir).count())
 print(fast.count(), same.count(), fast.columns, number, stream.isStreaming)
+print(payments.count(), sum(row["amount"] for row in payments.collect()), payments.columns)
 spark.stop()
 """
 
@@ -51,12 +82,18 @@ spark.stop()
 @pytest.mark.spark
 def test_spark_examples_run(tmp_path: Path) -> None:
     """In a process of its own: a session is made, and it ends with the process."""
-    assert documents_with(spark=True) == ["README", "spark"]
+    assert documents_with(spark=True) == ["README", "engines", "spark"]
     documents.own_folders(tmp_path)
+    (written,) = (code for code in RECIPES if "LogWriter" in code)
+    (engines,) = documents.python("engines", spark=True)
     (readme,) = documents.python("README", spark=True)
     (guide,) = documents.python("spark", spark=True)
     done = subprocess.run(
-        [sys.executable, "-c", readme + README_ROWS + documents.filled_in(guide, tmp_path) + GUIDE_ROWS],
+        [
+            sys.executable,
+            "-c",
+            readme + README_ROWS + documents.filled_in(FIRST + written + engines + guide, tmp_path) + GUIDE_ROWS,
+        ],
         cwd=documents.ROOT,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -67,7 +104,9 @@ def test_spark_examples_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     sevens = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     expected = [f"880 880 {sevens} ['value', 'offset']", "880", "880 880 ['value', 'offset'] 2373 True"]
-    assert done.stdout.splitlines()[:3] == expected
+    shown = done.stdout.splitlines()
+    assert [line for line in shown if line in expected] == expected
+    assert f"100 {9.5 * sum(range(100))} ['id', 'amount', 'card']" in shown
 
 
 def shell(code: str, home: Path, cwd: Path) -> str:
