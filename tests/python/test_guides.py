@@ -48,7 +48,7 @@ SLOW_ENGINES = {"ray"}
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
 @pytest.mark.parametrize("recipe", range(len(RECIPES)), ids=lambda n: "-".join(documents.imports(RECIPES[n])) or str(n))
 def test_engine_recipes_run(recipe: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each after the first block; where its engine is not installed it is left out. Those of JSON read what one writes."""
+    """Each after the first block and, if it reads JSON, the one that writes it; without its engine it is left out."""
     codes = [FIRST, RECIPES[recipe]]
     engines = documents.imports(RECIPES[recipe])
     if "json-logs" in RECIPES[recipe] and "LogWriter" not in RECIPES[recipe]:
