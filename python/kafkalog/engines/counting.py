@@ -23,7 +23,7 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
     """Count the records of ranges, as far as headers tell.
 
     They tell how many records a batch of v2 holds; not which of them lie within bounds of time or of offsets, nor how
-    many an older batch holds, nor what was aborted.
+    many an older batch holds, nor what was aborted or is damaged.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
     tuple of int and list of PartitionRange
         The records that were counted, and the ranges whose records must be read.
     """
-    if options.latest or options.isolation_level != "read_uncommitted":
+    if options.latest or options.on_corrupt != "raise" or options.isolation_level != "read_uncommitted":
         return 0, ranges
     found, rest = 0, []
     for each in ranges:

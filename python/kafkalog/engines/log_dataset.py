@@ -107,6 +107,8 @@ class _Readable:
                         yield batch.select(columns) if self._source.is_batches else batch
                 finally:
                     self._count(reader.metrics, counted)
+                    if self._source.options.on_corrupt == "skip":
+                        self._metrics.lose(reader.lost)
 
         schema = reader.schema
         if self._source.is_batches:
@@ -250,8 +252,17 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
         """
         return self._metrics.snapshot()
 
+    @property
+    def lost(self) -> pa.Table:
+        """What queries skipped because of damage (``on_corrupt="skip"``), as ``RecordReader.lost``.
+
+        Of all queries, as :attr:`metrics`: a range that two of them met is there twice.
+        """
+        tables = self._metrics.lost()
+        return pa.concat_tables(tables) if tables else self._source.open(Plan([], 0), ["partition"]).lost
+
     def reset_metrics(self) -> None:
-        """Let :attr:`metrics` begin again from zero."""
+        """Let :attr:`metrics` and :attr:`lost` begin again from nothing."""
         self._metrics.reset()
 
     def filter(self, expression: pc.Expression | None) -> LogDataset:

@@ -40,6 +40,7 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts: dict[str, int] = {}
+        self._lost: list[pa.Table] = []
 
     def add(self, counts: dict[str, int]) -> None:
         """Add counts."""
@@ -51,6 +52,17 @@ class Metrics:
         """Begin again from zero."""
         with self._lock:
             self._counts.clear()
+            self._lost.clear()
+
+    def lose(self, lost: pa.Table) -> None:
+        """Remember ranges that were skipped as damaged."""
+        with self._lock:
+            self._lost.append(lost)
+
+    def lost(self) -> list[pa.Table]:
+        """Return what was skipped as damaged, a table for each read."""
+        with self._lock:
+            return list(self._lost)
 
     def snapshot(self) -> dict[str, int]:
         """Return the counters, with what was passed over."""
@@ -71,6 +83,7 @@ _COUNTERS = (
     "copied",
     "segments",
     "segments_lost",
+    "bytes_lost",
 )
 
 
@@ -170,12 +183,19 @@ class Source:
         return list(wanted) or ["partition"]
 
     def open(
-        self, plan: Plan, columns: list[str], *, threads: int = 1, batch_rows: int | None = None, layout: Layout
+        self,
+        plan: Plan,
+        columns: list[str],
+        *,
+        threads: int = 1,
+        batch_rows: int | None = None,
+        layout: Layout = "binary",
     ) -> RecordReader:
         """Open a plan for reading."""
         if self.is_batches:
             check_crcs = self.options.check_crcs and "isValid" in columns
-            return RecordReader(_core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs))
+            on_corrupt = self.options.on_corrupt
+            return RecordReader(_core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs, on_corrupt=on_corrupt))
         arguments = {**decode_arguments(self.options), "columns": columns, "threads": threads, "layout": layout}
         if batch_rows is not None:
             arguments["batch_rows"] = min(self.options.batch_rows, batch_rows)
