@@ -459,7 +459,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         dataset(tmp_path / "missing")
     with pytest.raises(ValueError, match="nope"):
         dataset(DATA, topics="nope")
-    with pytest.raises(ValueError, match="unknown table 'batchs'.*'batches'"):
+    with pytest.raises(ValueError, match=r"unknown table 'batchs'.*'batches'"):
         dataset(DATA, table="batchs")
     with pytest.raises(TypeError, match="column"):
         dataset(DATA, column="offset")
