@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +22,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
+KILLED = """
+import os, pickle, signal, sys
+from kafkalog import LogWriter
+with open(sys.argv[1], "rb") as file:
+    openings, options = pickle.load(file)
+for rows in openings:
+    log = LogWriter(clock=lambda: 1_700_000_000_000, **options)
+    for row in rows:
+        log.append(row)
+    if rows is openings[-1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    log.close()
+"""
 COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "min_compaction_lag_ms": 1 << 60}
 SETTINGS: dict[str, dict[str, Any]] = {
     # One batch for each segment, and one entry for each batch.
@@ -78,3 +95,39 @@ def test_odd_settings(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     serves(broker, served)
     broker.stop()
     assert faults(witness, folders, tmp_path / "dumped") == []
+
+
+def test_recovered_with_a_full_index(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+    """Every opening leaves out an index entry that recovery wants: after some, the index has no room for all of them.
+
+    Kafka's own recovery fails there ("Attempt to append to a full index").
+    """
+    settings = {"index_interval_bytes": 0, "segment_index_bytes": 240}
+    topic = "full-again"
+    topic_id = prepared(broker, topic, **settings)[topic]
+    broker.stop()
+    config = LogConfig(**{**SMALL, **settings})
+    options: dict[str, Any] = {"log_dir": broker.log_dirs, "topic": topic, "config": config, "topic_id": topic_id}
+    rows = [row(offset) for offset in range(40)]
+    ends = [8, 16, 24, 32, 35]
+    openings = [[arrow([each]) for each in rows[begin:end]] for begin, end in zip([0, *ends], ends, strict=False)]
+    said = tmp_path / "openings"
+    said.write_bytes(pickle.dumps((openings, options)))
+    done = subprocess.run([sys.executable, "-c", KILLED, str(said)], check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    folder = broker.folder(topic)
+    assert [file.stem for file in folder.glob("*.log")] == [f"{0:020}"]
+    dry = kafkalog.recover(folder, clean=False, config=config, dry_run=True)
+    assert "index full" in {note.kind for note in dry.partitions[0].notes}
+
+    with LogWriter(**options, clock=lambda: STAMP) as log:
+        assert log.log_end_offset == 35
+        for each in rows[35:]:
+            log.append(arrow([each]))
+    assert sorted(file.stem for file in folder.glob("*.log")) == [f"{0:020}", f"{35:020}"]
+    assert (folder / f"{0:020}.index").stat().st_size == 240
+    assert faults(witness, [folder], tmp_path / "dumped") == []
+    broker.start()
+    serves(broker, {topic: Served(rows, 40)})
+    broker.stop()
+    assert faults(witness, [folder], tmp_path / "dumped") == []
