@@ -4,6 +4,7 @@
 )]
 
 use std::fs;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -14,6 +15,9 @@ use crate::format::entry::{OffsetPosition, TimestampOffset};
 use crate::index::Access;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
+use crate::io::folder::DiskFolder;
+use crate::io::overlay::Overlay;
+use crate::io::storage::ReadFolder as _;
 
 const BASE: Offset = 45;
 
@@ -130,6 +134,28 @@ fn step<E: Entry<W>, const W: usize>(
     assert_eq!(fs::metadata(index.path()).unwrap().len(), index.length());
 }
 
+/// A step, and what an index answers.
+fn take<F: EntryFile<2>>(
+    index: &mut WritableOffsetIndex<F>,
+    op: &Op,
+) -> Result<OffsetPosition, Option<Refusal>> {
+    let taken = match *op {
+        Op::Append(step, position) => {
+            let position = i32::try_from(position + 7).unwrap();
+            index.append(index.last_offset() + step, position)
+        }
+        Op::TruncateTo(offset) => index.truncate_to(BASE + offset),
+        // Below the entries they differ, as `writable` says.
+        Op::Resize(to) => index.resize(to.max(index.size_in_bytes())).map(drop),
+        Op::Trim => index.trim_to_valid_size(),
+        Op::Reset => index.reset(),
+        Op::Reopen => index.flush(),
+        Op::Lookup(target) => return Ok(index.lookup(BASE + target).unwrap()),
+    };
+    let answer = index.last_entry();
+    taken.map(|()| answer).map_err(|error| error.refusal())
+}
+
 proptest! {
     #[test]
     fn an_offset_index_is_a_list(ops in ops(), max_size in 8..600usize) {
@@ -209,6 +235,48 @@ proptest! {
             && !model.entries.first().is_some_and(is_zero)
         {
             prop_assert_eq!(read.iter().collect::<Vec<_>>(), model.entries);
+        }
+    }
+
+    /// The same steps on a disk and under plan give the same answers and leave the same bytes.
+    #[test]
+    fn an_index_under_plan_is_the_one_on_a_disk(
+        ops in ops(),
+        max_size in 8..600usize,
+        old in prop::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let name = "00000000000000000045.index";
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [disk, base] = folders.each_ref().map(|folder| {
+            if !old.is_empty() {
+                fs::write(folder.path().join(name), &old).unwrap();
+            }
+            DiskFolder::new(folder.path(), &Disk::default())
+        });
+        let plan = Overlay::new(Arc::new(base)).unwrap();
+        let mut here = WritableOffsetIndex::open_in(&disk, name, BASE, max_size).unwrap();
+        let mut there = WritableIndex::<OffsetPosition, 2, _>::open_in(&plan, name, BASE, max_size).unwrap();
+        for op in &ops {
+            prop_assert_eq!(take(&mut here, op), take(&mut there, op));
+            prop_assert_eq!(
+                (here.entries(), here.max_entries(), here.length(), here.last_entry()),
+                (there.entries(), there.max_entries(), there.length(), there.last_entry())
+            );
+        }
+        let bytes = || (fs::read(disk.path_of(name)).unwrap(), plan.read(name, u64::MAX).unwrap());
+        here.flush().unwrap();
+        there.flush().unwrap();
+        let (on_disk, planned) = bytes();
+        prop_assert_eq!(on_disk, planned);
+        prop_assert_eq!(here.fit().unwrap(), there.fit().unwrap());
+        here.close().unwrap();
+        there.close().unwrap();
+        let (on_disk, planned) = bytes();
+        prop_assert_eq!(on_disk, planned);
+        if old.is_empty() {
+            prop_assert!(!folders[1].path().join(name).exists());
+        } else {
+            prop_assert_eq!(fs::read(folders[1].path().join(name)).unwrap(), old);
         }
     }
 
