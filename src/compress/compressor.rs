@@ -55,7 +55,7 @@ impl Compressor {
 /// Why a library would not; memory is all that is known to fail.
 pub(super) type Refused = std::borrow::Cow<'static, str>;
 
-/// `len` bytes more behind what `out` holds, zeroed, to be written over.
+/// `len` bytes more after what `out` holds, zeroed, to be written over.
 pub(super) fn grow(out: &mut Vec<u8>, len: usize) -> Result<&mut [u8], Refused> {
     out.try_reserve(len).map_err(|_| "no memory")?;
     let at = out.len();

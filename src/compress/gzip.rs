@@ -1,4 +1,4 @@
-//! gzip: RFC 1952 members one behind the other, read as `java.util.zip.GZIPInputStream` reads them.
+//! gzip: RFC 1952 members one after the other, read as `java.util.zip.GZIPInputStream` reads them.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | .. | raw deflate | |
 //! | 8 | CRC-32 and length of the output, little-endian | both checked |
 //!
-//! Bytes behind a member that do not begin another one are ignored, as Java ignores them.
+//! Bytes after a member that do not begin another one are ignored, as Java ignores them.
 
 mod write;
 

@@ -182,7 +182,7 @@ impl Lz4 {
         }
     }
 
-    /// Decodes one compressed block behind what is there.
+    /// Decodes one compressed block after what the buffer holds.
     fn block(
         &mut self,
         block: &[u8],

@@ -8,10 +8,10 @@
 //!
 //! | module | framing |
 //! |---|---|
-//! | `gzip` | RFC 1952 members one behind the other |
+//! | `gzip` | RFC 1952 members one after the other |
 //! | `snappy` | the Java "xerial" stream, or one raw block |
 //! | `lz4` | one LZ4 frame of independent blocks (KIP-57) |
-//! | `zstd` | frames one behind the other (KIP-110) |
+//! | `zstd` | frames one after the other (KIP-110) |
 //!
 //! A [`Compressor`] is the other direction: what it writes, Kafka's clients and brokers read, in the framing they write
 //! themselves, at the levels they know ([`Codec`]).

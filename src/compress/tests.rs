@@ -305,7 +305,7 @@ fn snappy_framings() {
     assert_eq!(run(&xerial_header()).unwrap(), b"");
     let twice = [xerial(b"one"), xerial(b"two")].concat();
     assert_eq!(run(&twice).unwrap(), b"onetwo");
-    // Up to three bytes behind the last chunk are its end.
+    // Up to three bytes after the last chunk are its end.
     assert_eq!(
         run(&[xerial(b"one").as_slice(), &[1, 2, 3]].concat()).unwrap(),
         b"one"

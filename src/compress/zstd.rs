@@ -1,4 +1,4 @@
-//! Zstandard: frames one behind the other, skippable ones among them (KIP-110, magic 2 only).
+//! Zstandard: frames one after the other, skippable ones among them (KIP-110, magic 2 only).
 //!
 //! A whole frame is decoded in one call straight into the caller's memory. Producers stream, so frames rarely say their
 //! size; the number of blocks bounds it (a block holds at most 128 KiB).

@@ -336,13 +336,13 @@ impl BatchHeader {
         self.last_offset().wrapping_add(1)
     }
 
-    /// Sequence of the last record; wraps behind `i32::MAX` to 0 (`DefaultRecordBatch.incrementSequence`).
+    /// Sequence of the last record; wraps after `i32::MAX` to 0 (`DefaultRecordBatch.incrementSequence`).
     #[must_use]
     pub const fn last_sequence(&self) -> i32 {
         self.sequence_at(self.last_offset_delta)
     }
 
-    /// Sequence of the record `delta` behind the first.
+    /// Sequence of the record `delta` after the first.
     #[inline]
     #[must_use]
     pub const fn sequence_at(&self, delta: i32) -> i32 {

@@ -200,7 +200,7 @@ pub fn parse_partition_metadata(data: &[u8]) -> Result<String> {
     }
 }
 
-/// A `partition.metadata`: two lines, no newline behind the last.
+/// A `partition.metadata`: two lines, no newline after the last.
 #[must_use]
 pub(crate) fn write_partition_metadata(topic_id: Uuid) -> Vec<u8> {
     format!("version: 0\ntopic_id: {topic_id}").into_bytes()

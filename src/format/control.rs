@@ -5,7 +5,7 @@
 //! | 2 | version, 0 | version, 0 |
 //! | 2 / 4 | type | coordinator epoch |
 //!
-//! Later versions are read by this layout too; bytes behind it are theirs.
+//! Later versions are read by this layout too; bytes after it are theirs.
 
 use std::fmt;
 

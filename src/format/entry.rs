@@ -11,7 +11,7 @@
 //! | | | | i32 coordinator epoch |
 //! | | | | i64 first offset of the open transaction |
 //!
-//! A producer snapshot is i16 version (1), u32 CRC-32C of everything behind it, i32 count, then the producers.
+//! A producer snapshot is i16 version (1), u32 CRC-32C of everything after it, i32 count, then the producers.
 //!
 //! Sources: `OffsetIndex`, `TimeIndex`, `AbortedTxn`, `ProducerStateManager`.
 
@@ -116,7 +116,7 @@ pub struct AbortedTxn {
     pub first_offset: Offset,
     /// The offset of the marker that ended it.
     pub last_offset: Offset,
-    /// The last stable offset right behind it.
+    /// The last stable offset right after it.
     pub last_stable_offset: Offset,
 }
 
@@ -286,7 +286,7 @@ impl ProducerState {
         let entries = data.get(SNAPSHOT_ENTRIES_AT..).unwrap_or_default();
         let whole = entries.chunks_exact(PRODUCER_STATE_SIZE);
         match usize::try_from(count) {
-            // Bytes behind the last producer are under the checksum, and nothing to Kafka.
+            // Bytes after the last producer are under the checksum, and nothing to Kafka.
             Ok(count) if count <= whole.len() => {
                 Ok(whole.take(count).filter_map(Self::parse).collect())
             }

@@ -13,7 +13,7 @@
 //! | .. | .. | 4 | value length | below 0: null |
 //! | .. | .. | | value | |
 //!
-//! Bytes behind the value belong to nothing and are not looked at, as in Kafka.
+//! Bytes after the value belong to nothing and are not looked at, as in Kafka.
 
 use super::attributes::Attributes;
 use super::batch::{
@@ -104,7 +104,7 @@ impl Message {
     }
 }
 
-/// The field behind the 4-byte length at `at`.
+/// The field after the 4-byte length at `at`.
 fn delimited(data: &[u8], at: usize, what: &'static str) -> Result<Field> {
     let start = at.saturating_add(4);
     let room = data.len().saturating_sub(start);

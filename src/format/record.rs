@@ -34,7 +34,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The byte behind it.
+    /// The byte after it.
     #[must_use]
     pub const fn end(self) -> usize {
         match self.len {
@@ -68,7 +68,7 @@ pub struct Record {
     pub headers_start: usize,
     /// How many there are.
     pub headers_count: u32,
-    /// The byte behind the record.
+    /// The byte after the record.
     pub end: usize,
 }
 

@@ -22,7 +22,7 @@ pub(crate) const fn unzigzag64(raw: u64) -> i64 {
     ((raw >> 1) as i64) ^ (raw & 1).wrapping_neg() as i64
 }
 
-/// The unsigned varint at `*at`, which moves behind it; `None` where bytes run out or it does not end in 5.
+/// The unsigned varint at `*at`, which moves past it; `None` where bytes run out or it does not end in 5.
 #[inline]
 pub(crate) fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
     let mut value = 0u32;

@@ -193,11 +193,11 @@ impl Disk {
             /// What `st_blocks` counts in.
             const BLOCK: u64 = 512;
             let found = file.metadata().map_err(Error::io(path))?;
-            let behind = found
+            let beyond = found
                 .blocks()
                 .saturating_mul(BLOCK)
                 .saturating_sub(found.len());
-            if behind < least {
+            if beyond < least {
                 return Ok(false);
             }
             self.set_length(file, path, found.len())?;

@@ -2,17 +2,18 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `index`, `segment`, `segments` | Kafka's classes over a folder under plan |
-//! | `settings`, `rebuilt` | what indexes are made by; those not kept, made again |
-//! | `producers` | what producer state is replayed from |
-//! | `request`, `loader`, `recovery`, `failure` | the steps, in Kafka's order, and what stops one |
-//! | `salvage` | before them, where no whole batch may be lost |
-//! | `plan`, `loaded`, `note` | what they come to, and what is worth saying of it |
+//! | `request` | the input |
+//! | `loader`, `recovery` | the steps, in Kafka's order (`LogLoader`, `LocalLog`) |
+//! | `segments` | the segments of a folder under plan (`LogSegments`) |
+//! | `rebuilt` | rebuilt indexes that do not fit into memory |
+//! | `producers` | batches for replaying the producers' state |
+//! | `salvage` | the step before, where no whole batch may be lost |
+//! | `plan`, `loaded`, `note` | the outcome |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
-//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing: a dry run is a plan
-//! that is not carried out. What it finds in the end is what a broker would have loaded, [`LoadedLog`]; or the reason why it would not start, with the actions it would have
-//! taken until then. Indexes of one segment at a time are in memory, and up to 64 MiB of those that will be written.
+//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing; a dry run is a plan
+//! that is not carried out. Its outcome is what a broker would have loaded ([`LoadedLog`]), or the reason why it would not
+//! start. A plan keeps up to 64 MiB of rebuilt indexes in memory.
 
 mod apply;
 mod loaded;

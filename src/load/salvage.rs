@@ -43,10 +43,10 @@ impl Loader<'_> {
         let mut floor = 0;
         let mut made = Vec::new();
         for (at, log) in logs.iter().enumerate() {
-            let behind = logs.get(at.saturating_add(1)..).unwrap_or_default();
+            let later = logs.get(at.saturating_add(1)..).unwrap_or_default();
             // What claims the same place only adds to this one.
-            let beside = behind.partition_point(|next| next.base_offset <= log.base_offset);
-            let ceiling = ceiling(behind.get(beside..).unwrap_or_default());
+            let beside = later.partition_point(|next| next.base_offset <= log.base_offset);
+            let ceiling = ceiling(later.get(beside..).unwrap_or_default());
             let batches = Batches {
                 file: self.folder.open(&log.name)?,
                 length: log.content.length(),
@@ -283,9 +283,9 @@ impl Loader<'_> {
 }
 
 /// Where the batches of what follows begin: none before may reach there.
-fn ceiling(behind: &[LogFile]) -> Offset {
-    for (at, next) in behind.iter().enumerate() {
-        let beyond = behind.get(at.saturating_add(1));
+fn ceiling(later: &[LogFile]) -> Offset {
+    for (at, next) in later.iter().enumerate() {
+        let beyond = later.get(at.saturating_add(1));
         let beyond = beyond.map_or(Offset::MAX, |log| log.base_offset);
         match next.first_offset {
             // A name may lie below its first batch.
@@ -294,7 +294,7 @@ fn ceiling(behind: &[LogFile]) -> Offset {
             Some(_) => {}
             // Nothing was there that could be lost, and where the log goes on others say.
             None if next.content.length() == 0
-                && behind.iter().skip(at).any(|log| log.first_offset.is_some()) => {}
+                && later.iter().skip(at).any(|log| log.first_offset.is_some()) => {}
             None => return next.base_offset,
         }
     }

@@ -183,11 +183,11 @@ impl Listing {
 
 /// Tells every segment of its neighbour, and the last one that it is the last.
 pub(super) fn link(segments: &mut [LogSegment]) {
-    let mut behind = None;
+    let mut next = None;
     for segment in segments.iter_mut().rev() {
-        segment.is_active = behind.is_none();
-        segment.next_base_offset = behind;
-        behind = Some(segment.base_offset);
+        segment.is_active = next.is_none();
+        segment.next_base_offset = next;
+        next = Some(segment.base_offset);
     }
 }
 

@@ -73,7 +73,7 @@ impl ProducerAppend {
         self.updated.producer_id
     }
 
-    /// The producer's state behind this append; only of the batches in it.
+    /// The producer's state after this append; only of the batches in it.
     #[must_use]
     pub const fn updated(&self) -> &ProducerEntry {
         &self.updated

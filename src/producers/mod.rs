@@ -4,11 +4,11 @@
 //! |---|---|
 //! | [`append`] | one producer's part of an append, checked |
 //! | [`entry`] | the state of one producer |
-//! | [`replay`] | the state out of the batches behind a snapshot |
+//! | [`replay`] | the state out of the batches after a snapshot |
 //! | [`snapshots`] | the files it is kept in |
 //!
 //! The state after offset N is kept in `N.snapshot`, taken at every roll and at a clean close. It is the log that is the
-//! truth: whatever is behind the last snapshot is replayed from the batches.
+//! truth: whatever comes after the last snapshot is replayed from the batches.
 //!
 //! A transaction is *ongoing* from its first batch to its marker, and *unreplicated* from there until the high watermark
 //! has passed the marker. The first offset of the first of either kind is the first unstable one.
@@ -249,7 +249,7 @@ impl ProducerStateManager {
         }
     }
 
-    /// The last stable offset right behind a marker: for the transaction index, before the transaction is
+    /// The last stable offset right after a marker: for the transaction index, before the transaction is
     /// [completed](Self::complete_txn).
     #[must_use]
     pub fn last_stable_offset(&self, completed: &CompletedTxn) -> Offset {

@@ -1,4 +1,4 @@
-//! Producer state out of a log's batches behind a snapshot (`UnifiedLog.rebuildProducerState`).
+//! Producer state out of a log's batches after a snapshot (`UnifiedLog.rebuildProducerState`).
 
 use super::append::TV_UNKNOWN;
 use super::{Analysis, ProducerStateManager};
@@ -67,7 +67,7 @@ pub struct Rebuilding {
 }
 
 impl ProducerStateManager {
-    /// Brings the state to an offset of the log: from the newest snapshot and the batches behind it, with snapshots at
+    /// Brings the state to an offset of the log: from the newest snapshot and the batches after it, with snapshots at
     /// the last two segments and at the end, so that a later truncation need not replay more.
     ///
     /// # Errors
@@ -93,8 +93,8 @@ impl ProducerStateManager {
         let from = self.map_end_offset();
         let holding = bases.partition_point(|&base| base <= from);
         let holds_end = bases.iter().copied().rfind(|&base| base <= end);
-        let behind = bases.get(holding.saturating_sub(1)..).unwrap_or_default();
-        for &base in behind.iter().take_while(|&&base| base < end) {
+        let later = bases.get(holding.saturating_sub(1)..).unwrap_or_default();
+        for &base in later.iter().take_while(|&&base| base < end) {
             let start = base.max(self.map_end_offset()).max(to.log_start_offset);
             self.update_map_end_offset(start);
             if last_two.contains(&base) {

@@ -243,9 +243,9 @@ impl Windows {
             let Ok(Some(header)) = BatchHeader::in_file(head, left) else {
                 break;
             };
-            let behind = position.saturating_add(header.size as u64);
+            let end = position.saturating_add(header.size as u64);
             batches.push((position, header));
-            position = behind;
+            position = end;
         }
         let is_walked = position >= to;
         if is_walked {
@@ -284,8 +284,8 @@ impl Windows {
     /// Up to `wanted` bytes at `position`.
     fn bytes(&self, position: Position, wanted: usize) -> &[u8] {
         let at = usize::try_from(position.saturating_sub(self.from)).unwrap_or(usize::MAX);
-        let behind = self.buffer.get(at..).unwrap_or_default();
-        behind.get(..wanted).unwrap_or(behind)
+        let rest = self.buffer.get(at..).unwrap_or_default();
+        rest.get(..wanted).unwrap_or(rest)
     }
 }
 

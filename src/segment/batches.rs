@@ -233,7 +233,7 @@ impl BatchCursor {
     fn hold_against_neighbours(&self, header: &BatchHeader) -> Result<()> {
         let last = header.last_offset();
         if header.base_offset < self.floor {
-            let expected = format!("at least {}, behind what comes before", self.floor);
+            let expected = format!("at least {}, after what comes before", self.floor);
             return Err(Error::corrupt(
                 "base offset",
                 0,

@@ -18,7 +18,7 @@
 //! | [`search`] | an offset among batches, as Kafka finds it |
 //! | [`transactions`] | where transactions begin and end |
 //! | [`walk`] | header to header as Kafka walks, no stricter |
-//! | [`writer`] | a segment that is appended to |
+//! | [`writer`] | a segment that is written: appended to, truncated, recovered; on a disk or under plan |
 //! | [`statistics`] | what the headers of a segment add up to |
 
 use std::path::{Path, PathBuf};

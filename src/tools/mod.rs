@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
-//! | [`rebuild`] | indexes made anew, for a version of Kafka |
+//! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 //! | [`verify`] | what is wrong with any file of a log dir |
 

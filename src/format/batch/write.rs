@@ -12,7 +12,7 @@ use crate::types::{Offset, TimestampMs, TimestampType};
 const MAGIC: u8 = 2;
 
 impl BatchHeader {
-    /// Writes this header over the first [`RECORD_BATCH_OVERHEAD`] bytes of `batch`, behind which all its records stand,
+    /// Writes this header over the first [`RECORD_BATCH_OVERHEAD`] bytes of `batch`, after which all its records stand,
     /// and returns the checksum, which is computed here as the length is: this header's own `size`, `crc` and `magic`
     /// do not count.
     ///

@@ -23,7 +23,7 @@ pub(crate) struct NewRecord<'a> {
 }
 
 impl NewRecord<'_> {
-    /// The bytes behind the length field (`DefaultRecord.sizeOfBodyInBytes`).
+    /// The bytes after the length field (`DefaultRecord.sizeOfBodyInBytes`).
     ///
     /// # Errors
     /// `InvalidRecord` for more than 31 bits can say.

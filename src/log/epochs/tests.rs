@@ -31,7 +31,7 @@ fn the_newest_assignment_wins() {
         (&[(2, 11), (2, 12)][..], &[(2, 11)][..]),
         (&[(2, 11), (2, 10)], &[(2, 10)]),
         (&[(2, 6), (3, 6)], &[(3, 6)]),
-        // An older epoch from a later offset takes the place of its own entry and of those behind.
+        // An older epoch from a later offset takes the place of its own entry and of those after it.
         (&[(2, 6), (3, 8), (2, 9)], &[(2, 9)]),
         (&[(1, 5), (2, 7), (4, 9), (3, 8)], &[(1, 5), (2, 7), (3, 8)]),
         (&[(1, 5), (2, 7), (3, 6)], &[(1, 5), (3, 6)]),

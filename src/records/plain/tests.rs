@@ -27,7 +27,7 @@ fn bytes(source: &[u8], start: u32, len: i32) -> Option<Vec<u8>> {
     Some(source[start..][..len].to_vec())
 }
 
-/// Decodes `data` as it would lie in a segment, behind other bytes and into an arena that is in use.
+/// Decodes `data` as it would lie in a segment, after other bytes and into an arena that is in use.
 fn rows(data: &[u8]) -> Result<Vec<Row>> {
     let source = [b"other bytes", data].concat();
     let header = BatchHeader::parse(data)?.unwrap();

@@ -70,7 +70,7 @@ pub(crate) struct Options {
     pub index_sanity_check: bool,
     /// Look at no more of a log than this.
     pub max_bytes: Option<u64>,
-    /// How far behind an indexed position its batch may end.
+    /// How far after an indexed position its batch may end.
     pub max_message_size: i32,
     /// For keys.
     pub key_decoder: Decoder,
@@ -104,7 +104,7 @@ impl Default for Options {
 
 /// Dumps `files` in their order to `out`, and tells what was found on the way on `err`.
 ///
-/// Returns whether something is wrong: an invalid batch, bytes behind the last one, an index that contradicts its log,
+/// Returns whether something is wrong: an invalid batch, bytes after the last one, an index that contradicts its log,
 /// a corrupt snapshot, offsets that step back. Gaps between offsets are told but are not damage. A reader of the output
 /// that goes away ends the run early and is no error.
 ///
@@ -174,7 +174,7 @@ fn dump_file(
     }
 }
 
-/// A line on the error stream, behind what was printed before it.
+/// A line on the error stream, after what was printed before it.
 fn tell(text: &mut Text<'_>, err: &mut dyn Write, line: &str) -> Result<()> {
     text.flush()?;
     writeln!(err, "{line}").map_err(Error::io("error output"))

@@ -181,7 +181,7 @@ impl<'a> Loose<'a> {
         }
     }
 
-    /// The whole message at `next`, which moves behind it; a part of one at the end is nothing.
+    /// The whole message at `next`, which moves past it; a part of one at the end is nothing.
     fn next(block: &'a [u8], next: &mut usize) -> Result<Option<Self>> {
         let Some(rest) = block.get(*next..) else {
             return Ok(None);
@@ -285,7 +285,7 @@ fn each_record(
     for n in 1..=count {
         let fields = Fields::parse(data, at)?;
         at = fields.end;
-        // Bytes behind the last record spoil it, too.
+        // Bytes after the last record spoil it, too.
         if n == count && at != data.len() {
             let found = data.len().saturating_sub(at);
             let expected = format!("none after record {count}, the last");
