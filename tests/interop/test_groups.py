@@ -130,9 +130,9 @@ def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
     assert {row["group"]: row["groupType"] for row in groups} == {row[0]: row[1].lower() for row in listed}
     by_group = {row["group"]: row for row in groups}
     for line in states.splitlines():
-        words = line.split()
-        if words and words[0] in by_group and words[0] != "g-share":
-            assert by_group[words[0]]["state"] in words, line
+        said = line.split()
+        if said and said[0] in by_group and said[0] != "g-share":
+            assert by_group[said[0]]["state"] in said, line
     assert by_group["g-share"]["state"] == "Stable"
     assert by_group["g-share"]["subscribedTopics"] == ["events"]
 

@@ -48,9 +48,9 @@ def replayed(partition: Partition) -> tuple[dict[Place, dict[str, Any]], dict[Pl
                 ):
                     committed[place] = line
             continue
-        line = decoded.get(record.get("offset"))
-        if line is None or line["key_type"] not in {0, 1}:
+        if record.get("offset") not in decoded or decoded[record["offset"]]["key_type"] not in {0, 1}:
             continue
+        line = decoded[record["offset"]]
         place = (line["key"]["group"], line["key"]["topic"], line["key"]["partition"])
         if line["tombstone"]:
             committed.pop(place, None)
@@ -207,9 +207,9 @@ def test_random_commits_in_and_outside_transactions(tmp_path: Path) -> None:  # 
                 kept[offset] = -1
             else:
                 kind = chance.randrange(2)
-                for each, value in pending.pop(producer, {}).items():
-                    if kind and committed.get(each, (-1, 0)) < value:
-                        committed[each] = value
+                for ended, value in pending.pop(producer, {}).items():
+                    if kind and committed.get(ended, (-1, 0)) < value:
+                        committed[ended] = value
                 for at, who in kept.items():
                     if who == producer:
                         kept[at] = -1

@@ -71,7 +71,7 @@ def replayed(path: Paths, topic: str, types: Iterable[str] | None = None, *, sec
             kept[name].to_pylist()
             for name in ("partition", "segment", "offset", "type", "valueVersion", "key", "value")
         ]
-        times = kept["timestamp"].cast(pa.int64()).to_pylist()
+        times: list[Any] = kept["timestamp"].cast(pa.int64()).to_pylist()
         for (partition, segment, offset, kind, version, key, value), time in zip(
             zip(*columns, strict=True), times, strict=True
         ):
@@ -121,12 +121,12 @@ def table(
     """
     import pyarrow as pa
 
+    plain: list[Any] = list(rows)
     if history:
         columns = {**columns, "logOffset": pa.int64(), "logTimestamp": pa.timestamp("ms", "UTC")}
-        rows = [
+        plain = [
             {**row, "logOffset": change.offset, "logTimestamp": change.timestamp}
-            for change in rows
-            if isinstance(change, Change)
+            for change in plain
             for row in change.rows
         ]
-    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(columns.items())))
+    return pa.Table.from_pylist(plain, schema=pa.schema(list(columns.items())))

@@ -70,7 +70,7 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
     """
     import pyarrow as pa
 
-    columns = {
+    columns: dict[str, pa.DataType] = {
         "topic": pa.string(),
         "partition": pa.int32(),
         "segment": pa.string(),
@@ -106,7 +106,7 @@ def topics(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.T
     """
     import pyarrow as pa
 
-    columns = {
+    columns: dict[str, pa.DataType] = {
         "topic": pa.string(),
         "topicId": pa.string(),
         **dict.fromkeys(("partition", "leader", "leaderEpoch", "partitionEpoch"), pa.int32()),
@@ -141,7 +141,7 @@ def brokers(path: Paths, *, history: bool = False) -> pa.Table:
     import pyarrow as pa
 
     text, number = pa.string(), pa.int16()
-    columns = {
+    columns: dict[str, pa.DataType] = {
         "brokerId": pa.int32(),
         "brokerEpoch": pa.int64(),
         "incarnationId": text,
@@ -209,7 +209,7 @@ def quotas(path: Paths, *, history: bool = False) -> pa.Table:
     """
     import pyarrow as pa
 
-    columns = {
+    columns: dict[str, pa.DataType] = {
         "entity": pa.list_(pa.struct([("entityType", pa.string()), ("entityName", pa.string())])),
         "key": pa.string(),
         "value": pa.float64(),
@@ -356,8 +356,8 @@ def _topic_change(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:
 
 def _partition(image: Image, key: ThingKey) -> dict[str, Any]:
     _, topic_id, number = key
-    name, thing = image.names.get(topic_id), image.things.get(key)
-    row: dict[str, Any] = {"topic": name, "topicId": topic_id, "partition": number}
+    name, thing = image.names.get(topic_id, ""), image.things.get(key)
+    row: dict[str, Any] = {"topic": name or None, "topicId": topic_id, "partition": number}
     if thing is not None:
         row |= {each: thing.value[each] for each in ("leader", "leaderEpoch", "partitionEpoch", "replicas", "isr")}
         row["configs"] = sorted(image.configs.get((TOPIC_CONFIG, name), {}).items())

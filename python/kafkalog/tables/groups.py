@@ -88,7 +88,7 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
     """
     import pyarrow as pa
 
-    columns = {
+    columns: dict[str, pa.DataType] = {
         **dict.fromkeys(("group", "groupType", "state"), pa.string()),
         "epoch": pa.int32(),
         **dict.fromkeys(("protocolType", "protocol", "leader"), pa.string()),
@@ -107,7 +107,7 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
         _apply(groups, entry)
     # Who only commits offsets has no other record (OffsetMetadataManager.replay).
     for name in consumer_offsets(path)["group"].unique().to_pylist():
-        groups.setdefault(name, _Group("classic"))
+        groups.setdefault(str(name), _Group("classic"))
     rows = [row for name in sorted(groups) for row in groups[name].rows(name, names)]
     return _rows.table(columns, rows)
 
@@ -197,7 +197,7 @@ class _Group:
         }
         if self.kind == "classic":
             members = sorted((self.metadata or {}).get("members", ()), key=lambda each: each["memberId"])
-            rows = [_classic_member(each, group["protocolType"]) for each in members]
+            rows = [_classic_member(each, str(group["protocolType"])) for each in members]
         else:
             wanted = sorted(self.members) if only is None else [each for each in only if each in self.members]
             rows = [self._member(member, names) for member in wanted]
@@ -237,7 +237,8 @@ class _Group:
         }
 
     def _inputs(self, tasks: Iterable[dict[str, Any]]) -> dict[str, set[int]]:
-        topics, found = self._subtopologies(), {}
+        topics = self._subtopologies()
+        found: dict[str, set[int]] = {}
         for task in tasks:
             for topic in topics.get(task["subtopologyId"], ()):
                 found.setdefault(topic, set()).update(task["partitions"])

@@ -75,7 +75,7 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
     import pyarrow as pa
 
     time = pa.timestamp("ms", "UTC")
-    columns = {
+    columns: dict[str, pa.DataType] = {
         "transactionalId": pa.string(),
         "producerId": pa.int64(),
         "producerEpoch": pa.int16(),
