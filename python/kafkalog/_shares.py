@@ -42,16 +42,19 @@ def default_split_bytes(total: int, slots: int) -> int:
     return max(-(-total // (rounds * slots)), MIN_SPLIT_BYTES)
 
 
-def shares(ranges: list[PartitionRange], split_bytes: int) -> Sequence[Sequence[PartitionRange]]:
+def shares(
+    ranges: list[PartitionRange], split_bytes: int, *, whole_segments: bool = False
+) -> Sequence[Sequence[PartitionRange]]:
     """Divide ranges into shares of about the same number of bytes, also inside segments.
 
     A segment is cut at a batch that its offset index names. Where there are very many segments and none is larger than
-    a share, they stay whole: then no file has to be opened.
+    a share, they stay whole: then no file has to be opened. They do so, too, for a read past damage: only a reader that
+    sees a whole segment can tell which of its batches are in their place.
     """
     from kafkalog import _core
 
     sizes = [segment.bytes for each in ranges for segment in each.segments]
-    if len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes:
+    if whole_segments or (len(sizes) > MANY_SEGMENTS and max(sizes) <= split_bytes):
         return cut(ranges, split_bytes)
     return _core.pieces(ranges, split_bytes)
 

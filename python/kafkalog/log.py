@@ -498,26 +498,35 @@ class PartitionLog:
         found = self._core.offset_of_max_timestamp()
         return None if found is None else OffsetAndTimestamp(*found)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self, *, on_corrupt: Literal["raise", "skip"] = "raise") -> dict[str, Any]:
         """Count batches, records, codecs and producers, from batch headers alone.
+
+        Parameters
+        ----------
+        on_corrupt : {"raise", "skip"}
+            Damage in a header is an error, or the batches around it are counted. Checksums are compared only in
+            segments that have such damage.
 
         Returns
         -------
         dict
             ``topic``, ``partition``, ``log_start_offset``, ``log_end_offset``; then sums over the segments: ``size``,
-            ``valid_bytes`` (without a torn or zero tail), ``batches``, ``records`` (control records among them; batches
+            ``valid_bytes`` (without a torn or zero tail, and without what was skipped),
+            ``batches``, ``records`` (control records among them; batches
             of v0 and v1 do not say how many they hold and count in ``legacy_batches`` only), ``control_batches``,
             ``transactional_batches``, ``empty_batches``; the ranges ``first_offset``, ``last_offset``,
             ``min_timestamp`` (of each batch the first record, which may not be its earliest; of a wrapper the latest),
             ``max_timestamp``; ``codecs`` and ``magics`` with batches and bytes of each; the ids of
             ``producers``; ``leader_epochs``; and the same for each of ``segments``.
         """
-        segments = self._core.statistics()
+        segments = self._core.statistics(on_corrupt=_arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")))
+        last = max((segment["last_offset"] for segment in segments if segment["last_offset"] is not None), default=-1)
+        skips = on_corrupt == "skip"
         return {
             "topic": self.topic,
             "partition": self.partition,
             "log_start_offset": self.log_start_offset,
-            "log_end_offset": self.log_end_offset,
+            "log_end_offset": max(last + 1, self.log_start_offset) if skips else self.log_end_offset,
             **{name: sum(segment[name] for segment in segments) for name in _SUMS},
             **{name: _extreme(segments, name, choose) for name, choose in _EXTREMES.items()},
             **{name: _tallies(segments, name) for name in ("codecs", "magics")},

@@ -234,9 +234,7 @@ class RecordReader:
                        segments, in a log that was never compacted
             ========== ==========================================================================================
         """
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_stream(_Stream(self._stream.lost())).read_all()
+        return lost_table(self._stream)
 
     def read_all(self) -> pa.Table:
         """Read the unread rest into a table.
@@ -321,6 +319,13 @@ class RecordReader:
             self._batches = pa.RecordBatchReader.from_stream(self._stream)
             self._stream.will_ask(will=True)
         return self._batches
+
+
+def lost_table(stream: _core.RecordStream) -> pa.Table:
+    """Return what a stream has skipped, as of :attr:`RecordReader.lost`."""
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_stream(_Stream(stream.lost())).read_all()
 
 
 @spelled_out(ScanKeywords)

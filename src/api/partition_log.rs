@@ -7,6 +7,7 @@ use super::reader::RecordReader;
 use super::scan::{ScanOptions, scan, scan_batches};
 use crate::error::Result;
 use crate::log::partition::{self, Lookup, OffsetAndTimestamp};
+use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{Offset, TimestampMs};
 
@@ -173,7 +174,7 @@ impl PartitionLog {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and what is wrong with a header.
     pub fn statistics(&self) -> Result<Vec<SegmentStatistics>> {
-        let segments = self.0.statistics()?.into_iter();
+        let segments = self.0.statistics(OnCorrupt::Raise)?.into_iter();
         Ok(segments.map(|(_, sums)| sums).collect())
     }
 

@@ -70,6 +70,17 @@ pub enum Note {
         /// Where the first batch begins that got no entry; `None` where entries of the files were cut.
         position: Option<Position>,
     },
+    /// A batch begins below the end of the one before it. Kafka keeps both; whoever reads the segment is refused.
+    OutOfOrder {
+        /// The segment's base offset.
+        base_offset: Offset,
+        /// Where the batch begins.
+        position: Position,
+        /// Its first offset.
+        offset: Offset,
+        /// The offset after the batch before it.
+        expected: Offset,
+    },
     /// By salvage alone: a `.log` was made of the whole batches that were there.
     Salvaged {
         /// The base offset of what it was made of.
@@ -153,6 +164,17 @@ impl fmt::Display for Note {
             Self::Unread { name } => write!(
                 f,
                 "{name}: not read, as its name is not padded to 20 digits"
+            ),
+            Self::OutOfOrder {
+                base_offset,
+                position,
+                offset,
+                expected,
+            } => write!(
+                f,
+                "segment {base_offset}: the batch at byte {position} begins at offset {offset}, below {expected}, where \
+                 the one before it ends; Kafka keeps both, and reading refuses them; salvage would leave out as few \
+                 batches as restore the order, and on_corrupt=\"skip\" reads the others"
             ),
             Self::IndexFull {
                 base_offset,

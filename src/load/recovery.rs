@@ -43,7 +43,19 @@ impl Loader<'_> {
         };
         let epochs = &mut self.epochs;
         let before = epochs.entries().to_vec();
+        let (mut expected, mut out_of_order) = (base_offset, None);
         let recovered = segment.recover(|batches, position, header| {
+            // Of a wrapper the header names the last offset, which is no lower than the first.
+            let offset = header.base_offset;
+            if offset < expected && out_of_order.is_none() {
+                out_of_order = Some(Note::OutOfOrder {
+                    base_offset,
+                    position,
+                    offset,
+                    expected,
+                });
+            }
+            expected = header.next_offset();
             replay(epochs, &mut producers, batches, position, header)
         });
         if self.epochs.entries() != before {
@@ -52,6 +64,10 @@ impl Loader<'_> {
         let recovered = recovered?;
         if let Some(segment) = self.segments.get_mut(base_offset) {
             forget_indexes(&self.folder, segment);
+            let size = segment.size();
+            let stays =
+                |note: &Note| matches!(note, Note::OutOfOrder { position, .. } if *position < size);
+            self.notes.extend(out_of_order.filter(stays));
         }
         self.notes.push(Note::Recovered {
             base_offset,

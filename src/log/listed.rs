@@ -22,6 +22,7 @@ use crate::format::file_name::{
 use crate::io::file::about;
 use crate::segment::LogSegment;
 use crate::segment::lookup::{Found, SegmentLookup};
+use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
@@ -152,6 +153,19 @@ impl ListedLog {
         log.log_start_offset = named.first().map_or(0, |s| s.base_offset);
         log.segments = named;
         Ok(log)
+    }
+
+    /// The same, which answers past damage or not.
+    #[must_use]
+    pub(crate) fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
+        for segment in &mut self.segments {
+            segment.on_corrupt = on_corrupt;
+        }
+        if let Some(around) = self.around.take() {
+            let around = Arc::unwrap_or_clone(around);
+            self.around = Some(Arc::new(around.on_corrupt(on_corrupt)));
+        }
+        self
     }
 
     /// This log with `named` among its segments, in the place of those of the same base offset.

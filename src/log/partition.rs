@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::format::checkpoint::EpochEntry;
 use crate::format::file_name::FolderName;
 use crate::segment::LogSegment;
+use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{Offset, TimestampMs};
 
@@ -109,9 +110,12 @@ impl PartitionLog {
     /// Every segment and what its batch headers add up to.
     ///
     /// # Errors
-    /// `Io`, or a corrupt header.
-    pub fn statistics(&self) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
-        self.ask(ListedLog::statistics)
+    /// `Io`, or a corrupt header; past damage `Io` alone.
+    pub fn statistics(
+        &self,
+        on_corrupt: OnCorrupt,
+    ) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
+        self.ask(|log| log.clone().on_corrupt(on_corrupt).statistics())
     }
 
     /// The first record at or after `offset`, control records included; `None` if no record follows.
@@ -231,7 +235,7 @@ mod tests {
         std::fs::remove_file(file(5)).unwrap();
         std::fs::rename(file(9), file(12)).unwrap();
         assert_eq!(log.log_end_offset().unwrap(), 12);
-        assert_eq!(log.statistics().unwrap().len(), 1);
+        assert_eq!(log.statistics(OnCorrupt::Raise).unwrap().len(), 1);
         assert_eq!(log.offset_for_timestamp(0, true).unwrap(), None);
         assert_eq!(log.offset_of_max_timestamp().unwrap(), None);
         assert_eq!(log.lookup(12).unwrap(), None);

@@ -440,8 +440,14 @@ impl PartitionLog {
         interrupt::detach(py, || self.log.offset_of_max_timestamp()).map(|found| found.map(answer))
     }
 
-    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let segments = interrupt::detach(py, || self.log.statistics())?.into_iter();
+    #[pyo3(signature = (*, on_corrupt="raise"))]
+    fn statistics<'py>(
+        &self,
+        py: Python<'py>,
+        on_corrupt: &str,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let on_corrupt = on_corrupt_of(on_corrupt)?;
+        let segments = interrupt::detach(py, || self.log.statistics(on_corrupt))?.into_iter();
         let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
         segments
             .map(|(segment, sums)| {

@@ -97,6 +97,7 @@ const fn kind(note: &Note) -> &'static str {
         Note::Salvaged { .. } => "salvaged",
         Note::SetAside { .. } => "set aside",
         Note::IndexFull { .. } => "index full",
+        Note::OutOfOrder { .. } => "out of order",
     }
 }
 

@@ -41,6 +41,7 @@ use crate::error::{Error, Result};
 use crate::log::listed::ListedLog;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
+use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TopicPartition};
 
 mod candidate;
@@ -93,7 +94,9 @@ pub(super) fn ask_all<T>(
     }
     chosen
         .into_iter()
-        .filter_map(|candidate| settled(candidate, |log| question(log, options)).transpose())
+        .filter_map(|candidate| {
+            settled(candidate, options.on_corrupt, |log| question(log, options)).transpose()
+        })
         .collect()
 }
 
@@ -101,12 +104,14 @@ pub(super) fn ask_all<T>(
 /// the whole folder is gone, unless it was named.
 fn settled<T>(
     candidate: &Candidate,
+    on_corrupt: OnCorrupt,
     question: impl Fn(&ListedLog) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut tries = LISTINGS;
     loop {
         tries = tries.saturating_sub(1);
-        match candidate.open().and_then(|log| question(&log)) {
+        let log = candidate.open().map(|log| log.on_corrupt(on_corrupt));
+        match log.and_then(|log| question(&log)) {
             Err(Error::Io { source, .. }) if is_gone(&source) && !candidate.is_there() => {
                 if !candidate.is_named {
                     return Ok(None);

@@ -17,6 +17,7 @@ use std::cell::OnceCell;
 use super::LogSegment;
 use super::batches::{BatchCursor, CURRENT_MAGIC};
 use super::filter::TimestampBounds;
+use super::skipping::Steps;
 use super::source::{Access, SegmentSource};
 use super::transactions::control_type;
 use crate::compress::{DecodeLimit, Decompressor};
@@ -51,6 +52,8 @@ pub struct Found {
 pub struct SegmentLookup<'a> {
     segment: Cow<'a, LogSegment>,
     source: SegmentSource,
+    /// From batch to batch, past damage where that is asked for.
+    steps: Steps,
     decompressor: Decompressor,
     /// Opened at the first need; `None` where there is none to open.
     offset_index: OnceCell<Option<OffsetIndex>>,
@@ -77,6 +80,7 @@ impl<'a> SegmentLookup<'a> {
         Ok(Self {
             // By copy: a few headers and one batch are read, for which a map costs more than it saves.
             source: SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?,
+            steps: segment.steps(),
             segment,
             decompressor: Decompressor::new(),
             offset_index: OnceCell::new(),
@@ -201,7 +205,7 @@ impl<'a> SegmentLookup<'a> {
     /// `Io`, or what is wrong with a header on the way.
     pub fn find(&mut self, target: Offset) -> Result<Option<(BatchCursor, Position, BatchHeader)>> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(target)?);
-        while let Some((position, header)) = cursor.next(&mut self.source)? {
+        while let Some((position, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             if header.last_offset() >= target {
                 return Ok(Some((cursor, position, header)));
             }
@@ -248,6 +252,18 @@ impl<'a> SegmentLookup<'a> {
         }
     }
 
+    /// As [`SegmentLookup::records`]; none of a damaged batch that is to be passed over.
+    fn records_if_sound(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<Vec<RecordSlot>> {
+        match self.records(position, header) {
+            Err(error) if self.steps.passes_over(&error) => Ok(Vec::new()),
+            records => records,
+        }
+    }
+
     /// The first record at or after `target`, control records included: where its batch begins, and its offset.
     ///
     /// # Errors
@@ -263,13 +279,13 @@ impl<'a> SegmentLookup<'a> {
                     return Ok(Some((position, target.max(header.base_offset))));
                 }
                 _ => {
-                    let slots = self.records(position, &header)?;
+                    let slots = self.records_if_sound(position, &header)?;
                     if let Some(slot) = slots.iter().find(|slot| slot.offset >= target) {
                         return Ok(Some((position, slot.offset)));
                     }
                 }
             }
-            let next = cursor.next(&mut self.source)?;
+            let next = self.steps.next(&mut cursor, &mut self.source)?;
             found = next.map(|(position, header)| (cursor, position, header));
         }
         Ok(None)
@@ -291,12 +307,12 @@ impl<'a> SegmentLookup<'a> {
         } else {
             BatchCursor::new(self.segment.bounds(), self.start_position(offset)?)
         };
-        while let Some((position, header)) = cursor.next(&mut self.source)? {
+        while let Some((position, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             let empty = header.records_count == Some(0);
             if empty || header.max_timestamp < timestamp || header.last_offset() < offset {
                 continue;
             }
-            let slots = self.records(position, &header)?;
+            let slots = self.records_if_sound(position, &header)?;
             let found = slots
                 .iter()
                 .find(|slot| slot.timestamp >= timestamp && slot.offset >= offset);
@@ -318,7 +334,7 @@ impl<'a> SegmentLookup<'a> {
     pub fn next_offset(&mut self) -> Result<Offset> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
         let mut next = self.segment.base_offset;
-        while let Some((_, header)) = cursor.next(&mut self.source)? {
+        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             next = header.next_offset();
         }
         Ok(next)
@@ -389,7 +405,7 @@ impl<'a> SegmentLookup<'a> {
             }
             cursor = after;
         }
-        while let Some((_, header)) = cursor.next(&mut self.source)? {
+        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             if !bounds.exclude(&header) {
                 return Ok(false);
             }
@@ -436,7 +452,7 @@ impl<'a> SegmentLookup<'a> {
 
     fn max_from(&mut self, mut cursor: BatchCursor, so_far: TimestampMs) -> Result<TimestampMs> {
         let mut max = so_far;
-        while let Some((_, header)) = cursor.next(&mut self.source)? {
+        while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             max = max.max(header.max_timestamp);
         }
         Ok(max)

@@ -52,6 +52,7 @@ pub(crate) mod walk;
 pub(crate) mod writer;
 
 use batches::Bounds;
+use skipping::{OnCorrupt, Steps};
 use source::{Access, SegmentSource};
 
 /// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
@@ -75,6 +76,8 @@ pub struct LogSegment {
     pub has_offset_index: bool,
     /// Whether there is a time index; Kafka gives an empty one to a segment that lacks it.
     pub has_time_index: bool,
+    /// What to do about damage on the way to an answer.
+    pub on_corrupt: OnCorrupt,
     /// The largest timestamp in it, once somebody asked.
     max_timestamp: OnceLock<TimestampMs>,
 }
@@ -105,6 +108,7 @@ impl LogSegment {
             next_base_offset: None,
             has_offset_index: false,
             has_time_index: false,
+            on_corrupt: OnCorrupt::Raise,
             max_timestamp: OnceLock::new(),
         }
     }
@@ -124,6 +128,11 @@ impl LogSegment {
             is_active: self.is_active,
             end: None,
         }
+    }
+
+    /// The steps of a cursor through it.
+    pub(crate) fn steps(&self) -> Steps {
+        Steps::new(self.on_corrupt, self.bounds(), self.size)
     }
 
     /// Opens the `.log`.

@@ -308,6 +308,47 @@ impl Skipping {
     }
 }
 
+/// A [`BatchCursor`]'s steps through a segment, past damage where that is asked for.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    skipping: Option<Skipping>,
+    known: Known,
+}
+
+impl Steps {
+    /// Of a segment of `size` bytes.
+    pub(crate) fn new(on_corrupt: OnCorrupt, bounds: Bounds, size: u64) -> Self {
+        let all = (Offset::MIN, Offset::MAX);
+        let skips = on_corrupt == OnCorrupt::Skip;
+        Self {
+            skipping: skips.then(|| Skipping::new(bounds, size, 0, all)),
+            known: Known::default(),
+        }
+    }
+
+    /// As [`BatchCursor::next`].
+    ///
+    /// # Errors
+    /// As [`BatchCursor::next`]; past damage only those that are not about the bytes.
+    pub(crate) fn next(
+        &mut self,
+        cursor: &mut BatchCursor,
+        source: &mut SegmentSource,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        match &mut self.skipping {
+            None => cursor.next(source),
+            Some(skipping) => {
+                skipping.next(cursor, source, &mut self.known, &mut Metrics::default())
+            }
+        }
+    }
+
+    /// Whether an error is only that of one batch, after which the next one may be asked for.
+    pub(crate) const fn passes_over(&self, error: &Error) -> bool {
+        self.skipping.is_some() && is_damage(error)
+    }
+}
+
 /// Whether all records of a batch can be decoded: asked before the first of those is given that do not fit a chunk.
 pub(super) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     let mut walk = walk.clone();

@@ -39,7 +39,7 @@ pub struct SegmentStatistics {
     pub transactional_batches: u64,
     /// Batches whose records have all been compacted away.
     pub empty_batches: u64,
-    /// Bytes of whole batches; the rest of the file is a torn or zero tail.
+    /// Bytes of whole batches; the rest of the file is a torn or zero tail, or damage that was passed over.
     pub valid_bytes: u64,
     /// Base offset of the first batch (of a legacy wrapper, its last offset).
     pub first_offset: Option<Offset>,
@@ -67,12 +67,14 @@ impl SegmentStatistics {
     pub fn of(segment: &LogSegment) -> Result<Self> {
         let mut source = segment.open(Access::Headers)?;
         let mut cursor = BatchCursor::new(segment.bounds(), 0);
+        let mut steps = segment.steps();
         let mut sums = Self::default();
-        while let Some((position, header)) = cursor.next(&mut source)? {
+        while let Some((position, header)) = steps.next(&mut cursor, &mut source)? {
             let codec = header
                 .compression()
                 .map_err(|e| e.shift(position).at(source.path()))?;
             sums.batches = sums.batches.saturating_add(1);
+            sums.valid_bytes = sums.valid_bytes.saturating_add(header.size as u64);
             sums.codecs
                 .entry(codec.name())
                 .or_default()
@@ -117,7 +119,6 @@ impl SegmentStatistics {
                 sums.leader_epochs.insert(header.partition_leader_epoch);
             }
         }
-        sums.valid_bytes = cursor.position();
         Ok(sums)
     }
 }

@@ -67,16 +67,22 @@ pub(crate) fn events(
     // By copy: a map's pages would come one fault at a time.
     let mut source = SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?;
     let mut cursor = BatchCursor::new(segment.bounds(), position);
+    let mut steps = segment.steps();
     let mut open = BTreeSet::new();
     let mut found = Vec::new();
-    while let Some((position, header)) = cursor.next(&mut source)? {
+    while let Some((position, header)) = steps.next(&mut cursor, &mut source)? {
         let producer_id = header.producer_id;
         if !header.has_producer_id() || header.is_legacy() || header.last_offset() < from {
             continue;
         }
         let offset = header.base_offset;
         if header.is_control() {
-            if let Some(kind) = control_type(&mut source, position, &header)?
+            let kind = match control_type(&mut source, position, &header) {
+                // What it said is lost.
+                Err(error) if steps.passes_over(&error) => continue,
+                kind => kind?,
+            };
+            if let Some(kind) = kind
                 && kind.ends_transaction()
             {
                 open.remove(&producer_id);

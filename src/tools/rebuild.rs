@@ -169,7 +169,7 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
 const fn cuts(note: &Note) -> bool {
     match note {
         Note::Recovered { truncated, .. } => *truncated > 0,
-        Note::Swapped { .. } | Note::IndexFull { .. } => false,
+        Note::Swapped { .. } | Note::IndexFull { .. } | Note::OutOfOrder { .. } => false,
         _ => true,
     }
 }

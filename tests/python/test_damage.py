@@ -11,6 +11,7 @@ import pytest
 
 import corpus
 import kafkalog
+from kafkalog.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,6 +145,10 @@ def test_indexes_and_times_are_hints(orders: Path) -> None:
                 index.unlink()
             elif damage == "noise":
                 index.write_bytes(bytes(range(240)))
+        for damaged in (13, middle):
+            found = skip(orders, starting_timestamp=damaged)[0]["offset"].to_pylist()
+            sound = kafkalog.read_table(ORDERS, starting_timestamp=damaged)["offset"].to_pylist()
+            assert found == [n for n in sound if n not in gone]
         table, lost, _ = skip(orders)
         assert table["offset"].to_pylist() == [n for n in stamps["offset"].to_pylist() if n not in gone]
         assert [each["reason"] for each in lost] == ["crc"]
@@ -170,3 +175,54 @@ def test_raise_stays_the_default(orders: Path) -> None:
         assert reader.read_all().num_rows > 0
         assert reader.lost.num_rows == 1
     assert log.batches(on_corrupt="skip").read_all()["isValid"].to_pylist().count(False) == 0
+
+
+def command(*words: str | Path, capsys: Any) -> tuple[int, str, str]:
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_commands_go_on_after_damage(orders: Path, tmp_path: Path, capsys: Any) -> None:
+    row = flip(orders, 3, 8)
+    gone = row["lastOffset"] - row["baseOffset"] + 1
+    end = row["position"] + row["size"]
+    says = f"bytes {row['position']} to {end - 1}: skipped (length): offsets {row['baseOffset']} to"
+    assert command("cat", orders, "-f", "%o\\n", capsys=capsys)[0] == 1
+    code, out, error = command("cat", orders, "-f", "%o\\n", "--on-corrupt", "skip", capsys=capsys)
+    assert (code, len(out.split())) == (1, 880 - gone)
+    assert says in error
+    file = tmp_path / "out.jsonl"
+    code, _, error = command("export", orders, file, "--on-corrupt", "skip", capsys=capsys)
+    assert (code, len(file.read_bytes().splitlines())) == (1, 880 - gone)
+    assert says in error
+    assert command("stats", orders, capsys=capsys)[0] == 1
+    code, out, _ = command("stats", orders, "--on-corrupt", "skip", "-J", capsys=capsys)
+    sums = json.loads(out)
+    assert (code, sums["records"], sums["validBytes"]) == (0, 880 - gone, size_of(orders) - row["size"])
+    # A torn end is no damage.
+    whole = tmp_path / "whole" / "orders-0"
+    shutil.copytree(ORDERS, whole)
+    with max(whole.glob("*.log")).open("ab") as log:
+        log.write(bytes(1000))
+    assert command("cat", whole, "-f", "%o\\n", "--on-corrupt", "skip", capsys=capsys)[0] == 0
+
+
+def test_recover_says_what_it_lets_stand(orders: Path) -> None:
+    """Kafka keeps a batch that begins below the end of the one before; a reader is refused."""
+    for index in [*orders.glob("*.index"), *orders.glob("*.timeindex")]:
+        index.unlink()
+    assert [note.kind for note in kafkalog.recover(orders, clean=False, dry_run=True).partitions[0].notes].count(
+        "out of order"
+    ) == 0
+    row = flip(orders, 5, 7, 16)
+    report = kafkalog.recover(orders, clean=False, dry_run=True)
+    (note,) = [note for note in report.partitions[0].notes if note.kind == "out of order"]
+    # The offset was raised, so it is the next batch that contradicts it.
+    assert (
+        f"the batch at byte {row['position'] + row['size']} begins at offset {row['lastOffset'] + 1}, below"
+        in note.text
+    )
+    assert "salvage" in note.text
+    with pytest.raises(kafkalog.CorruptRecordError):
+        kafkalog.read_table(orders)

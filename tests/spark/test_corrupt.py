@@ -116,3 +116,18 @@ def test_a_torn_or_zero_tail_is_the_end(spark: SparkSession, way: Any, name: str
 @both_ways
 def test_checksums_can_be_left_unchecked(spark: SparkSession, way: Any) -> None:
     assert way(spark, CORRUPT / "flipped-crc" / "t-0", checkCrcs="false").count() == 10
+
+
+@both_ways
+def test_damage_is_skipped_and_counted(spark: SparkSession, way: Any) -> None:
+    """Also where splits are small: no segment is divided among tasks, as one that sees all of it can tell."""
+    folder = CORRUPT / "base-offset-back" / "t-0"
+    table = kafkalog.read_table(folder, on_corrupt="skip")
+    options = {"onCorrupt": "skip", "splitBytes": "100"}
+    rows = way(spark, folder, **options).select("offset").collect()
+    assert sorted(row.offset for row in rows) == table["offset"].to_pylist()
+    sums = kafkalog.spark.totals(spark)
+    assert kafkalog.spark.read(spark, folder, metrics=sums, **options).count() == table.num_rows
+    size = sum(file.stat().st_size for file in folder.glob("*.log"))
+    assert sums.value["lost"] == 1
+    assert sums.value["bytes"] + sums.value["bytes_lost"] == size

@@ -55,6 +55,36 @@ def add_isolation_level(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
+    """Add --on-corrupt."""
+    parser.add_argument(
+        "--on-corrupt",
+        choices=["raise", "skip"],
+        default="raise",
+        help="skip goes on after damage, names on stderr what is lost, and exits with 1; default raise",
+    )
+
+
+def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
+    """Print what was skipped as damaged, one line a range; return the exit code.
+
+    A torn end of the log is no damage: a crash or a running broker leaves one.
+    """
+    code = 0
+    for row in lost:
+        first, last = row["firstOffset"], row["lastOffset"]
+        offsets = "no offsets" if first is None else f"offsets {first} to {'the end' if last is None else last}"
+        place = f"{row['topic']}-{row['partition']}/{row['segment']}"
+        if row["reason"] == "missing":
+            print(f"kafkalog: {place}: missing: {offsets}", file=sys.stderr)
+        else:
+            bytes_ = f"bytes {row['position']} to {row['endPosition'] - 1}"
+            print(f"kafkalog: {place}: {bytes_}: skipped ({row['reason']}): {offsets}", file=sys.stderr)
+        if row["reason"] != "torn" or last is not None:
+            code = DAMAGED
+    return code
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add --config."""
     parser.add_argument(

@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "e@WHEN until a time: milliseconds, or ISO 8601 with a time zone",
     )
     _common.add_isolation_level(parser)
+    _common.add_on_corrupt(parser)
     parser.add_argument("-c", "--count", type=_common.number(0, _common.INT64_MAX), help="stop after this many records")
     parser.add_argument("-D", dest="delimiter", metavar="DELIM", default="\\n", help="after each record; default \\n")
     parser.add_argument("-K", dest="key_delimiter", metavar="DELIM", help="print keys too, followed by this")
@@ -61,14 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
         shape = Format(text, null=arguments.null.encode())
         columns, line = shape.columns, shape.line
     out = sys.stdout.buffer
-    for row in _rows(arguments, columns):
+    lost: list[dict[str, Any]] = []
+    for row in _rows(arguments, columns, lost):
         out.write(line(row))
     out.flush()
-    return 0
+    return _common.tell_lost(lost)
 
 
-def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the requested columns of each record, times as milliseconds."""
+def _rows(
+    arguments: argparse.Namespace, columns: tuple[str, ...], lost: list[dict[str, Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the requested columns of each record, times as milliseconds; then collect what was skipped."""
     left = arguments.count
     if left == 0:
         return
@@ -90,12 +94,13 @@ def _rows(arguments: argparse.Namespace, columns: tuple[str, ...]) -> Iterator[t
             if left is not None:
                 left -= wanted.num_rows
                 if left <= 0:
-                    return
+                    break
+        lost += reader.lost.to_pylist()
 
 
 def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
     """Return the arguments of ``scan``, or None if nothing can match."""
-    found: dict[str, Any] = {"isolation_level": arguments.isolation_level}
+    found: dict[str, Any] = {"isolation_level": arguments.isolation_level, "on_corrupt": arguments.on_corrupt}
     if arguments.topic is not None:
         found["topics"] = arguments.topic
     if arguments.partition is not None:

@@ -48,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", dest="end", type=_common.time, metavar="WHEN", help="exclusive; as --from")
     _common.add_isolation_level(parser)
+    _common.add_on_corrupt(parser)
     parser.add_argument("--include-control", action="store_true", help="export control records too")
     parser.add_argument(
         "--threads", type=_common.number(1, MAX_THREADS), default=1, help="number of threads that decode; default 1"
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         columns=arguments.columns or DEFAULT_COLUMNS,
         include_control=arguments.include_control,
         threads=arguments.threads,
+        on_corrupt=arguments.on_corrupt,
     )
     ranges = plan_ranges(arguments.paths, options)
     if not ranges and arguments.topic_pattern is not None:
@@ -90,28 +92,35 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(sum(each.bytes for each in ranges))
     for path in unfinished(out.parent if named else out):
         print(f"kafkalog: {path}: unfinished file of an export that was killed or still runs", file=sys.stderr)
+    lost: list[dict[str, Any]] = []
     with interruptible():
         written = _write(
             files,
             progress,
             _targets(out, ranges, SUFFIXES[form], single=named is not None),
             options,
+            lost,
         )
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
-    return 0
+    return _common.tell_lost(lost)
 
 
 def _write(
-    files: Files, progress: Progress, targets: Iterable[tuple[Path, list[_core.PartitionRange]]], options: ReadOptions
+    files: Files,
+    progress: Progress,
+    targets: Iterable[tuple[Path, list[_core.PartitionRange]]],
+    options: ReadOptions,
+    lost: list[dict[str, Any]],
 ) -> int:
-    """Write each file; return the number of records."""
+    """Write each file, and collect what was skipped as damaged; return the number of records."""
     written = 0
     for target, some in targets:
         reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)))
         with reader:
             written += files.write(target, reader.schema, progress.watched(reader))
         progress.finished(reader)
+        lost += reader.lost.to_pylist()
     return written
 
 
@@ -146,6 +155,7 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
         "endingTimestamp": arguments.end,
         "includeControl": arguments.include_control or None,
         "kafka.isolation.level": arguments.isolation_level,
+        "onCorrupt": arguments.on_corrupt,
         # Match the whole name, as in a local export; Spark's pattern matches any part of it.
         "subscribePattern": f"^(?:{arguments.topic_pattern})$" if arguments.topic_pattern else None,
     }
@@ -157,7 +167,10 @@ def _on_spark(arguments: argparse.Namespace, form: str) -> int:
     with interruptible():
         done = export(arguments.spark, list(arguments.paths), arguments.out, form, **given)
     print(f"kafkalog: {done['rows']} records in {done['files']} {form} file(s) in {arguments.out}", file=sys.stderr)
-    return 0
+    if ranges := done["metrics"].get("lost", 0):
+        skipped = done["metrics"]["bytes_lost"]
+        print(f"kafkalog: {ranges} ranges with {skipped} bytes were skipped; the tasks log which", file=sys.stderr)
+    return _common.DAMAGED if ranges else 0
 
 
 class Progress:

@@ -31,13 +31,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_path(parser)
     parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
+    parser.add_argument(
+        "--on-corrupt",
+        choices=["raise", "skip"],
+        default="raise",
+        help="skip counts the batches around damaged headers; default raise",
+    )
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition, with its segments")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row per live partition; a damaged one is reported, and the others are counted."""
     partitions, rows = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True)), []
-    for _, sums in partitions.ask(lambda _, log: log.statistics()):
+    for _, sums in partitions.ask(lambda _, log: log.statistics(on_corrupt=arguments.on_corrupt)):
         if arguments.json:
             _common.json_line(_camel(sums))
         else:

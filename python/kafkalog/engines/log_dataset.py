@@ -298,7 +298,9 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
         self._metrics.add({"total": left_out})
         # The latest record of a key may be anywhere in its partition.
         is_latest = self._source.options.latest
-        for share in [[each] for each in plan.ranges] if is_latest else shares(plan.ranges, size):
+        whole = self._source.options.on_corrupt == "skip"
+        divided = [[each] for each in plan.ranges] if is_latest else shares(plan.ranges, size, whole_segments=whole)
+        for share in divided:
             total = sum(each.bytes for each in share)
             part = Plan(list(share), total, plan.headers)
             answered = condition if plan.condition is None else None

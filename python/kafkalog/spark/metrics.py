@@ -42,7 +42,8 @@ def totals(spark: SparkSession) -> Accumulator[dict[str, int]]:
     -------
     Accumulator
         After an action its ``value`` is a dict of the names of ``RecordReader.metrics``, ``splits`` that were read to
-        their end, and ``nanoseconds`` of decoding. A read that runs again is counted again.
+        their end, and ``nanoseconds`` of decoding. A read that runs again is counted again. With ``onCorrupt=skip``,
+        ``lost`` counts the ranges that were skipped as damaged, and ``bytes_lost`` their bytes.
 
     Examples
     --------

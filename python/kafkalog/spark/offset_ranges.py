@@ -62,7 +62,9 @@ def plan_ranges(options: SourceOptions) -> list[PartitionRange]:
         **_arguments("starting", starting),
         **_arguments("ending", ending),
     }
-    ranges = _core.plan(list(options.paths), **partition_arguments(options), **bounds)
+    ranges = _core.plan(
+        list(options.paths), **partition_arguments(options), **bounds, on_corrupt=options.read.on_corrupt
+    )
     if not options.fail_on_data_loss:
         report_missing(options, ((each.topic, each.partition) for each in ranges))
     _check_names("starting", starting, ranges)

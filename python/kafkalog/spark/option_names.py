@@ -49,6 +49,7 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     # from Python only
     "where": ("batch",),
     "checkCrcs": ("batch", "stream"),
+    "onCorrupt": ("batch", "stream"),
     "includeControl": ("batch", "stream"),
     "includeInactive": ("batch",),
     "latest": ("batch",),

@@ -192,6 +192,7 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         latest=_parsed(options, "latest", option_values.boolean, default=False),
         tombstones=_parsed(options, "tombstones", option_values.boolean, default=False),
         check_crcs=_parsed(options, "checkCrcs", option_values.boolean, default=True),
+        on_corrupt=_parsed(options, "onCorrupt", _on_corrupt, default="raise"),
         timestamp_unit="us",
         batch_rows=_parsed(options, "batchRows", option_values.size, default=BATCH_ROWS),
         batch_bytes=_parsed(options, "batchBytes", option_values.size, default=BATCH_BYTES),
@@ -331,6 +332,13 @@ def _predicates(value: Any) -> tuple[Predicate, ...]:
     if isinstance(value, str):
         raise ValueError("expected a list of (column, operator, value); in SQL, use filters instead")  # noqa: TRY004
     return check_predicates(value)
+
+
+def _on_corrupt(value: Any) -> str:
+    choice = str(value).strip().lower()
+    if choice not in {"raise", "skip"}:
+        raise ValueError(f"expected raise or skip, found {value!r}")
+    return choice
 
 
 def _topics(value: Any) -> tuple[str, ...]:

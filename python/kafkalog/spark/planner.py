@@ -85,7 +85,8 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) 
         ends = folder_bounds(options) if any(each.end_offset is None for each in ranges) else {}
         parts = [[part] for part in _divided(ranges, options.max_records, ends)]
     decode = ReadOptions(**decode_arguments(options.read))
-    return [make_split(share, options, decode) for part in parts for share in shares(part, size)]
+    whole = options.read.on_corrupt == "skip"
+    return [make_split(share, options, decode) for part in parts for share in shares(part, size, whole_segments=whole)]
 
 
 def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode: ReadOptions | None = None) -> Split:

@@ -78,6 +78,7 @@ def _decoded(
 
     from kafkalog import _core
     from kafkalog.options import decode_arguments
+    from kafkalog.reader import lost_table
     from kafkalog.spark.columns import arrow_schema
     from kafkalog.spark.internals import log_info
 
@@ -97,6 +98,9 @@ def _decoded(
         log_info(_log, "read %s", metrics)
         if lost := metrics["segments_lost"]:
             _report_lost(split, lost)
+        if metrics["lost"]:
+            for row in lost_table(stream).to_pylist():
+                _log.warning("kafkalog: skipped as damaged: %s", row)
     except (OSError, pa.ArrowException) as error:
         # A C stream carries text only; ours keeps the exception, with path and position.
         raise stream.error() or error from None

@@ -90,7 +90,7 @@ fn said_once(notes: &[Note]) -> Vec<Note> {
     for note in notes {
         let may_repeat = matches!(
             note,
-            Note::Recovered { truncated: 0, .. } | Note::IndexFull { .. }
+            Note::Recovered { truncated: 0, .. } | Note::IndexFull { .. } | Note::OutOfOrder { .. }
         );
         let is_told = may_repeat && told.contains(note);
         if !is_told {
