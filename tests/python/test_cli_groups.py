@@ -84,6 +84,16 @@ def test_transactions() -> None:
     assert printed("transactions", *GROUPS)[0].split()[:2] == ["TransactionalId", "ProducerId"]
 
 
+def test_hanging_transactions() -> None:
+    folder = corpus.GOLDEN / "txn" / "data-1"
+    hanging = [row for row in tables.open_transactions(folder).to_pylist() if row["isHanging"]]
+    found = objects("transactions", folder, "--hanging")
+    assert [row["firstOffset"] for row in found] == [row["firstOffset"] for row in hanging]
+    head, *lines = printed("transactions", folder, "--hanging")
+    assert head.split()[:3] == ["Topic", "Partition", "ProducerId"]
+    assert [line.split()[5] for line in lines] == [str(row["firstOffset"]) for row in hanging]
+
+
 def test_aborted_transactions() -> None:
     """By the index entries that Kafka's classes read."""
     found = objects("transactions", LOGS, "--aborted", "-t", "ledger")

@@ -26,6 +26,8 @@ CASES: list[tuple[str, list[Path]]] = [
     ("consumer_groups", [GROUPS / "data-0", GROUPS / "data-1"]),
     ("lag", [GROUPS / "data-0"]),
     ("transactions", [GROUPS / "data-0"]),
+    ("open_transactions", [corpus.GOLDEN / "txn" / "data-1"]),
+    ("producers", [corpus.GOLDEN / "txn" / "data-1"]),
     *((name, [METADATA]) for name in ("topics", "cluster_metadata", "brokers", "acls", "quotas", "features")),
 ]
 
@@ -49,6 +51,7 @@ def test_tables_are_all_there() -> None:
     from kafkalog.spark.tables import TABLES
 
     assert [name for name, _ in CASES] == list(TABLES)
+    assert sorted(TABLES) == sorted(tables.__all__)
 
 
 def test_history_and_some_columns(spark: SparkSession) -> None:

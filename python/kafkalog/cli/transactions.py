@@ -25,7 +25,12 @@ _LIST = (
     "TopicPartitions",
 )
 _ABORTED = ("Topic", "Partition", "ProducerId", "FirstOffset", "LastOffset", "LastStableOffset")
-_NUMBERS = (*_ABORTED[1:], "ProducerEpoch", "TimeoutMs")
+# As kafka-transactions find-hanging.
+_HANGING = (
+    *("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch"),
+    *("StartOffset", "LastTimestamp"),
+)
+_NUMBERS = (*_ABORTED[1:], "ProducerEpoch", "TimeoutMs", "CoordinatorEpoch", "StartOffset")
 # Between the begin of a transaction and its last marker.
 _OPEN = {"Ongoing", "PrepareCommit", "PrepareAbort"}
 
@@ -37,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--open", action="store_true", help="only transactional ids in an open transaction")
     what.add_argument(
         "--aborted", action="store_true", help="aborted transactions instead, by the partitions' transaction indexes"
+    )
+    what.add_argument(
+        "--hanging", action="store_true", help="open transactions of partitions that no coordinator will end"
     )
     parser.add_argument(
         "--transactional-id", action="append", metavar="ID", help="only this transactional id; may be repeated"
@@ -59,6 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         return _print_aborted(arguments)
     from kafkalog import tables
 
+    if arguments.hanging:
+        found = [row for row in tables.open_transactions(arguments.path).to_pylist() if row["isHanging"]]
+        _print_hanging(found, as_json=arguments.json)
+        return 0
     if not _common.has_topic(arguments.path, "__transaction_state"):
         return 1
     rows = tables.transactions(arguments.path).to_pylist()
@@ -88,6 +100,23 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
         None if start is None else format_time(_common.plain(start)),
         ",".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]) or None,
     )
+
+
+def _print_hanging(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    rows = [_common.plain(row) for row in rows]
+    if as_json:
+        for row in rows:
+            _common.json_line(row)
+        return
+    cells = [
+        (
+            *(row[name] for name in ("topic", "partition", "producerId", "producerEpoch", "coordinatorEpoch")),
+            row["firstOffset"],
+            format_time(row["lastTimestamp"]),
+        )
+        for row in rows
+    ]
+    _common.table(_HANGING, cells, right=_NUMBERS)
 
 
 def _print_aborted(arguments: argparse.Namespace) -> int:

@@ -37,6 +37,11 @@ TABLES = {
     "transactions": "transactionalId string, producerId bigint, producerEpoch smallint, state string, timeoutMs int, "
     "startTimestamp timestamp, lastUpdateTimestamp timestamp, "
     "partitions array<struct<topic:string,partition:int>>",
+    "open_transactions": "topic string, partition int, producerId bigint, producerEpoch smallint, firstOffset bigint, "
+    "firstTimestamp timestamp, lastTimestamp timestamp, coordinatorEpoch int, transactionalId string, state string, "
+    "isHanging boolean, blocksLastStableOffset boolean",
+    "producers": "topic string, partition int, producerId bigint, producerEpoch smallint, lastSequence int, "
+    "lastOffset bigint, lastTimestamp timestamp, coordinatorEpoch int, currentTransactionFirstOffset bigint",
     "topics": "topic string, topicId string, partition int, leader int, leaderEpoch int, partitionEpoch int, "
     "replicas array<int>, isr array<int>, configs map<string,string>",
     "cluster_metadata": _RECORDS,
@@ -53,7 +58,7 @@ TABLES = {
 _HISTORY = ", logOffset bigint, logTimestamp timestamp"
 # Tables that a partition of a topic has a part of, and that topic.
 _BY_PARTITION = {"consumer_offsets": "__consumer_offsets", "transactions": "__transaction_state"}
-_NO_HISTORY = {"records", "lag"}
+_NO_HISTORY = {"records", "lag", "open_transactions", "producers"}
 _WITH_SECRETS = {"records", "cluster_metadata", "topics"}
 
 
