@@ -76,21 +76,13 @@ pub(super) fn check(
             return Ok(Summary::unknown(segment.base_offset));
         }
     };
-    let mut walk = Walk {
-        path: &path,
-        bounds: segment.bounds(),
-        reading,
-        ticket: Arc::default(),
-        job: Vec::new(),
-        job_size: 0,
-        region: None,
-        summary: Summary::new(segment.base_offset),
-    };
+    let mut walk = Walk::new(&path, segment, reading);
     walk.run(&mut source, beside, (pool, batches), findings)?;
     Ok(walk.summary)
 }
 
-struct Walk<'a> {
+/// A walk over a `.log`, whose batches come from the outside.
+pub(super) struct Walk<'a> {
     path: &'a Path,
     bounds: Bounds,
     reading: Reading,
@@ -99,10 +91,36 @@ struct Walk<'a> {
     job: Vec<(usize, Position, BatchHeader)>,
     job_size: usize,
     region: Option<Region>,
-    summary: Summary,
+    /// The bytes were counted before.
+    is_again: bool,
+    /// What came by so far.
+    pub summary: Summary,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// Begins.
+    #[must_use]
+    pub(super) fn new(path: &'a Path, segment: &LogSegment, reading: Reading) -> Self {
+        Self {
+            path,
+            bounds: segment.bounds(),
+            reading,
+            ticket: Arc::default(),
+            job: Vec::new(),
+            job_size: 0,
+            region: None,
+            is_again: false,
+            summary: Summary::new(segment.base_offset),
+        }
+    }
+
+    /// For the second time.
+    #[must_use]
+    pub(super) const fn again(mut self) -> Self {
+        self.is_again = true;
+        self
+    }
+
     fn run(
         &mut self,
         source: &mut SegmentSource,
@@ -113,18 +131,63 @@ impl Walk<'_> {
         let mut cursor = BatchCursor::new(self.bounds, 0);
         let ended = loop {
             match cursor.next(source) {
-                Ok(Some((position, header))) => {
-                    self.summary.add(position, &header);
-                    self.hold_against_level(position, &header, findings);
-                    for each in beside.iter_mut() {
-                        each.batch(position, &header, source, findings)?;
-                    }
-                    self.take(position, header, source, (pool, &mut *batches))?;
+                Ok(Some(batch)) => {
+                    let threads = (pool, &mut *batches);
+                    self.accept(batch, source, beside, threads, findings)?;
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
+        self.settle((pool, batches), findings)?;
+        let end = cursor.position();
+        match ended {
+            Ok(()) => self.tail(source, end, findings)?,
+            Err(error) => {
+                self.summary.is_damaged = true;
+                let next = self.summary.next_offset;
+                tell(error, self.path, (end, None), next, findings)?;
+                let rest = (end, source.len());
+                for each in beside.iter_mut() {
+                    each.lost(rest);
+                }
+            }
+        }
+        for each in beside.iter_mut() {
+            each.end(end, &self.summary, findings);
+        }
+        Ok(())
+    }
+
+    /// Takes the next batch in, with where it begins.
+    ///
+    /// # Errors
+    /// `Io`, `Interrupted`.
+    pub(super) fn accept(
+        &mut self,
+        (position, header): (Position, BatchHeader),
+        source: &mut SegmentSource,
+        beside: &mut [&mut dyn Beside],
+        threads: (&Pool, &mut BatchCheck),
+        findings: &mut Findings,
+    ) -> Result<()> {
+        self.summary.add(position, &header);
+        self.hold_against_level(position, &header, findings);
+        for each in beside.iter_mut() {
+            each.batch(position, &header, source, findings)?;
+        }
+        self.take(position, header, source, threads)
+    }
+
+    /// Waits for all checks, and tells what they found.
+    ///
+    /// # Errors
+    /// `Interrupted`, `Internal`, `OutOfMemory`.
+    pub(super) fn settle(
+        &mut self,
+        (pool, batches): (&Pool, &mut BatchCheck),
+        findings: &mut Findings,
+    ) -> Result<()> {
         self.flush((pool, &mut *batches))?;
         pool.wait(&self.ticket, batches)?;
         for (place, fault) in self.ticket.faults() {
@@ -147,22 +210,6 @@ impl Walk<'_> {
                 ),
             }
         }
-        let end = cursor.position();
-        match ended {
-            Ok(()) => self.tail(source, end, findings)?,
-            Err(error) => {
-                self.summary.is_damaged = true;
-                let next = self.summary.next_offset;
-                tell(error, self.path, (end, None), next, findings)?;
-                let rest = (end, source.len());
-                for each in beside.iter_mut() {
-                    each.lost(rest);
-                }
-            }
-        }
-        for each in beside.iter_mut() {
-            each.end(end, &self.summary, findings);
-        }
         Ok(())
     }
 
@@ -174,7 +221,7 @@ impl Walk<'_> {
         source: &mut SegmentSource,
         (pool, batches): (&Pool, &mut BatchCheck),
     ) -> Result<()> {
-        pool.note(header.size as u64)?;
+        pool.note(if self.is_again { 0 } else { header.size as u64 })?;
         if header.size > LARGE
             && let Some(computed) = source.checksum(position, &header)?
             && computed != header.crc
@@ -238,7 +285,10 @@ impl Walk<'_> {
     }
 
     /// What is left after the last batch.
-    fn tail(
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn tail(
         &self,
         source: &mut SegmentSource,
         end: Position,

@@ -7,6 +7,7 @@
 //! | module | verifies |
 //! |---|---|
 //! | [`log`] | `.log`: headers, checksums, order, what is left after the last batch |
+//! | `past_damage` | a damaged `.log` once more: what is lost, what is not |
 //! | `records` | one batch: checksum, decompression, every record |
 //! | `offset_index`, `time_index`, `txn_index` | entries against the log |
 //! | `producers`, `snapshot` | `.snapshot` and `.txnindex` against the producers of the log |
@@ -27,6 +28,7 @@ mod log;
 mod metadata_snapshot;
 mod offset_index;
 mod partition;
+mod past_damage;
 pub(crate) mod pool;
 mod producers;
 mod records;

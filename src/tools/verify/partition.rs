@@ -14,6 +14,7 @@ use super::identity::{self, QUORUM_STATE};
 use super::log::{self, Beside, Reading};
 use super::metadata_snapshot;
 use super::offset_index::OffsetIndexCheck;
+use super::past_damage::{self, Said};
 use super::pool::Pool;
 use super::producers::{History, ProducerWalk, SegmentProducers};
 use super::records::BatchCheck;
@@ -202,6 +203,33 @@ impl Partition {
         let Some(segment) = self.segments.get(n) else {
             return Ok(None);
         };
+        let first = self.look(segment, None, (pool, &mut *batches))?;
+        let log = segment.path();
+        let of_batches = first
+            .findings
+            .iter()
+            .filter(|finding| finding.file == log && finding.code.name.starts_with("batch-"));
+        let said: Said = of_batches
+            .filter_map(|finding| Some((finding.position?, finding.message.clone())))
+            .collect();
+        if !first.summary.is_damaged || said.is_empty() {
+            return Ok(Some(first));
+        }
+        match self.look(segment, Some(&said), (pool, batches)) {
+            Err(error) if !error.is_of_the_files() => Err(error),
+            // It can no longer be read.
+            Err(_) => Ok(Some(first)),
+            Ok(second) => Ok(Some(second)),
+        }
+    }
+
+    /// Looks at a segment, for the second time where something was said of it.
+    fn look(
+        &self,
+        segment: &LogSegment,
+        said: Option<&Said>,
+        threads: (&Pool, &mut BatchCheck),
+    ) -> Result<Checked> {
         let mut findings = Findings::about(&self.folder.name.topic_partition);
         let next = segment.next_base_offset;
         let cuts = self
@@ -230,14 +258,19 @@ impl Partition {
         if let Some(times) = &mut times {
             beside.push(times);
         }
-        let threads = (pool, batches);
-        let summary = log::check(segment, self.reading, &mut beside, threads, &mut findings)?;
-        Ok(Some(Checked {
+        let summary = match said {
+            None => log::check(segment, self.reading, &mut beside, threads, &mut findings)?,
+            Some(said) => {
+                let reading = (self.reading, said);
+                past_damage::check(segment, reading, &mut beside, threads, &mut findings)?
+            }
+        };
+        Ok(Checked {
             summary,
             epochs,
             producers: producers.finish(),
             findings: findings.finish(),
-        }))
+        })
     }
 
     /// Verifies a snapshot of the metadata log.

@@ -169,7 +169,7 @@ impl ProducerWalk {
                 entry,
             };
             if let Some(ended) = before.ended {
-                let is_certain = !self.entries.may_be_ahead;
+                let is_certain = !self.entries.may_be_ahead && !self.is_damaged;
                 aborted.check(Some(ended), is_certain, &self.entries.path, findings);
             } else {
                 self.deferred.push(aborted);

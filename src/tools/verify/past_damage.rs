@@ -1,0 +1,109 @@
+//! A damaged `.log` once more, past the damage: every batch that is whole and in its place, and what lies between them.
+//!
+//! [`Resync`] decides which batches those are, as for reading with `on_corrupt="skip"`: verification names the bytes
+//! that such a reader loses. Why a batch was refused is what the first look said of that place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::finding::{
+    BATCH_CODEC, BATCH_CRC, BATCH_FOREIGN, BATCH_LENGTH, BATCH_MAGIC, BATCH_ORDER, BATCH_RECORDS,
+    BATCH_TORN, Code, Finding, Findings, SEGMENT_MISSING,
+};
+use super::log::{Beside, Reading, Walk};
+use super::pool::Pool;
+use super::records::BatchCheck;
+use super::summary::Summary;
+use crate::error::Result;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::io::folder::DiskReader;
+use crate::io::storage::ReadFile;
+use crate::segment::LogSegment;
+use crate::segment::resync::{Lost, Reason, Resync, Step};
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::Position;
+
+/// What the first look said, by where it is in the file.
+pub(super) type Said = BTreeMap<Position, String>;
+
+/// Verifies a damaged segment's `.log`.
+///
+/// # Errors
+/// `Io`, `Interrupted`, `Internal`, `OutOfMemory`.
+pub(super) fn check(
+    segment: &LogSegment,
+    (reading, said): (Reading, &Said),
+    beside: &mut [&mut dyn Beside],
+    (pool, batches): (&Pool, &mut BatchCheck),
+    findings: &mut Findings,
+) -> Result<Summary> {
+    let path = segment.path();
+    let file: Arc<dyn ReadFile> = Arc::new(DiskReader::open(&path)?);
+    let mut steps = Resync::new(Arc::clone(&file), segment.size, segment.bounds())?;
+    let mut source = SegmentSource::over(file, segment.size, true, Access::Records)?;
+    let mut walk = Walk::new(&path, segment, reading).again();
+    while let Some(step) = steps.next_step()? {
+        match step {
+            Step::Batch(position, _) => {
+                // Of a wrapper the step has the first offset, the file the last.
+                let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
+                if let Some(header) = BatchHeader::parse(head)? {
+                    let threads = (pool, &mut *batches);
+                    walk.accept((position, header), &mut source, beside, threads, findings)?;
+                }
+            }
+            // A write that a crash cut off, or that goes on.
+            Step::Lost(lost)
+                if segment.is_active
+                    && lost.reason == Reason::Torn
+                    && lost.end >= source.len()
+                    && !said.contains_key(&lost.position) =>
+            {
+                walk.tail(&mut source, lost.position, findings)?;
+            }
+            Step::Lost(lost) => {
+                walk.summary.is_damaged = true;
+                for each in beside.iter_mut() {
+                    each.lost((lost.position, lost.end));
+                }
+                let message = message(&lost, said);
+                let finding = Finding::new(code(lost.reason), &path, message).at(lost.position);
+                findings.add(Finding {
+                    offset: lost.first_offset,
+                    ..finding.to(lost.end)
+                });
+            }
+        }
+    }
+    walk.settle((pool, batches), findings)?;
+    for each in beside.iter_mut() {
+        each.end(walk.summary.end, &walk.summary, findings);
+    }
+    Ok(walk.summary)
+}
+
+/// What is wrong, and which offsets may be gone.
+fn message(range: &Lost, said: &Said) -> String {
+    let bytes = range.bytes();
+    let what = said.get(&range.position).cloned();
+    let what = what.unwrap_or_else(|| format!("{bytes} bytes without a batch in its place"));
+    match (range.first_offset, range.last_offset) {
+        (Some(first), Some(last)) => format!("{what}; offsets {first} to {last} may be lost"),
+        (Some(first), None) => format!("{what}; offsets from {first} on may be lost"),
+        _ => format!("{what}; no offset is lost"),
+    }
+}
+
+const fn code(reason: Reason) -> &'static Code {
+    match reason {
+        Reason::Crc => BATCH_CRC,
+        Reason::Length => BATCH_LENGTH,
+        Reason::Magic => BATCH_MAGIC,
+        Reason::Order => BATCH_ORDER,
+        Reason::Records => BATCH_RECORDS,
+        Reason::Codec => BATCH_CODEC,
+        Reason::Torn => BATCH_TORN,
+        Reason::Foreign => BATCH_FOREIGN,
+        Reason::Missing => SEGMENT_MISSING,
+    }
+}
