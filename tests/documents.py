@@ -51,8 +51,8 @@ def own_folders(home: Path) -> None:
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "kafka-logs")
     shutil.copytree(golden / "kill-9" / "data-1", home / "data" / "killed-logs")
     shutil.copytree(golden / "internal-compacted" / "data-0", home / "data" / "broker-logs")
-    metadata = "__cluster_metadata-0"
-    shutil.copytree(golden / "metadata" / "data-0" / metadata, home / "data" / "broker-logs" / metadata)
+    for folder in ("internal-compacted/data-1/__consumer_offsets-0", "metadata/data-0/__cluster_metadata-0"):
+        shutil.copytree(golden / folder, home / "data" / "broker-logs" / Path(folder).name)
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")
