@@ -90,7 +90,7 @@ pub(crate) fn plan(paths: &[PathBuf], topics: Option<&[String]>) -> Result<Vec<P
     for name in topics.unwrap_or_default() {
         if !ranges.iter().any(|range| range.topic == *name) {
             let text = format!("topic {name} does not exist in {}", shown(paths));
-            return Err(Error::InvalidArgument(text));
+            return Err(Error::UnknownTopicOrPartition(text));
         }
     }
     Ok(ranges)

@@ -130,6 +130,7 @@ def test_topics() -> None:
         (["topics", METADATA, "--topic", "none"], "topic 'none' does not exist in the metadata log"),
         (["transactions", METADATA], "topic __transaction_state does not exist in"),
         (["transactions", *GROUPS, "--transactional-id", "none"], "transactional id 'none' does not exist in"),
+        (["transactions", LOGS, "--aborted", "-t", "none"], "no topic 'none' in"),
     ],
 )
 def test_the_answer_is_no(words: list[Any], said: str) -> None:
@@ -141,7 +142,6 @@ def test_the_answer_is_no(words: list[Any], said: str) -> None:
     [
         (["groups", *GROUPS, "--state", "--members"], "not allowed with argument"),
         (["transactions", *GROUPS, "--topic", "t"], "--topic is for --aborted"),
-        (["transactions", LOGS, "--aborted", "-t", "none"], "no topic 'none' in"),
         (["groups"], "the following arguments are required: PATH"),
     ],
 )

@@ -159,7 +159,9 @@ def selections(dests: set[str]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "option"), [*selections({"topic", "topics", "topic_pattern"})])
 def test_a_topic_that_does_not_exist(command: str, option: str, tmp_path: Path, ask: Ask) -> None:
-    said = ask(*words(command, DATA, tmp_path / "out", option, "nope"))
+    # The only one that takes topics with another option.
+    more = ["--aborted"] if command == "transactions" else []
+    said = ask(*words(command, DATA, tmp_path / "out", option, "nope", *more))
     one_line(said, 1, *(["found: "] if option != "--topic-pattern" else []))
     assert not (tmp_path / "out").exists()
     assert said.out == ""

@@ -316,19 +316,20 @@ def test_append_batches_in_parts(tmp_path: Path) -> None:
 
 def test_leader_epochs_never_fall(tmp_path: Path) -> None:
     """A reader would take what follows for damage: an epoch is outside of the checksum."""
-    with writer(tmp_path, leader_epoch=3) as log:
+    first = tmp_path / "first"
+    with writer(first, leader_epoch=3) as log:
         log.append([Record(b"a")])
     with pytest.raises(ValueError, match="leader_epoch is 2, below the log's latest, 3"):
-        writer(tmp_path, leader_epoch=2)
-    assert kafkalog.LogDir(tmp_path).clean_shutdown
-    with writer(tmp_path) as log:
+        writer(first, leader_epoch=2)
+    assert kafkalog.LogDir(first).clean_shutdown
+    with writer(first) as log:
         log.append([Record(b"b")])
-    with writer(tmp_path, leader_epoch=4) as log:
+    with writer(first, leader_epoch=4) as log:
         log.append([Record(b"c")])
-    table = kafkalog.read_table(tmp_path, columns=["partitionLeaderEpoch"])
+    table = kafkalog.read_table(first, columns=["partitionLeaderEpoch"])
     assert table["partitionLeaderEpoch"].to_pylist() == [3, 3, 4]
     with writer(tmp_path / "other", leader_epoch=1) as log:
-        log.append_batches(tmp_path / "orders-0")
+        log.append_batches(first / "orders-0")
         with pytest.raises(ValueError, match="leader_epoch is 1, below the log's latest, 4"):
             log.append([Record(b"d")])
     assert kafkalog.read_table(tmp_path / "other").num_rows == 3

@@ -35,16 +35,6 @@ def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or files of them")
 
 
-def has_topic(paths: list[str], topic: str) -> bool:
-    """Return whether the paths hold an internal topic; say so on stderr if not."""
-    from kafkalog.tables import _rows
-
-    if _rows.has_topic(paths, topic):
-        return True
-    print(f"kafkalog: topic {topic} does not exist in {', '.join(paths)}", file=sys.stderr)
-    return False
-
-
 def add_isolation_level(parser: argparse.ArgumentParser) -> None:
     """Add --isolation-level."""
     parser.add_argument(

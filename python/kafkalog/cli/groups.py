@@ -41,8 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the groups; those that are asked for and do not exist are reported."""
     from kafkalog import tables
 
-    if not _common.has_topic(arguments.path, "__consumer_offsets"):
-        return 1
     members = tables.consumer_groups(arguments.path).to_pylist()
     wanted = set(arguments.group or ())
     missing = sorted(wanted - {row["group"] for row in members})

@@ -24,17 +24,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the topics; those that are asked for and do not exist are reported."""
     from kafkalog import tables
 
-    if not _common.has_topic(arguments.path, "__cluster_metadata"):
-        return 1
     rows = tables.topics(arguments.path).to_pylist()
-    if not rows:
-        # The second log dir of a broker has no more of the metadata than what its cluster began with.
-        print(f"kafkalog: no topic in the metadata log of {', '.join(arguments.path)}", file=sys.stderr)
-        return 1
     wanted = set(arguments.topic or ())
-    missing = sorted(wanted - {row["topic"] for row in rows})
+    names = sorted({row["topic"] for row in rows})
+    missing = sorted(wanted.difference(names))
+    known = f"the metadata log of {', '.join(arguments.path)}; found: {', '.join(names) or 'none'}"
     for name in missing:
-        print(f"kafkalog: topic {name!r} does not exist in the metadata log", file=sys.stderr)
+        print(f"kafkalog: topic {name!r} does not exist in {known}", file=sys.stderr)
+    if not names and not missing:
+        # The second log dir of a broker has no more of the metadata than what its cluster began with.
+        print(f"kafkalog: no topic in {known}", file=sys.stderr)
+        return 1
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if (not wanted or row["topic"] in wanted) and not (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
 from kafkalog.cli import _common
+from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
@@ -71,8 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
         found = [row for row in tables.open_transactions(arguments.path).to_pylist() if row["isHanging"]]
         _print_hanging(found, as_json=arguments.json)
         return 0
-    if not _common.has_topic(arguments.path, "__transaction_state"):
-        return 1
     rows = tables.transactions(arguments.path).to_pylist()
     wanted = set(arguments.transactional_id or ())
     missing = sorted(wanted - {row["transactionalId"] for row in rows})
@@ -124,7 +123,8 @@ def _print_aborted(arguments: argparse.Namespace) -> int:
     if arguments.topic:
         missing = sorted(set(arguments.topic) - {folder.topic for folder in found})
         if missing:
-            raise ValueError(f"no topic {missing[0]!r} in {', '.join(arguments.path)}")
+            there = _common.names_of(found)
+            raise UnknownTopicOrPartitionError(f"no topic {missing[0]!r} in {', '.join(arguments.path)}; {there}")
         found = [folder for folder in found if folder.topic in arguments.topic]
     partitions, rows = _common.Partitions(found), list[tuple[Any, ...]]()
     for _, some in partitions.ask(lambda folder, log: list(_aborted(folder, log))):

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _arguments, _core
+from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.reader import RecordReader
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def has_topic(path: Paths, topic: str) -> bool:
     """
     try:
         _core.table_records(_arguments.paths(path), topics=[topic]).close()
-    except ValueError:
+    except UnknownTopicOrPartitionError:
         return False
     return True
 
