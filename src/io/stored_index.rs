@@ -8,9 +8,6 @@ use super::entry_file::{Entries, EntryFile, WORD, check_length, invalid};
 use super::storage::{StoredFile, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Entries are written once they come to so many bytes.
-const BUFFER: usize = 64 << 10;
-
 /// An index in a file of a storage.
 #[derive(Debug)]
 pub(crate) struct StoredIndex<const W: usize, F> {
@@ -18,7 +15,8 @@ pub(crate) struct StoredIndex<const W: usize, F> {
     max_size: u64,
     entries: usize,
     length: u64,
-    /// The last entries, which the file does not have yet.
+    /// The last entries, which the file does not have yet: they are written after it is trimmed, so that the zeros of a
+    /// preallocated file are not read into memory first.
     unwritten: Vec<u8>,
 }
 
@@ -98,9 +96,6 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
         self.entries = self.entries.saturating_add(1);
         let bytes = words.into_iter().flat_map(u32::to_be_bytes);
         self.unwritten.extend(bytes);
-        if self.unwritten.len() >= BUFFER {
-            self.write()?;
-        }
         Ok(())
     }
 
