@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 
 def produce(broker: Broker, value: str) -> Any:
     """Send one record with a producer of its own, which is idempotent by default; return its offset."""
-    record = {"timestamp": int(time.time() * 1000), "key": None, "value": value, "headers": []}
+    record: dict[str, Any] = {"timestamp": int(time.time() * 1000), "key": None, "value": value, "headers": []}
     return broker.driver.ask("produce", topic="t", partition=0, records=[record])
 
 

@@ -151,7 +151,9 @@ def test_relative_paths_hold_after_chdir(tmp_path: Path, monkeypatch: pytest.Mon
         assert kafkalog.read_table(each, topics="orders").equals(wanted)
     for each in (log, log_again):
         assert (each.path, each.log_end_offset) == (str(case / "data-1" / "orders-0"), 880)
-        assert each.lookup(500).offset == 500
+        found = each.lookup(500)
+        assert found is not None
+        assert found.offset == 500
         assert each.scan().read_all().equals(wanted)
     assert index.path == str(case / "data-1" / "orders-0" / f"{0:020}.index")
     for _ in range(2):

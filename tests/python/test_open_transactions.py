@@ -82,35 +82,33 @@ def test_open_transactions_are_those_of_kafka(partition: corpus.Partition) -> No
 
 
 def test_columns_are_those_of_the_interface() -> None:
-    assert tables.producers(GOLDEN_TXN).schema == pa.schema(
-        {
-            "topic": pa.string(),
-            "partition": pa.int32(),
-            "producerId": pa.int64(),
-            "producerEpoch": pa.int16(),
-            "lastSequence": pa.int32(),
-            "lastOffset": pa.int64(),
-            "lastTimestamp": TIME,
-            "coordinatorEpoch": pa.int32(),
-            "currentTransactionFirstOffset": pa.int64(),
-        }
-    )
-    assert tables.open_transactions(GOLDEN_TXN).schema == pa.schema(
-        {
-            "topic": pa.string(),
-            "partition": pa.int32(),
-            "producerId": pa.int64(),
-            "producerEpoch": pa.int16(),
-            "firstOffset": pa.int64(),
-            "firstTimestamp": TIME,
-            "lastTimestamp": TIME,
-            "coordinatorEpoch": pa.int32(),
-            "transactionalId": pa.string(),
-            "state": pa.string(),
-            "isHanging": pa.bool_(),
-            "blocksLastStableOffset": pa.bool_(),
-        }
-    )
+    producers: dict[str, pa.DataType] = {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "producerId": pa.int64(),
+        "producerEpoch": pa.int16(),
+        "lastSequence": pa.int32(),
+        "lastOffset": pa.int64(),
+        "lastTimestamp": TIME,
+        "coordinatorEpoch": pa.int32(),
+        "currentTransactionFirstOffset": pa.int64(),
+    }
+    assert tables.producers(GOLDEN_TXN).schema == pa.schema(producers)
+    open_ones: dict[str, pa.DataType] = {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "producerId": pa.int64(),
+        "producerEpoch": pa.int16(),
+        "firstOffset": pa.int64(),
+        "firstTimestamp": TIME,
+        "lastTimestamp": TIME,
+        "coordinatorEpoch": pa.int32(),
+        "transactionalId": pa.string(),
+        "state": pa.string(),
+        "isHanging": pa.bool_(),
+        "blocksLastStableOffset": pa.bool_(),
+    }
+    assert tables.open_transactions(GOLDEN_TXN).schema == pa.schema(open_ones)
 
 
 def test_times_of_an_open_transaction() -> None:

@@ -27,20 +27,19 @@ if TYPE_CHECKING:
 
 ROOTS = [Path(root) for root in os.environ.get("KAFKALOG_CORPUS", "").split(os.pathsep) if root] or [corpus.GOLDEN]
 CASES: list[dict[str, Any]] = json.loads((corpus.GOLDEN / "corrupt" / "cases.json").read_text(encoding="utf-8"))
-SCHEMA = pa.schema(
-    [
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("position", pa.int64()),
-        pa.field("endPosition", pa.int64()),
-        pa.field("severity", pa.string(), nullable=False),
-        pa.field("code", pa.string(), nullable=False),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("advice", pa.string(), nullable=False),
-    ]
-)
+FIELDS: list[pa.Field[Any]] = [
+    pa.field("file", pa.string(), nullable=False),
+    pa.field("position", pa.int64()),
+    pa.field("endPosition", pa.int64()),
+    pa.field("severity", pa.string(), nullable=False),
+    pa.field("code", pa.string(), nullable=False),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("message", pa.string(), nullable=False),
+    pa.field("advice", pa.string(), nullable=False),
+]
+SCHEMA = pa.schema(FIELDS)
 
 
 def found(path: Path | list[Path], **options: Any) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ def test_damage_is_skipped_and_counted(spark: SparkSession, way: Any) -> None:
     """Also where splits are small: no segment is divided among tasks, as one that sees all of it can tell."""
     folder = CORRUPT / "base-offset-back" / "t-0"
     table = kafkalog.read_table(folder, on_corrupt="skip")
-    options = {"onCorrupt": "skip", "splitBytes": "100"}
+    options: dict[str, Any] = {"onCorrupt": "skip", "splitBytes": "100"}
     rows = way(spark, folder, **options).select("offset").collect()
     assert sorted(row.offset for row in rows) == table["offset"].to_pylist()
     sums = kafkalog.spark.totals(spark)
