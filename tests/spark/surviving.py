@@ -1,12 +1,14 @@
 """A driver with a query into each kind of sink, which the test kills and restarts; its checkpoints survive.
 
-``run`` goes on until it is killed, ``finish`` reads what there is and ends.
+``run`` goes on until it is killed, ``finish`` reads what there is and ends. With a step, such as ``begin:after``, the
+driver is killed by its sink into a log, at that step of the next batch.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,60 @@ if TYPE_CHECKING:
 LIMIT = {"maxOffsetsPerTrigger": "100"}
 
 
-def start(spark: SparkSession, folder: Path, trigger: dict[str, Any]) -> list[Any]:
+def die_at(step: str, group: int) -> None:
+    """Replace a step of the commit by the death of a process group, before or after it."""
+    from kafkalog import _jobs
+    from kafkalog.spark import commit
+
+    name, when = step.split(":")
+    owners: dict[str, Any] = {"begin": _jobs.Job, "get": commit._Writers, "_append": commit}
+    owners |= {"close": commit._Writers, "commit": _jobs.Job, "_finish": _jobs.Job}
+    real = getattr(owners[name], name)
+
+    def die(*args: Any, **given: Any) -> None:
+        if when == "after":
+            real(*args, **given)
+        os.killpg(group, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owners[name], name, die)
+
+
+def dying_sink(step: str) -> Any:
+    """Create a data source with our sink, which kills its driver before or after a step of the commit."""
+    from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
+
+    # The driver, the JVM and the process that commits, which Spark starts without a group of its own.
+    group = os.getpgid(0)
+
+    class DyingWriter(DataSourceStreamArrowWriter):
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def write(self, iterator: Any) -> Any:
+            return self.inner.write(iterator)
+
+        def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+            die_at(step, group)
+            self.inner.commit(messages, batchId)
+
+        def abort(self, messages: Any, batchId: int) -> None:  # noqa: N803
+            self.inner.abort(messages, batchId)
+
+    class DyingSink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "dying"
+
+        def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002, N802, FBT001
+            from kafkalog.spark.sink import make_stream_writer
+
+            return DyingWriter(make_stream_writer(self.options, schema))
+
+    return DyingSink
+
+
+def start(spark: SparkSession, folder: Path, trigger: dict[str, Any], step: str) -> list[Any]:
     """Start a query into a folder of files, one into Parquet and one into another log."""
     import pyspark
 
@@ -38,7 +93,11 @@ def start(spark: SparkSession, folder: Path, trigger: dict[str, Any]) -> list[An
         "parquet": values.writeStream.format("parquet").option("path", str(folder / "parquet")),
     }
     if (major, minor) >= (4, 1):
-        log = values.writeStream.format("kafkalog").option("topic", "copy").option("partitions", "3")
+        if step:
+            spark.dataSource.register(dying_sink(step))
+        log = (
+            values.writeStream.format("dying" if step else "kafkalog").option("topic", "copy").option("partitions", "3")
+        )
         writers["log"] = log.option("path", str(folder / "log"))
     return [
         writer.option("checkpointLocation", str(folder / "checkpoints" / name)).trigger(**trigger).start()
@@ -46,7 +105,7 @@ def start(spark: SparkSession, folder: Path, trigger: dict[str, Any]) -> list[An
     ]
 
 
-def main(what: str, folder: Path) -> None:
+def main(what: str, folder: Path, step: str = "") -> None:
     """Run the queries."""
     from pyspark.sql import SparkSession
 
@@ -55,6 +114,8 @@ def main(what: str, folder: Path) -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        # It lives for seconds.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
@@ -62,7 +123,8 @@ def main(what: str, folder: Path) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    queries = start(spark, folder, {"processingTime": "0 seconds"} if what == "run" else {"availableNow": True})
+    trigger: dict[str, Any] = {"processingTime": "0 seconds"} if what == "run" else {"availableNow": True}
+    queries = start(spark, folder, trigger, step)
     if what == "run":
         spark.streams.awaitAnyTermination()
     for query in queries:
@@ -72,4 +134,4 @@ def main(what: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -1,4 +1,7 @@
-"""Drivers killed at any moment, while the logs grow, roll, lose segments and get partitions and topics."""
+"""Drivers killed at any moment, while the logs grow, roll, lose segments and get partitions and topics.
+
+``KAFKALOG_KILLS`` and ``KAFKALOG_SEED`` say how many, and which.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,27 @@ import kafkalog
 from spark.ways import needs_data_sources
 
 SCRIPT = Path(__file__).resolve().parent / "surviving.py"
-KILLS = int(os.environ.get("KAFKALOG_KILLS", "2"))
+SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+KILLS = int(os.environ.get("KAFKALOG_KILLS", "12" if SLOW else "2"))
+SEED = int(os.environ.get("KAFKALOG_SEED", "1"))
+# Steps of a commit into a log, and whether the job is noted when the driver dies there.
+STEPS = {
+    "begin:before": False,
+    "begin:after": True,
+    "get:after": None,
+    "_append:before": True,
+    "_append:after": True,
+    "close:after": True,
+    "commit:before": True,
+    "_finish:before": True,
+    "_finish:after": False,
+}
+# The queries need not read more than this many records at the end, however slow they are.
+MOST_UNREAD = 300
+# A life takes ten seconds on a quiet machine and a minute on a busy one.
+LIFE_SECONDS = 240
+# Spark gives a Python process ten seconds to start, which is not enough on a busy machine.
+SLOW_START = "failed to connect back"
 # Segments of about ten batches each.
 CONFIG = kafkalog.LogConfig(segment_bytes=2000)
 
@@ -34,7 +57,7 @@ class Logs:
 
     def step(self) -> None:
         """Append to a partition."""
-        if len(self.written) > 150 * len(self.places):
+        if len(self.written) > 100 * len(self.places):
             self.places.append([("a", 1), ("b", 0), ("b", 1), ("c", 0)][len(self.places) % 4])
         topic, partition = self.random.choice(self.places)
         first = len(self.written)
@@ -42,6 +65,12 @@ class Logs:
         with kafkalog.LogWriter(self.folder / "logs", topic, partition, config=CONFIG) as writer:
             writer.append([kafkalog.Record(value=value.encode()) for value in values])
         self.written += values
+
+    def unread(self) -> int:
+        """Count the records that the slowest query has yet to read."""
+        ends = [self._committed(folder) for folder in (self.folder / "checkpoints").glob("*")]
+        read = [sum(offset for topic in end.values() for offset in topic.values()) for end in ends]
+        return len(self.written) - min(read, default=0)
 
     def retain(self) -> None:
         """Delete the closed segments that all queries have read and committed."""
@@ -84,36 +113,119 @@ def kept(folder: Path) -> dict[str, list[int]]:
     return {name: sorted(map(int, values)) for name, values in found.items()}
 
 
-@pytest.mark.spark
-@needs_data_sources
-def test_every_record_is_read_and_written_once_however_often_the_driver_dies(tmp_path: Path) -> None:
-    seed = int(os.environ.get("KAFKALOG_SEED", time.time_ns() % 1_000_000))
-    print("seed", seed)
-    logs = Logs(tmp_path, seed)
-    logs.step()
+class Drivers:
+    """Starts drivers, and kills them."""
 
-    def driver(what: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / "errors.txt").open("ab") as errors:
-            command = [sys.executable, "-W", "ignore", str(SCRIPT), what, str(tmp_path)]
+    def __init__(self, folder: Path, logs: Logs) -> None:
+        self.folder, self.logs = folder, logs
+        self.lives = 0
+        # What another writer has appended to the log that the sink appends to.
+        self.others: list[int] = []
+
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        self.lives += 1
+        with self._errors().open("wb") as errors:
+            command = [sys.executable, "-W", "ignore", str(SCRIPT), args[0], str(self.folder), *args[1:]]
             return subprocess.Popen(command, stdout=errors, stderr=errors, start_new_session=True)
 
-    for _ in range(KILLS):
-        before = {*tmp_path.glob("checkpoints/*/commits/[0-9]*")}
-        running = driver("run")
-        dies, deadline = float("inf"), time.monotonic() + 120
-        while time.monotonic() < dies:
-            logs.step()
-            logs.retain()
+    def _errors(self) -> Path:
+        return self.folder / f"errors-{self.lives}.txt"
+
+    def said(self) -> str:
+        return self._errors().read_text()[-6000:]
+
+    def _commits(self) -> set[Path]:
+        return {*self.folder.glob("checkpoints/*/commits/[0-9]*")}
+
+    def live(self, step: str) -> bool:
+        """Let a driver live until it dies at a step or, without one, a moment after its first commit.
+
+        Returns whether it died so, and not because its Python processes started too slowly.
+        """
+        before, running = self._commits(), self.start("run", *([step] if step else []))
+        dies, deadline = float("inf"), time.monotonic() + LIFE_SECONDS
+        try:
+            while time.monotonic() < dies and running.poll() is None:
+                if self.logs.unread() < MOST_UNREAD:
+                    self.logs.step()
+                self.logs.retain()
+                time.sleep(0.1)
+                assert time.monotonic() < deadline, self.said()
+                if not step and dies == float("inf") and self._commits() - before:
+                    dies = time.monotonic() + self.logs.random.uniform(0.1, 2)
+        finally:
+            # the JVM is in the same process group; its workers notice that it is gone
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        if running.returncode == -signal.SIGKILL:
+            return True
+        assert SLOW_START in self.said(), self.said()
+        return False
+
+    def finish(self) -> None:
+        """Let a driver read everything that is left."""
+        for _ in range(5):
+            running = self.start("finish")
+            try:
+                if running.wait(LIFE_SECONDS) == 0:
+                    return
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGKILL)
+            assert SLOW_START in self.said(), self.said()
+        raise AssertionError(self.said())
+
+    def _try_append(self, partition: int, number: int) -> bool:
+        try:
+            with kafkalog.LogWriter(self.folder / "log", "copy", partition) as writer:
+                writer.append([kafkalog.Record(value=str(number).encode())])
+        except kafkalog.LogLockedError:
+            return False
+        return True
+
+    def append_beside(self) -> None:
+        """Append to a partition of the sink, which settles the job of the driver that died."""
+        folders = sorted((self.folder / "log").glob("copy-*"))
+        if not folders:
+            return
+        number, deadline = -1 - len(self.others), time.monotonic() + 60
+        while not self._try_append(-number % len(folders), number):
+            # A process of the dead driver may not have noticed yet.
+            assert time.monotonic() < deadline
             time.sleep(0.1)
-            assert running.poll() is None, (tmp_path / "errors.txt").read_text()
-            assert time.monotonic() < deadline, (tmp_path / "errors.txt").read_text()
-            if dies == float("inf") and {*tmp_path.glob("checkpoints/*/commits/[0-9]*")} - before:
-                dies = time.monotonic() + logs.random.uniform(0.1, 4)
-        # the JVM is in the same process group; its workers notice that it is gone
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-    assert driver("finish").wait() == 0, (tmp_path / "errors.txt").read_text()
+        self.others.append(number)
+        assert not (self.folder / "log" / ".kafkalog-job").exists()
+
+
+def has_stream_sink() -> bool:
+    """Tell whether this Spark writes streams with Arrow (4.1)."""
+    from pyspark.sql import datasource
+
+    return hasattr(datasource, "DataSourceStreamArrowWriter")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(0 if SLOW else 1200)
+@needs_data_sources
+def test_every_record_is_read_and_written_once_however_often_the_driver_dies(tmp_path: Path) -> None:
+    print("seed", SEED)
+    logs = Logs(tmp_path, SEED)
+    for _ in range(15):
+        logs.step()
+    drivers = Drivers(tmp_path, logs)
+    steps = logs.random.sample(list(STEPS), len(STEPS)) if has_stream_sink() else [""]
+    for number in range(KILLS):
+        # At a step of the sink and at any moment, by turns.
+        step = steps[number // 2 % len(steps)] if number % 2 == 0 else ""
+        assert any(drivers.live(step) for _ in range(5)), drivers.said()
+        if step and STEPS[step] is not None:
+            assert (tmp_path / "log" / ".kafkalog-job").exists() is STEPS[step], step
+        drivers.append_beside()
+    drivers.finish()
     wanted = list(range(len(logs.written)))
-    assert kept(tmp_path) == dict.fromkeys(kept(tmp_path), wanted)
+    found = kept(tmp_path)
+    assert {*found} == {"each", "parquet", *(["log"] if has_stream_sink() else [])}
+    for name, values in found.items():
+        assert values == sorted([*wanted, *(drivers.others if name == "log" else [])]), name
     assert not list(tmp_path.glob("log/.kafkalog-rows.*"))
