@@ -1,37 +1,22 @@
 //! What is not shown unless it is asked for: the salts and keys of SCRAM users, and the values of sensitive configurations.
 //!
-//! A configuration is sensitive if Kafka's type for it is `PASSWORD` (its name may follow a listener's prefix,
-//! `listener.name.internal.ssl.key.password`), or if it is one of a plugin's whose name says so.
-//! Sources: `MetadataNodeRedactionCriteria`, `SslConfigs`, `SaslConfigs`, `KafkaConfig`.
+//! As for Kafka, a configuration that it does not know is sensitive: it may be a plugin's. `configs.txt` lists those that
+//! it knows and that are no passwords, by `tests/interop/Configs.java`. A name may follow a listener's prefix
+//! (`listener.name.internal.ssl.keystore.location`).
+//! Sources: `MetadataNodeRedactionCriteria`, `KafkaConfigSchema.isSensitive`, `ListenerName.configPrefix`.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use super::value::Fields;
 
-/// Names of type `PASSWORD`, as they are or behind a prefix.
-const PASSWORDS: [&str; 12] = [
-    "delegation.token.master.key",
-    "delegation.token.secret.key",
-    "password.encoder.old.secret",
-    "password.encoder.secret",
-    "sasl.jaas.config",
-    "sasl.oauthbearer.assertion.private.key.passphrase",
-    "sasl.oauthbearer.client.credentials.client.secret",
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.password",
-    "ssl.truststore.certificates",
-];
-/// What the names of other secrets have in them.
-const WORDS: [&str; 8] = [
-    "access.key",
-    "account.key",
-    "credential",
-    "passphrase",
-    "password",
-    "private.key",
-    "secret",
-    "token.value",
-];
+/// What the names of a listener's own configurations begin with.
+const LISTENER_PREFIX: &str = "listener.name.";
+
+static SHOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let lines = include_str!("configs.txt").lines();
+    lines.filter(|line| !line.starts_with('#')).collect()
+});
 
 /// The fields of a message that are not shown.
 pub(super) fn hidden(message: &str, fields: Fields<'_>) -> &'static [&'static str] {
@@ -46,12 +31,11 @@ pub(super) fn hidden(message: &str, fields: Fields<'_>) -> &'static [&'static st
 
 /// Whether the value of this configuration is a secret.
 fn is_sensitive(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_password = |password: &str| {
-        name.strip_suffix(password)
-            .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-    };
-    PASSWORDS.into_iter().any(is_password) || WORDS.into_iter().any(|word| name.contains(word))
+    let of_listener = name.strip_prefix(LISTENER_PREFIX).unwrap_or_default();
+    let mut suffixes = of_listener
+        .match_indices('.')
+        .filter_map(|(dot, _)| of_listener.get(dot.saturating_add(1)..));
+    !SHOWN.contains(name) && !suffixes.any(|suffix| SHOWN.contains(suffix))
 }
 
 #[cfg(test)]
@@ -65,16 +49,19 @@ mod tests {
             "ssl.truststore.password",
             "listener.name.internal.scram-sha-256.sasl.jaas.config",
             "listener.name.internal.ssl.keystore.key",
-            "rsm.config.s3.Secret.access.key",
+            "rsm.config.chunk.size",
+            "no.such.name",
+            "",
         ] {
             assert!(is_sensitive(name), "{name}");
         }
         for name in [
             "cleanup.policy",
             "ssl.keystore.location",
-            "ssl.keymanager.algorithm",
+            "listener.name.internal.ssl.keystore.location",
             "delegation.token.max.lifetime.ms",
-            "sasl.mechanism.inter.broker.protocol",
+            "consumer.session.timeout.ms",
+            "interval.ms",
         ] {
             assert!(!is_sensitive(name), "{name}");
         }

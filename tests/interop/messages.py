@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLE = Path(__file__).resolve().parents[2] / "src" / "tables" / "messages.txt"
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "src" / "tables" / "messages.txt"
 
 # What of each jar is stored in logs: the jar's name without its version, and the family in the table.
 FAMILIES = {

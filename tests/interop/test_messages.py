@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,19 @@ def test_the_table_reads_all_that_kafka_writes(witness: Witness) -> None:
     assert {family for family, _ in theirs} == {*messages.FAMILIES.values(), *messages.DATA.values()}
     assert len(theirs) > 80
     assert messages.lacks(known(), theirs) == []
+
+
+def test_configurations_that_are_no_secrets(witness: Witness) -> None:
+    """Those that Kafka knows, and no others."""
+    said = subprocess.run(
+        ["java", "-cp", witness.class_path, str(messages.ROOT / "tests" / "interop" / "Configs.java")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    lines = (messages.ROOT / "src" / "tables" / "configs.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not line.startswith("#")] == said.stdout.splitlines()
 
 
 def test_what_the_table_lacks_is_named(witness: Witness) -> None:

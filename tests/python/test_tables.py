@@ -303,15 +303,18 @@ def test_secrets_are_shown_only_when_asked_for(tmp_path: Path) -> None:
         config("ssl.key.password", "hunter2"),
         config("listener.name.x.ssl.key.password", None),
         config("log.retention.ms", "1000"),
+        config("listener.name.x.ssl.keystore.location", "/x"),
+        # Not Kafka's own: it may be a secret of a plugin.
+        config("rsm.config.bucket", "b"),
     ]
     write(tmp_path / f"{METADATA}-0", *((None, value) for value in listed))
     hidden = [json.loads(str(row["value"])) for row in rows(tables.records(tmp_path))]
     user = {"name": "alice", "mechanism": 1, "salt": "***", "storedKey": "***", "serverKey": "***", "iterations": 4096}
     assert hidden[0] == user
-    assert [each["value"] for each in hidden[1:]] == ["***", None, "1000"]
+    assert [each["value"] for each in hidden[1:]] == ["***", None, "1000", "/x", "***"]
     shown = [json.loads(str(row["value"])) for row in rows(tables.records(tmp_path, secrets=True))]
     assert shown[0] == {**user, "salt": "c2FsdA==", "storedKey": "c2s=", "serverKey": "aw=="}
-    assert [each["value"] for each in shown[1:]] == ["hunter2", None, "1000"]
+    assert [each["value"] for each in shown[1:]] == ["hunter2", None, "1000", "/x", "b"]
 
 
 def test_a_damaged_log_is_an_error(log_dir: Path) -> None:

@@ -43,7 +43,7 @@ def records(
         Internal topics to read. Default: those that exist.
     secrets : bool
         Whether to show salts and keys of SCRAM users and values of sensitive configurations, which are ``"***"``
-        otherwise.
+        otherwise. As for Kafka, a configuration that it does not know is sensitive.
 
     Returns
     -------
