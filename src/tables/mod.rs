@@ -9,6 +9,7 @@
 //! | [`json`] | values as Kafka's JSON |
 //! | [`secrets`] | what is not shown |
 //! | [`topic`] | how the records of each topic hold messages |
+//! | [`topic_ids`] | topics by name, as a metadata log has them |
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
 //! | [`reader`] | their records, decoded, as Arrow |
@@ -57,4 +58,5 @@ pub(crate) mod producers;
 pub(crate) mod reader;
 mod secrets;
 pub(crate) mod topic;
+pub(crate) mod topic_ids;
 pub(crate) mod value;

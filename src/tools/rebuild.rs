@@ -30,7 +30,7 @@ pub struct Level(u32, u32, u32);
 
 impl Level {
     /// The newest.
-    pub const LATEST: Self = Self(4, 3, 0);
+    pub const LATEST: Self = Self(4, 4, 0);
     /// Magic 1 (KIP-32).
     pub(super) const MAGIC_1: Self = Self(0, 10, 0);
     const TIME_INDEX: Self = Self(0, 10, 1);
@@ -57,7 +57,7 @@ impl Level {
         };
         let known = |level: &Self| (level.0, level.1) <= (Self::LATEST.0, Self::LATEST.1);
         level.filter(known).ok_or_else(|| {
-            let text = format!("level {text:?}: expected a Kafka version up to 4.3, as \"4.3\"");
+            let text = format!("level {text:?}: expected a Kafka version up to 4.4, as \"4.3\"");
             Error::InvalidArgument(text)
         })
     }

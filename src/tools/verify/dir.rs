@@ -31,7 +31,7 @@ const REMOTE_INDEXES: &str = "remote-log-index-cache";
 pub(super) struct Contents {
     path: PathBuf,
     meta: BTreeMap<String, String>,
-    folders: Vec<(PartitionFolder, Option<String>)>,
+    pub(super) folders: Vec<(PartitionFolder, Option<String>)>,
     extents: BTreeMap<TopicPartition, Extent>,
 }
 
@@ -48,6 +48,18 @@ impl Contents {
             self.extents.insert(key, extent);
         }
         self.folders.push((folder, topic_id));
+    }
+
+    /// The cluster's id, if the directory says.
+    pub(super) fn cluster(&self) -> Option<&str> {
+        let id = self.meta.get("cluster.id").map(String::as_str);
+        id.filter(|id| !id.is_empty())
+    }
+
+    /// Whether records were ever appended to a partition, as far as can be seen.
+    pub(super) fn may_hold_records(&self, key: &TopicPartition) -> bool {
+        let extent = self.extents.get(key);
+        extent.is_some_and(|extent| extent.log_end != Some(0))
     }
 }
 
@@ -129,9 +141,11 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) {
     let mut seen: BTreeMap<(String, &TopicPartition), &PartitionFolder> = BTreeMap::new();
     let mut ids: BTreeMap<(String, &str), (&str, &Path)> = BTreeMap::new();
     let mut clusters: Option<(&str, &Path)> = None;
+    // No two of a node may have the same (`MetaPropertiesEnsemble.verify`), nor two of a cluster (KIP-858).
+    let mut directories: BTreeMap<&str, &Path> = BTreeMap::new();
     for dir in dirs {
         let get = |key: &str| dir.meta.get(key).map(String::as_str);
-        let cluster = get("cluster.id").unwrap_or_default();
+        let cluster = dir.cluster().unwrap_or_default();
         if !cluster.is_empty() {
             let (first, path) = *clusters.get_or_insert((cluster, &dir.path));
             if first != cluster {
@@ -139,6 +153,14 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) {
                     "cluster.id: expected {first}, as {} has, found {cluster}",
                     path.display()
                 );
+                let path = dir.path.join(META_PROPERTIES);
+                findings.add(Finding::new(IDENTITY_MISMATCH, &path, message));
+            }
+        }
+        if let Some(id) = get("directory.id") {
+            let first = *directories.entry(id).or_insert(&dir.path);
+            if first != dir.path {
+                let message = format!("directory.id: {id} is that of {} too", first.display());
                 let path = dir.path.join(META_PROPERTIES);
                 findings.add(Finding::new(IDENTITY_MISMATCH, &path, message));
             }

@@ -109,6 +109,9 @@ codes! {
     IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it; restore it, or remove it if the directory is to be formatted again";
     IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
     IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker refuses it";
+    TOPIC_DELETED "topic-deleted" Warning "the topic was deleted, or the folder is another cluster's; a broker sets it aside as -stray at its start and serves none of it: export what is still wanted";
+    TOPIC_RECREATED "topic-recreated" Warning "the topic was deleted and created again; a broker sets this folder aside as -stray at its start and serves none of it: export what is still wanted";
+    TOPIC_ID_MISSING "topic-id-missing" Warning "a broker sets the folder aside as -stray at its start; write partition.metadata with this id again";
     QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; remove it if an older snapshot and the log cover it";
     LEFTOVER "leftover" Info "a broker finishes or removes it at its start";

@@ -2,7 +2,7 @@
 //!
 //! | file | rules |
 //! |---|---|
-//! | `meta.properties` | version 0 or 1; 1 has `cluster.id` and `node.id`; `directory.id` is an id (`MetaProperties`) |
+//! | `meta.properties` | version 0 or 1; 1 has `cluster.id` and `node.id`; `directory.id` is an id and not reserved (`MetaPropertiesEnsemble`) |
 //! | `partition.metadata` | two lines, a topic id other than zero (`PartitionMetadataFile`) |
 //! | `quorum-state` | a JSON object of data version 0 or 1 (`FileQuorumStateStore`) |
 //! | `.kafka_cleanshutdown` | empty, or a JSON object (`CleanShutdownFileHandler`) |
@@ -71,10 +71,15 @@ fn check_meta(properties: &BTreeMap<String, String>) -> Result<()> {
         _ => return Err(fault("version", "0 or 1", get("version"))),
     }
     match get("directory.id") {
-        Some(id) if id.parse::<Uuid>().is_err() => {
-            Err(fault("directory.id", "22 characters", Some(id)))
-        }
-        _ => Ok(()),
+        Some(id) => match id.parse::<Uuid>() {
+            Err(_) => Err(fault("directory.id", "22 characters", Some(id))),
+            Ok(known) if known.is_reserved() => {
+                let expected = "an id that Kafka gives no meaning of its own";
+                Err(fault("directory.id", expected, Some(id)))
+            }
+            Ok(_) => Ok(()),
+        },
+        None => Ok(()),
     }
 }
 
