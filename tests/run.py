@@ -354,13 +354,18 @@ def python_release() -> None:
     pytest("tests/python", *SIDE_BY_SIDE)
 
 
+# They take their cases from KAFKALOG_CORPUS.
+OF_A_CORPUS = ("corpus", "tables", "tables_cluster", "tables_replay", "verify", "verify_topics")
+
+
 def corpus() -> None:
-    """Read every partition folder of a larger corpus, ``KAFKALOG_CORPUS``."""
+    """Read, verify and decode every partition folder of a larger corpus, ``KAFKALOG_CORPUS``."""
     if "KAFKALOG_CORPUS" not in os.environ and not SHARED_CORPUS.is_dir():
         print("skipped: KAFKALOG_CORPUS is not set; other steps read tests/golden")
         return
     root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
-    pytest("tests/python/test_corpus.py", "tests/python/test_tables.py", *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
+    tests = [f"tests/python/test_{name}.py" for name in OF_A_CORPUS]
+    pytest(*tests, *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
 
 
 def spark() -> None:

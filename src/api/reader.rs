@@ -21,6 +21,7 @@ use crate::segment::skipping::OnCorrupt;
 use crate::tables;
 use crate::tables::offset_rows::{OffsetReader, Wanted};
 use crate::tables::reader::TableReader;
+use crate::tables::topic::Show;
 
 /// What a scan did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,8 +89,8 @@ pub(crate) enum Request {
     Tables {
         /// Where they are.
         ranges: Vec<PartitionRange>,
-        /// Show secrets, too.
-        secrets: bool,
+        /// What of their messages.
+        show: Show,
     },
 }
 
@@ -130,8 +131,8 @@ impl State {
             Request::Offsets { ranges, wanted } => {
                 Self::Offsets(Box::new(OffsetReader::try_new(ranges, wanted)?))
             }
-            Request::Tables { ranges, secrets } => {
-                Self::Tables(Box::new(TableReader::new(ranges, secrets)))
+            Request::Tables { ranges, show } => {
+                Self::Tables(Box::new(TableReader::new(ranges, show)))
             }
             Request::Records {
                 mut ranges,

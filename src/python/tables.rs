@@ -11,12 +11,13 @@ use super::rows::Rows;
 use crate::api::Request;
 use crate::tables::offset_rows::Wanted;
 use crate::tables::plan::plan;
-use crate::tables::topic::Topic;
+use crate::tables::topic::{Show, Topic};
 use crate::tables::{open_transactions, producers};
 
-/// Reads and decodes the records of internal topics as a stream.
+/// Reads and decodes the records of internal topics as a stream; with `embedded` also what consumers wrote into the records
+/// of their classic group.
 #[pyfunction]
-#[pyo3(signature = (paths, *, topics=None, secrets=false))]
+#[pyo3(signature = (paths, *, topics=None, secrets=false, embedded=false))]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "arguments of Python functions are owned"
@@ -26,10 +27,12 @@ pub(super) fn table_records(
     paths: Vec<PathBuf>,
     topics: Option<Vec<String>>,
     secrets: bool,
+    embedded: bool,
 ) -> PyResult<RecordStream> {
     let ranges = py.detach(|| plan(&paths, topics.as_deref()));
     let ranges = ranges.map_err(into_py)?;
-    Ok(RecordStream::new(Request::Tables { ranges, secrets }))
+    let show = Show { secrets, embedded };
+    Ok(RecordStream::new(Request::Tables { ranges, show }))
 }
 
 /// Replays the offsets of `__consumer_offsets` as a stream: with `history` every change, else without `pending` only those

@@ -16,7 +16,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::entries::{Entries, Entry};
-use super::topic::{Decoder, Part, Record};
+use super::topic::{Decoder, Part, Record, Show};
 use crate::arrow::batches::aligned;
 use crate::arrow::payload::Gathered;
 use crate::error::{Error, Result};
@@ -65,10 +65,10 @@ pub(crate) struct TableReader {
 
 impl TableReader {
     /// Will read `ranges`, which hold internal topics, one after the other.
-    pub(crate) fn new(ranges: Vec<PartitionRange>, secrets: bool) -> Self {
+    pub(crate) fn new(ranges: Vec<PartitionRange>, show: Show) -> Self {
         Self {
             entries: Entries::new(ranges, ReadOptions::default()),
-            rows: Rows::new(secrets),
+            rows: Rows::new(show),
             done: 0,
             undecoded: 0,
             failed: None,
@@ -137,7 +137,7 @@ impl TableReader {
 /// The columns of a batch in the making.
 #[derive(Debug)]
 struct Rows {
-    secrets: bool,
+    show: Show,
     /// Of keys and values, as they were read or as they are shown, whichever is more.
     bytes: usize,
     topic: Gathered,
@@ -153,10 +153,10 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(secrets: bool) -> Self {
+    fn new(show: Show) -> Self {
         let text = || Gathered::new(1024, 16 << 10);
         Self {
-            secrets,
+            show,
             bytes: 0,
             topic: text(),
             partition: Vec::new(),
@@ -198,7 +198,7 @@ impl Rows {
             (&mut self.key, &record.key, entry.key),
             (&mut self.value, &record.value, entry.value),
         ] {
-            let (bytes, decoded) = columns.push(part, raw, self.secrets)?;
+            let (bytes, decoded) = columns.push(part, raw, self.show)?;
             self.bytes = self.bytes.saturating_add(bytes);
             is_whole &= decoded;
         }
@@ -271,16 +271,11 @@ impl PartColumns {
     }
 
     /// Adds a part that was read as `raw`; returns the bytes that were added, and whether it is no raw one.
-    fn push(
-        &mut self,
-        part: &Part<'_>,
-        raw: Option<&[u8]>,
-        secrets: bool,
-    ) -> Result<(usize, bool)> {
+    fn push(&mut self, part: &Part<'_>, raw: Option<&[u8]>, show: Show) -> Result<(usize, bool)> {
         self.scratch.clear();
         self.scratch.shrink_to(BYTES);
         if let Part::Message(message) = part {
-            message.put_json(secrets, &mut self.scratch);
+            message.put_json(show, &mut self.scratch);
         }
         let (json, raw) = match part {
             Part::Null => (None, None),

@@ -101,8 +101,12 @@ pub fn as_json(topic: usize, key: Option<&[u8]>, value: Option<&[u8]>) -> Result
         for part in [&record.key, &record.value] {
             if let Part::Message(message) = part {
                 let (mut json, mut expanded) = (Vec::new(), Vec::new());
-                message.put_json(true, &mut json);
-                message.put_expanded(&mut expanded);
+                let secrets = Show {
+                    embedded: false,
+                    ..Show::ALL
+                };
+                message.put_json(secrets, &mut json);
+                message.put_json(Show::ALL, &mut expanded);
                 said.extend([json, expanded]);
             }
         }
@@ -131,6 +135,23 @@ impl<'t> Part<'t> {
     }
 }
 
+/// What JSON shows of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Show {
+    /// Salts, keys, values of sensitive configurations.
+    pub(crate) secrets: bool,
+    /// What members of a classic group of consumers wrote, decoded rather than as bytes.
+    pub(crate) embedded: bool,
+}
+
+impl Show {
+    /// As `kafka-dump-log` does.
+    pub(crate) const ALL: Self = Self {
+        secrets: true,
+        embedded: true,
+    };
+}
+
 /// A message, decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoded<'t> {
@@ -146,23 +167,15 @@ impl Decoded<'_> {
         self.version
     }
 
-    /// Appends it as Kafka's JSON, secrets only where they are asked for.
-    pub(crate) fn put_json(&self, secrets: bool, to: &mut Vec<u8>) {
+    /// Appends it as Kafka's JSON.
+    pub(crate) fn put_json(&self, show: Show, to: &mut Vec<u8>) {
         let mut style = Style::default();
-        if !secrets {
+        if !show.secrets {
             style.hidden = secrets::hidden(&self.message.name, self.fields);
         }
-        put_message(self.fields, self.version, style, to);
-    }
-
-    /// Appends it as `kafka-dump-log` does: secrets are shown, and what members of a classic group of consumers wrote is
-    /// decoded, too.
-    pub(crate) fn put_expanded(&self, to: &mut Vec<u8>) {
-        let style = Style {
-            hidden: &[],
-            expand: self.message.name == "GroupMetadataValue"
-                && matches!(self.fields.get("protocolType"), Value::Text(CONSUMER)),
-        };
+        style.expand = show.embedded
+            && self.message.name == "GroupMetadataValue"
+            && matches!(self.fields.get("protocolType"), Value::Text(CONSUMER));
         put_message(self.fields, self.version, style, to);
     }
 }

@@ -45,7 +45,14 @@ class Change(NamedTuple):
     rows: list[dict[str, Any]]
 
 
-def replayed(path: Paths, topic: str, types: Iterable[str] | None = None, *, secrets: bool = False) -> Iterator[Entry]:
+def replayed(
+    path: Paths,
+    topic: str,
+    types: Iterable[str] | None = None,
+    *,
+    secrets: bool = False,
+    embedded: bool = False,
+) -> Iterator[Entry]:
     """Yield the decoded records of an internal topic in their order; what could not be decoded is left out.
 
     Parameters
@@ -58,11 +65,13 @@ def replayed(path: Paths, topic: str, types: Iterable[str] | None = None, *, sec
         Yield records of these types only; the others are not parsed.
     secrets : bool
         Show them.
+    embedded : bool
+        Decode what the members of a classic group of consumers wrote: dicts rather than base64, where possible.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    stream = _core.table_records(_arguments.paths(path), topics=[topic], secrets=secrets)
+    stream = _core.table_records(_arguments.paths(path), topics=[topic], secrets=secrets, embedded=embedded)
     wanted = None if types is None else pa.array(sorted(types))
     for batch in RecordReader(stream):
         whole = pc.and_(pc.is_null(batch["keyBytes"]), pc.is_null(batch["valueBytes"]))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments
-from kafkalog.tables import _consumer_protocol, _rows
+from kafkalog.tables import _rows
 from kafkalog.tables.cluster import topic_names
 from kafkalog.tables.offsets import consumer_offsets
 
@@ -98,7 +97,7 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
     }
     history = _arguments.flag("history", history)
     types = ["GroupMetadata", *(f"{prefix}{part}" for prefix in _PARTS for part in _MODERN)]
-    entries = _rows.replayed(path, _TOPIC, types)
+    entries = _rows.replayed(path, _TOPIC, types, embedded=True)
     names = topic_names(path)
     if history:
         return _rows.table(columns, _changes(entries, names), history=True)
@@ -254,12 +253,12 @@ def _classic_member(value: dict[str, Any], protocol_type: str) -> dict[str, Any]
     }
     if protocol_type != "consumer":
         return row
-    subscription = _consumer_protocol.subscription(base64.b64decode(value["subscription"]))
-    if subscription is not None:
-        row |= {"subscribedTopics": sorted(subscription[0]), "rackId": subscription[1]}
-    assigned = _consumer_protocol.assignment(base64.b64decode(value["assignment"]))
-    # A member without partitions may have no bytes at all.
-    row["assignment"] = sorted(assigned or (), key=lambda each: str(each["topic"]))
+    # What cannot be decoded stays base64: a member without partitions may have no bytes at all.
+    subscription, assignment = value["subscription"], value["assignment"]
+    if isinstance(subscription, dict):
+        row |= {"subscribedTopics": sorted(subscription["topics"]), "rackId": subscription.get("rackId")}
+    assigned = assignment["assignedPartitions"] if isinstance(assignment, dict) else ()
+    row["assignment"] = sorted(assigned, key=lambda each: str(each["topic"]))
     return row
 
 

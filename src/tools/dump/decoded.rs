@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::error::{Error, Result};
 use crate::format::put::Put;
 use crate::tables::decode::Fault;
-use crate::tables::topic::{Decoded, Decoder, Part, Record, Topic};
+use crate::tables::topic::{Decoded, Decoder, Part, Record, Show, Topic};
 use crate::tables::value::{Fields, Value};
 use crate::types::Offset;
 
@@ -94,13 +94,13 @@ fn put_keyed(record: &Record<'_>, offset: Offset, to: &mut Vec<u8>) -> Result<()
             "{\"type\":\"".put(to);
             number.put(to);
             "\",\"data\":".put(to);
-            key.put_expanded(to);
+            key.put_json(Show::ALL, to);
             "} payload: ".put(to);
             if let Part::Message(value) = value {
                 "{\"version\":\"".put(to);
                 value.version().put(to);
                 "\",\"data\":".put(to);
-                value.put_expanded(to);
+                value.put_json(Show::ALL, to);
                 to.push(b'}');
             } else {
                 "<DELETE>".put(to);
@@ -119,7 +119,7 @@ fn put_metadata(record: &Record<'_>, message: &Decoded<'_>, to: &mut Vec<u8>) {
     "\",\"version\":".put(to);
     message.version().put(to);
     ",\"data\":".put(to);
-    message.put_expanded(to);
+    message.put_json(Show::ALL, to);
     to.push(b'}');
 }
 
