@@ -12,6 +12,8 @@ Legs:
   view[:N] binary[:N]   kafkalog.scan from Python through the C stream (offset, timestamp, key, value), N threads
   stream:LAYOUT         the same without planning, by one thread: what Python adds to "rust:view held"
   all-view all-binary   the same with the default columns
+  skip[:N] committed[:N] "view" with on_corrupt="skip"; with isolation_level="read_committed"
+  verify[:N]            kafkalog.verify by N threads: of the same bytes all that verify looks at
   batches               kafkalog.scan_batches: headers and checksums
   rust:LEG              a leg of `cargo bench --bench read`, as "rust:view" or "rust:view x2": the same reading without
                         Python
@@ -127,6 +129,22 @@ def bench(name: str) -> str:
     sys.exit(f"no such bench: {name}")
 
 
+def of_python(kind: str, option: str) -> list[str]:
+    """Arguments of ``legs.py`` for one of its legs, without the folders; none for others."""
+    threads = option or "1"
+    return {
+        "view": ["scan", "view", threads, COLUMNS],
+        "binary": ["scan", "binary", threads, COLUMNS],
+        "all-view": ["scan", "view", threads, EVERY],
+        "all-binary": ["scan", "binary", threads, EVERY],
+        "skip": ["skip", "view", threads, COLUMNS],
+        "committed": ["committed", "view", threads, COLUMNS],
+        "stream": ["stream", option, "1", COLUMNS],
+        "verify": ["verify", threads],
+        "batches": ["batches"],
+    }.get(kind, [])
+
+
 def legs(names: list[str], folders: list[str]) -> list[Leg]:
     files = sorted(str(f) for folder in folders for f in Path(folder).glob("*.log"))
     here = str(Path(__file__).parent / "legs.py")
@@ -134,14 +152,9 @@ def legs(names: list[str], folders: list[str]) -> list[Leg]:
     made = []
     for name in names:
         kind, _, option = name.partition(":")
-        layout = kind.removeprefix("all-")
-        if layout in {"view", "binary"}:
-            columns = COLUMNS if layout == kind else EVERY
-            made.append(Leg(name, [sys.executable, here, "scan", layout, option or "1", columns, *folders]))
-        elif kind == "stream":
-            made.append(Leg(name, [sys.executable, here, "stream", option, "1", COLUMNS, *folders]))
-        elif kind == "batches":
-            made.append(Leg(name, [sys.executable, here, "batches", *folders]))
+        ours = of_python(kind, option)
+        if ours:
+            made.append(Leg(name, [sys.executable, here, *ours, *folders]))
         elif kind == "limit":
             made.append(Leg(name, [bench("limit"), "--serve", *files]))
         elif kind == "rust":

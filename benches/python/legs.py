@@ -1,8 +1,9 @@
 """One leg of the comparison: a process that makes one pass over partition folders for each line on standard input.
 
 Usage: ``legs.py scan LAYOUT THREADS COLUMNS FOLDER...``, ``legs.py stream ...``, the same without the time of planning,
-or ``legs.py batches FOLDER...``. It answers ``{"ready": true}`` once, then ``{"records", "value_bytes", "seconds",
-"anon_kib"}`` a pass, as ``witness.Pass`` does.
+``legs.py skip ...`` and ``legs.py committed ...``, the same past damage and read committed, ``legs.py verify THREADS
+FOLDER...`` or ``legs.py batches FOLDER...``. It answers ``{"ready": true}`` once, then ``{"records", "value_bytes",
+"seconds", "cpu", "anon_kib"}`` a pass, as ``witness.Pass`` does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import kafkalog
 from kafkalog import _core
@@ -31,12 +32,13 @@ def anonymous_kib() -> int:
     return -1
 
 
-def plan(layout: str, threads: str, columns: str, *folders: str) -> kafkalog.RecordReader:
+def plan(layout: str, threads: str, columns: str, *folders: str, **options: Any) -> kafkalog.RecordReader:
     return kafkalog.scan(
         list(folders),
         columns=columns.split(","),
         layout="view" if layout == "view" else "binary",
         threads=int(threads),
+        **options,
     )
 
 
@@ -59,6 +61,25 @@ def stream(layout: str, *arguments: str) -> Pass:
     return lambda: read(reader, layout)
 
 
+def skip(layout: str, *arguments: str) -> Pass:
+    return lambda: read(plan(layout, *arguments, on_corrupt="skip"), layout)
+
+
+def committed(layout: str, *arguments: str) -> Pass:
+    return lambda: read(plan(layout, *arguments, isolation_level="read_committed"), layout)
+
+
+def verify(threads: str, *folders: str) -> Pass:
+    def findings() -> tuple[int, int]:
+        found = kafkalog.verify(list(folders), threads=int(threads)).to_pylist()
+        damage = [row for row in found if row["severity"] != "info"]
+        if damage:
+            sys.exit(f"the log is damaged: {damage[0]}")
+        return 0, 0
+
+    return findings
+
+
 def batches(*folders: str) -> Pass:
     def headers() -> tuple[int, int]:
         rows = 0
@@ -70,7 +91,14 @@ def batches(*folders: str) -> Pass:
     return headers
 
 
-LEGS: dict[str, Callable[..., Pass]] = {"scan": scan, "stream": stream, "batches": batches}
+LEGS: dict[str, Callable[..., Pass]] = {
+    "scan": scan,
+    "stream": stream,
+    "skip": skip,
+    "committed": committed,
+    "verify": verify,
+    "batches": batches,
+}
 
 
 def main() -> int:
@@ -82,10 +110,10 @@ def main() -> int:
     print('{"ready": true}', flush=True)
     for _ in sys.stdin:
         timed = leg(*sys.argv[2:])
-        begun = time.perf_counter()
+        begun, spent = time.perf_counter(), time.process_time()
         records, value_bytes = timed()
-        seconds = time.perf_counter() - begun
-        answer = {"records": records, "value_bytes": value_bytes or None, "seconds": seconds}
+        seconds, cpu = time.perf_counter() - begun, time.process_time() - spent
+        answer = {"records": records, "value_bytes": value_bytes or None, "seconds": seconds, "cpu": cpu}
         print(json.dumps({**answer, "anon_kib": anonymous_kib() - idle}), flush=True)
     return 0
 
