@@ -1,5 +1,6 @@
 //! The steps of loading, in Kafka's order (`LogLoader.load`).
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -296,7 +297,7 @@ impl Loader<'_> {
     }
 
     /// What compaction or a split had finished takes the place of what it was made from.
-    pub(super) fn complete_swaps(&mut self) -> Result<()> {
+    fn complete_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
         let swap = FileState::Swap.suffix();
         let (mut low, mut high) = (Offset::MAX, Offset::MIN);
@@ -312,10 +313,17 @@ impl Loader<'_> {
             low = low.min(base);
             high = high.max(segment.read_next_offset()?);
         }
+        self.swap_in(low..high)
+    }
+
+    /// Swaps take their places, in which the files of the offsets in `replaced` are.
+    pub(super) fn swap_in(&mut self, replaced: Range<Offset>) -> Result<()> {
+        let folder = self.folder.clone();
+        let swap = FileState::Swap.suffix();
         for name in folder.names() {
-            let replaced =
-                leading_offset(&name).is_some_and(|offset| (low..high).contains(&offset));
-            if replaced && !name.ends_with(swap) {
+            let is_replaced =
+                leading_offset(&name).is_some_and(|offset| replaced.contains(&offset));
+            if is_replaced && !name.ends_with(swap) {
                 folder.delete(&name);
             }
         }

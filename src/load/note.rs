@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::segment::resync::Lost;
 use crate::types::{Offset, Position};
 
 /// Something worth saying that loading would do.
@@ -89,6 +90,13 @@ pub enum Note {
         batches: u64,
         /// Bytes left out.
         lost: u64,
+    },
+    /// By salvage alone: bytes of a `.log` that give no batch that is kept.
+    LeftOut {
+        /// The file.
+        name: String,
+        /// Which bytes and offsets, and why.
+        lost: Lost,
     },
     /// By salvage alone: a file that keeps Kafka from loading the log has another name now, or is gone.
     SetAside {
@@ -196,6 +204,11 @@ impl fmt::Display for Note {
             } => write!(
                 f,
                 "segment {base_offset}: {batches} batches kept, {lost} bytes left out that are no whole batch in order"
+            ),
+            Self::LeftOut { name, lost } => write!(
+                f,
+                "{name}: bytes {} to {} left out: {}",
+                lost.position, lost.end, lost.reason
             ),
             Self::SetAside { name, reason } => write!(f, "{name}: set aside: {reason}"),
         }

@@ -4,13 +4,14 @@
 //! need, and what else keeps Kafka from loading is set aside. Then the log is loaded as after an unclean stop with nothing
 //! flushed: indexes, snapshots and epochs are rebuilt from the batches, by the very rules that Kafka loads it by.
 //!
-//! A batch is *whole* if its checksum is right and its offsets make sense; damage is searched byte by byte for the next
-//! one. Batches are *in order* if each begins after the one before it. Where they cannot all be kept, as few as possible
-//! are left out: the base offset is not under the checksum, and one that was hit must not cost those after it.
+//! Which batches those are [`Resync`](crate::segment::resync) decides, as for reading past damage and for `verify`. Of
+//! these, a batch whose records cannot be decoded is left out as well ([`decoding`]): what is kept can be read. So is one
+//! of a magic above 2, which Kafka walks over but nobody reads.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use self::whole::{Batches, LogFile, Piece};
+use self::whole::{Batches, Kept, LogFile, Piece};
 use super::loader::{Loader, MAX_TEXT, is_index, txn_index_is_sound};
 use super::note::Note;
 use crate::error::{Error, Result};
@@ -22,11 +23,15 @@ use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::io::overlay::content::{Content, Source};
 use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
+use crate::segment::resync::Lost;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
 
+mod decoding;
 mod whole;
 
+/// Ranges of one `.log` that are named; beyond, their bytes are only counted.
+const MOST_NAMED: usize = 10_000;
 /// What a file is renamed with that Kafka stumbles over.
 const UNREAD: &str = ".unread";
 
@@ -37,8 +42,8 @@ impl Loader<'_> {
         self.set_aside_texts()?;
         self.discard_broken_indexes()?;
         self.remove_temporary_files()?;
-        self.judge_swaps()?;
-        self.complete_swaps()?;
+        let replaced = self.judge_swaps()?;
+        self.swap_in(replaced)?;
         let logs = self.log_files()?;
         let mut floor = 0;
         let mut made = Vec::new();
@@ -56,15 +61,7 @@ impl Loader<'_> {
             let room = index_room(self.config.segment_index_bytes);
             let settings = (self.settings.index_interval_bytes, room);
             let (kept, pieces) = batches.keep(log, settings)?;
-            let length = log.content.length();
-            let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
-            if taken < length {
-                self.notes.push(Note::Salvaged {
-                    base_offset: log.base_offset,
-                    batches: kept.batches,
-                    lost: length.saturating_sub(taken),
-                });
-            }
+            self.note_lost(log, &kept);
             floor = kept.end;
             made.push(pieces);
         }
@@ -74,6 +71,22 @@ impl Loader<'_> {
         }
         // Snapshots of what is lost go when the first segment is recovered, as all after its base do then.
         Ok(())
+    }
+
+    fn note_lost(&mut self, log: &LogFile, kept: &Kept) {
+        if kept.lost.is_empty() {
+            return;
+        }
+        let named = kept.lost.iter().take(MOST_NAMED);
+        self.notes.extend(named.map(|&lost| Note::LeftOut {
+            name: log.name.clone(),
+            lost,
+        }));
+        self.notes.push(Note::Salvaged {
+            base_offset: log.base_offset,
+            batches: kept.batches,
+            lost: kept.lost.iter().map(Lost::bytes).sum(),
+        });
     }
 
     fn set_aside(&mut self, name: &str, reason: &str) -> Result<()> {
@@ -152,48 +165,41 @@ impl Loader<'_> {
     }
 
     /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
-    /// rebuilt anyway.
-    fn judge_swaps(&mut self) -> Result<()> {
+    /// rebuilt anyway. Returns the offsets of what the others take the place of.
+    fn judge_swaps(&mut self) -> Result<Range<Offset>> {
         let folder = self.folder.clone();
+        let mut swaps = Vec::new();
         for name in folder.names() {
-            let Some(live) = name.strip_suffix(FileState::Swap.suffix()) else {
-                continue;
-            };
-            if is_index(live) {
-                folder.delete(&name);
+            match name.strip_suffix(FileState::Swap.suffix()) {
+                Some(live) if is_index(live) => folder.delete(&name),
+                Some(live) if live.ends_with(FileKind::Log.suffix()) => swaps.push(name),
+                _ => {}
             }
         }
-        let mut damaged = Vec::new();
-        for name in folder.names() {
-            let swap_of = name.strip_suffix(FileState::Swap.suffix());
-            let is_log = swap_of.is_some_and(|live| live.ends_with(FileKind::Log.suffix()));
-            let (true, Some(base), Some(content)) =
-                (is_log, leading_offset(&name), folder.get(&name))
-            else {
+        let mut replaced = Offset::MAX..Offset::MIN;
+        for name in swaps {
+            let (Some(base), Some(content)) = (leading_offset(&name), folder.get(&name)) else {
                 continue;
             };
             let batches = Batches::all(folder.open(&name)?, content.length());
-            let kept = batches.greedy()?.0;
-            let taken: u64 = kept.parts.iter().map(|part| part.1).sum();
-            let original = folder.names().into_iter().any(|other| {
-                let offset = leading_offset(&other);
+            let kept = batches.each(|_, _| {})?;
+            let its = base..kept.end.max(base.saturating_add(1));
+            let is_original = |other: &String| {
                 other.ends_with(FileKind::Log.suffix())
-                    && offset.is_some_and(|offset| {
-                        (base..kept.end.max(base.saturating_add(1))).contains(&offset)
-                    })
-            });
-            if taken < content.length() && original {
-                damaged.push(name);
+                    && leading_offset(other).is_some_and(|offset| its.contains(&offset))
+            };
+            if !kept.lost.is_empty() && folder.names().iter().any(is_original) {
+                folder.delete(&name);
+                self.notes.push(Note::SetAside {
+                    name,
+                    reason: "it is damaged, and what it was made from is still there".to_owned(),
+                });
+            } else {
+                replaced.start = replaced.start.min(base);
+                replaced.end = replaced.end.max(kept.end);
             }
         }
-        for name in damaged {
-            folder.delete(&name);
-            self.notes.push(Note::SetAside {
-                name,
-                reason: "it is damaged, and what it was made from is still there".to_owned(),
-            });
-        }
-        Ok(())
+        Ok(replaced)
     }
 
     /// The `.log` files, in the order of their batches.
@@ -212,9 +218,9 @@ impl Loader<'_> {
             logs.push(LogFile {
                 base_offset: leading_offset(&name)
                     .filter(|&offset| offset >= 0)
-                    .or(first.map(|batch| batch.base_offset))
+                    .or(first)
                     .unwrap_or(Offset::MAX),
-                first_offset: first.map(|batch| batch.base_offset),
+                first_offset: first,
                 content: content.clone(),
                 name,
             });

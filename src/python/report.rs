@@ -95,6 +95,7 @@ const fn kind(note: &Note) -> &'static str {
         Note::Hidden { .. } => "hidden",
         Note::Unread { .. } => "unread",
         Note::Salvaged { .. } => "salvaged",
+        Note::LeftOut { .. } => "left out",
         Note::SetAside { .. } => "set aside",
         Note::IndexFull { .. } => "index full",
         Note::OutOfOrder { .. } => "out of order",

@@ -350,17 +350,20 @@ impl Steps {
 }
 
 /// Whether all records of a batch can be decoded: asked before the first of those is given that do not fit a chunk.
-pub(super) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
+pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     let mut walk = walk.clone();
     let mut slots = [RecordSlot::default(); 256];
-    while walk.remaining() > 0 {
+    // Once also where there are no records: no bytes may be there then.
+    loop {
         walk.step(source, &mut slots)?;
+        if walk.remaining() == 0 {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Whether the bytes are at fault, so that a reader may go on after them.
-pub(super) const fn is_damage(error: &Error) -> bool {
+pub(crate) const fn is_damage(error: &Error) -> bool {
     matches!(
         error,
         Error::CorruptRecord(_) | Error::InvalidRecord(_) | Error::UnsupportedFormat(_)

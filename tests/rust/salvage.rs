@@ -43,6 +43,7 @@ fn request() -> LoadRequest {
 struct Whole {
     first: i64,
     last: i64,
+    epoch: i32,
     bytes: Vec<u8>,
 }
 
@@ -55,7 +56,7 @@ fn whole(data: &[u8]) -> Option<Whole> {
     let size = 12 + usize::try_from(number(8, 4)?).unwrap();
     let bytes = data.get(..size)?.to_vec();
     let mut sealed = bytes.clone();
-    if !(61..1 << 30).contains(&size) || bytes[16] < 2 || bytes[16] > 127 {
+    if !(61..1 << 30).contains(&size) || bytes[16] != 2 {
         return None;
     }
     seal(&mut sealed);
@@ -64,7 +65,12 @@ fn whole(data: &[u8]) -> Option<Whole> {
     let epoch = u32::try_from(number(12, 4)?).unwrap().cast_signed();
     let last = first.checked_add(i64::from(delta))?;
     let makes_sense = first >= 0 && delta >= 0 && epoch >= -1 && last < i64::MAX;
-    (sealed == bytes && makes_sense).then_some(Whole { first, last, bytes })
+    (sealed == bytes && makes_sense).then_some(Whole {
+        first,
+        last,
+        epoch,
+        bytes,
+    })
 }
 
 /// Every whole batch of a file, found by trying every byte that is in none.
@@ -144,7 +150,7 @@ fn assert_loads(folder: &Path, context: &str) {
     }
 }
 
-fn salvage(folder: &Path, context: &str) {
+fn salvage(folder: &Path, context: &str) -> Vec<Note> {
     let mut plan = plan_salvage(folder, &config(), request()).unwrap();
     if let Err(error) = &plan.outcome {
         panic!("{context}: {error}");
@@ -152,6 +158,7 @@ fn salvage(folder: &Path, context: &str) {
     plan.close().unwrap();
     plan.unlink_deleted();
     plan.apply(&Disk::default()).unwrap();
+    plan.notes
 }
 
 /// Damages one file of a log, in one of the ways disks and crashes do.
@@ -203,7 +210,8 @@ fn exactly_the_whole_batches_that_can_be_in_order() {
             context += "; ";
             context += &damage(&mut chance, &folder);
         }
-        let before = in_their_place(&logs(&folder));
+        let logs_before = logs(&folder);
+        let before = in_their_place(&logs_before);
         salvage(&folder, &context);
         let after = logs(&folder);
         let kept: Vec<Whole> = after.values().flat_map(|data| all_whole(data)).collect();
@@ -219,7 +227,18 @@ fn exactly_the_whole_batches_that_can_be_in_order() {
             kept.iter().all(|batch| rest.any(|other| other == batch)),
             "{context}"
         );
-        assert_eq!(kept.len(), longest(&before), "{context}");
+        // Leader epochs rise within a segment, too; which of two that differ is the wrong one decides `order`.
+        let falls = logs_before.values().any(|data| {
+            let rises = |a: &Whole, b: &Whole| a.epoch <= b.epoch;
+            !all_whole(data).is_sorted_by(rises)
+        });
+        let most = longest(&before);
+        let least = if falls { most - 3 } else { most };
+        assert!(
+            (least..=most).contains(&kept.len()),
+            "{context}: {} of {most}",
+            kept.len()
+        );
         assert_loads(&folder, &context);
         let once: Tree = log_cases::tree(&folder);
         salvage(&folder, &context);
@@ -247,22 +266,55 @@ fn a_crash_behind_a_swap_costs_no_batch() {
     assert_eq!(logs(&folder), before);
 }
 
-/// No checksum covers the magic, and Kafka reads one beyond its own as its own: found behind damage as in its place.
+/// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of it:
+/// the batch is left out, and the note says which bytes.
 #[test]
-fn a_magic_beyond_ours_behind_damage() {
-    let work = log_cases::work_folder();
-    log_cases::copy(&base(), work.path());
-    let folder = work.path().join("orders-0");
-    let path = folder.join("00000000000000000017.log");
-    let mut data = std::fs::read(&path).unwrap();
-    let first = all_whole(&data)[0].bytes.len();
-    data[first + 16] = 0x57;
-    data.remove(40);
-    std::fs::write(&path, &data).unwrap();
-    let left = all_whole(&data);
-    assert_eq!(left[0].first, 18);
-    salvage(&folder, "magic 0x57");
-    assert_eq!(all_whole(&std::fs::read(&path).unwrap()), left);
+fn a_magic_beyond_ours_is_left_out() {
+    for magic in [3, 0x57, 0xff] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        batches[1].bytes[16] = magic;
+        let mut data = bytes_of(&batches);
+        data.remove(40);
+        std::fs::write(&path, data).unwrap();
+        let [first, second] = [0, 1].map(|n| batches[n].bytes.len());
+        let notes = salvage(&folder, "magic");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches[2..]));
+        let name = path.file_name().unwrap().to_string_lossy();
+        let expected = format!("{name}: bytes 0 to {} left out: ", first - 1 + second);
+        assert!(
+            notes.iter().any(|n| n.to_string().starts_with(&expected)),
+            "{notes:?}"
+        );
+        assert_loads(&folder, "magic");
+    }
+}
+
+/// Under a right checksum, records that cannot be decoded: consumers fail at such a batch, and so does `scan`.
+#[test]
+fn whole_batches_that_cannot_be_decoded() {
+    for what in ["codec", "records", "count"] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let bad = &mut batches[1].bytes;
+        match what {
+            "codec" => bad[22] = bad[22] & !7 | 4,
+            "records" => bad[61] = 0x7e,
+            _ => bad[60] = bad[60].wrapping_add(1),
+        }
+        seal(bad);
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        let (begin, end) = (batches[0].bytes.len(), bytes_of(&batches[..2]).len());
+        let notes = salvage(&folder, what);
+        batches.remove(1);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches), "{what}");
+        let named = |note: &Note| {
+            matches!(note, Note::LeftOut { lost, .. }
+                if (lost.position, lost.end) == (begin as u64, end as u64))
+        };
+        assert!(notes.iter().any(named), "{what}: {notes:?}");
+        assert_loads(&folder, what);
+    }
 }
 
 /// One segment of the log, to be damaged and salvaged.

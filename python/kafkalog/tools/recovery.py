@@ -53,7 +53,8 @@ def recover(
         A new directory for the result; the source is not changed. Default: in place.
     salvage : bool
         Keep every batch that is whole and in order, even if Kafka would refuse or discard it; Kafka can load the
-        result.
+        result. Batches that cannot be decoded are left out, so that the result can be scanned. The notes of kind
+        ``left out`` name the bytes.
     dry_run : bool
         Only report.
     config : LogConfig, optional

@@ -196,7 +196,8 @@ enum Found {
 /// Walks a `.log` past damage. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Resync {
-    bounds: Bounds,
+    /// From which on offsets belong to what follows the file.
+    next_base_offset: Option<Offset>,
     source: SegmentSource,
     search: Search,
     length: u64,
@@ -225,19 +226,60 @@ impl Resync {
         let most = bounds
             .next_base_offset
             .map_or(farthest, |next| next.saturating_sub(1).min(farthest));
+        Self::between(
+            file,
+            length,
+            (bounds.base_offset, most),
+            bounds.next_base_offset,
+        )
+    }
+
+    /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too far
+    /// apart for one segment.
+    ///
+    /// # Errors
+    /// As [`Resync::new`].
+    pub(crate) fn within(
+        file: Arc<dyn ReadFile>,
+        length: u64,
+        offsets: (Offset, Offset),
+    ) -> Result<Self> {
+        let next = offsets.1.checked_add(1).filter(|&next| next < Offset::MAX);
+        Self::between(file, length, offsets, next)
+    }
+
+    fn between(
+        file: Arc<dyn ReadFile>,
+        length: u64,
+        offsets: (Offset, Offset),
+        next_base_offset: Option<Offset>,
+    ) -> Result<Self> {
         Ok(Self {
             source: SegmentSource::over(Arc::clone(&file), length, true, Access::Records)?,
-            search: Search::new(file, length, (bounds.base_offset, most))?,
+            search: Search::new(file, length, offsets)?,
             length,
             position: 0,
             is_damaged: false,
             ahead: VecDeque::new(),
             settled: VecDeque::new(),
-            floor: bounds.base_offset,
+            floor: offsets.0,
             epoch: -1,
             lost: None,
-            bounds,
+            next_base_offset,
         })
+    }
+
+    /// The first whole batch, whatever the order says; to be asked for before any step.
+    ///
+    /// # Errors
+    /// As [`Resync::next_step`].
+    pub(crate) fn first_whole(&mut self) -> Result<Option<BatchHeader>> {
+        while let Some(part) = self.next_part()? {
+            if let Part::Batch(_, header) = part {
+                return Ok(Some(header));
+            }
+        }
+        Ok(None)
     }
 
     /// All that is lost of a segment.
@@ -271,7 +313,7 @@ impl Resync {
             match self.next_part()? {
                 None => {
                     let lost = self.lost.take();
-                    let next = self.bounds.next_base_offset;
+                    let next = self.next_base_offset;
                     return Ok(lost.map(|lost| Step::Lost(lost.between(self.floor, next))));
                 }
                 Some(Part::Damage(position, end, reason)) => self.lose(position, end, reason),

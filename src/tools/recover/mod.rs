@@ -34,11 +34,11 @@ use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::lock::{LOCK_FILE, LogDirLock, PartitionClaim};
-use crate::load::{LoadRequest, Plan, plan, plan_salvage};
+use crate::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::config::LogConfig;
 use crate::log::dir::{
-    CLEAN_SHUTDOWN, DirState, LogDir, META_PROPERTIES, Offsets, PartitionFolder, PathKind,
-    UNKNOWN_PARTITION, dir_above,
+    CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, META_PROPERTIES, Offsets, PartitionFolder,
+    PathKind, UNKNOWN_PARTITION, dir_above,
 };
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::segment::files::free_segment_room;
@@ -229,11 +229,20 @@ fn plan_all(
     let mut refusals = Refusals::default();
     let mut kept = 0u64;
     for partition in partitions {
-        let request = request(&partition, state, options);
+        let mut request = request(&partition, state, options);
         let plan = plan_partition(&partition, request, options);
-        let Some(plan) = refusals.sort_out(plan)? else {
+        let Some(mut plan) = refusals.sort_out(plan)? else {
             continue;
         };
+        if let Some(hint) = refuted_start(request, &plan, options) {
+            request.log_start_offset = 0;
+            let again = plan_partition(&partition, request, options);
+            let Some(again) = refusals.sort_out(again)? else {
+                continue;
+            };
+            plan = again;
+            plan.notes.push(hint);
+        }
         let report = PartitionReport::of(&partition, request, &plan)?;
         let ends = ends_of(&partition, &plan)?;
         kept = kept.saturating_add(plan.kept_bytes());
@@ -358,6 +367,19 @@ fn plan_partition(
     plan.close()?;
     plan.unlink_deleted();
     Ok(plan)
+}
+
+/// A checkpoint is no more than a hint to salvage: where the log ends below the start that it names, the log would go.
+fn refuted_start(request: LoadRequest, plan: &Plan, options: &RecoverOptions) -> Option<Note> {
+    let is_hint = options.on_loss == OnLoss::Salvage && options.log_start_offset.is_none();
+    let goes = |note: &Note| matches!(note, Note::Deleted { size, .. } if *size > 0);
+    (is_hint && plan.notes.iter().any(goes)).then(|| Note::SetAside {
+        name: LOG_START.to_owned(),
+        reason: format!(
+            "it names {} as the start of a log that ends before",
+            request.log_start_offset
+        ),
+    })
 }
 
 /// The bytes of the log dir's marker, where they will still be true.

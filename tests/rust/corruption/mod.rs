@@ -24,6 +24,7 @@ use crate::common::{files, first_seed, root};
 mod damage;
 mod flips;
 mod mutants;
+mod salvaged;
 
 /// A `.log` that is whole, and where its batches begin.
 struct Seed {

@@ -1,0 +1,275 @@
+//! Whole partition folders, mutated in any file: after `salvage` the log loads, is read to the end, and holds as many
+//! batches at least as were left untouched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kafkalog::internal::error::Error;
+use kafkalog::internal::format::file_name::base_offset;
+use kafkalog::internal::load::Note;
+use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::segment::reader::ReadOptions;
+use kafkalog::internal::tools::recover::report::PartitionReport;
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::Layout;
+
+use super::{Seed, columns, drain, first_seed};
+use crate::common::{Chance, files, has_extension, is_slow, root, seal};
+
+const NOW_MS: i64 = 1_760_000_000_000;
+/// Files of the log dir that salvage may not believe either.
+const CHECKPOINTS: [&str; 2] = [
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+];
+
+/// A partition folder whose every `.log` is whole.
+struct Partition {
+    name: String,
+    files: Vec<(String, Vec<u8>)>,
+    /// The bytes of every batch, and the file it lies in.
+    batches: Vec<(usize, Vec<u8>)>,
+}
+
+impl Partition {
+    fn read(folder: &Path) -> Option<Self> {
+        let name = folder.file_name()?.to_str()?.to_owned();
+        let mut partition = Self {
+            name,
+            files: Vec::new(),
+            batches: Vec::new(),
+        };
+        for path in files(folder, "") {
+            if path.parent() != Some(folder) {
+                return None;
+            }
+            let data = fs::read(&path).unwrap();
+            let name = path.file_name()?.to_str()?.to_owned();
+            if has_extension(&name, "log") && !data.is_empty() {
+                let seed = Seed::read(&path)?;
+                let number = partition.files.len();
+                let batches = seed.batches.iter();
+                partition.batches.extend(
+                    batches.map(|(at, header)| (number, data[*at..at + header.size].to_vec())),
+                );
+            }
+            partition.files.push((name, data));
+        }
+        let size: usize = partition.files.iter().map(|(_, data)| data.len()).sum();
+        let is_partition = partition.name.rsplit_once('-')?.1.parse::<u32>().is_ok();
+        let is_metadata = partition.name.starts_with("__cluster_metadata");
+        let counts = is_partition && !is_metadata && size <= 64 << 10;
+        (counts && partition.batches.len() > 1).then_some(partition)
+    }
+}
+
+fn partitions() -> Vec<Partition> {
+    let golden = root().join("tests/golden");
+    let mut folders: Vec<PathBuf> = files(&golden, ".log")
+        .iter()
+        .filter(|path| !path.starts_with(golden.join("corrupt")))
+        .filter(|path| {
+            !path.starts_with(golden.join("log")) || path.to_string_lossy().contains("_base")
+        })
+        .map(|path| path.parent().unwrap().to_path_buf())
+        .collect();
+    folders.sort();
+    folders.dedup();
+    let all: Vec<_> = folders.iter().filter_map(|f| Partition::read(f)).collect();
+    assert!(all.len() > 20, "{} partitions", all.len());
+    all
+}
+
+/// One change of a file's bytes, in one of the ways disks, crashes and tools make.
+fn mutate(data: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
+    if data.is_empty() {
+        data.extend((0..chance.below(60)).map(|_| chance.byte()));
+        return;
+    }
+    let at = chance.below(data.len());
+    let end = (at + 1 + chance.below(64)).min(data.len());
+    match chance.below(9) {
+        0 | 1 => data[at] ^= 1 << chance.below(8),
+        2 => data[at..end].fill(0),
+        3 => data[at..end]
+            .iter_mut()
+            .for_each(|byte| *byte = chance.byte()),
+        4 => data.truncate(at),
+        5 => drop(data.drain(at..end)),
+        6 => {
+            let noise: Vec<u8> = (at..end).map(|_| chance.byte()).collect();
+            data.splice(at..at, noise);
+        }
+        7 if !other.is_empty() => {
+            let from = chance.below(other.len());
+            let to = (from + 1 + chance.below(200)).min(other.len());
+            data.splice(at..at, other[from..to].iter().copied());
+        }
+        // As if by a faulty writer: damage under a checksum that is right.
+        _ => {
+            data[at] = chance.byte();
+            reseal(data);
+        }
+    }
+}
+
+fn reseal(data: &mut [u8]) {
+    let mut at = 0;
+    while let Some(length) = data.get(at + 8..at + 12) {
+        let length = i32::from_be_bytes(length.try_into().unwrap());
+        let Some(batch) = usize::try_from(length)
+            .ok()
+            .filter(|&length| length >= 14)
+            .and_then(|length| data.get_mut(at..at + 12 + length))
+        else {
+            return;
+        };
+        seal(batch);
+        at += batch.len();
+    }
+}
+
+/// Reads the partition to the end.
+fn scan(folder: &Path) -> Result<usize, Error> {
+    let mut logs: Vec<_> = files(folder, ".log")
+        .into_iter()
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (
+                base_offset(&name).unwrap(),
+                name,
+                fs::metadata(path).unwrap().len(),
+            )
+        })
+        .collect();
+    logs.sort();
+    let segments = logs.iter().enumerate().map(|(n, (base, name, size))| {
+        let next = logs.get(n + 1).map(|next| next.0);
+        SegmentRange {
+            base_offset: *base,
+            file_name: name.clone(),
+            size: *size,
+            is_active: next.is_none(),
+            start_position: 0,
+            next_base_offset: next,
+            aborted: None,
+            start_offset: *base,
+            end: None,
+        }
+    });
+    let range = PartitionRange {
+        folder: folder.to_path_buf(),
+        topic: "t".into(),
+        partition: 0,
+        start_offset: logs[0].0,
+        end_offset: None,
+        timestamps: TimestampBounds::default(),
+        chosen: None,
+        segments: segments.collect(),
+    };
+    let columns = columns(Layout::View, true);
+    let mut reader = RecordReader::try_new(vec![range], ReadOptions::default(), columns)?;
+    drain(|| reader.next_batch(), false).map(|offsets| offsets.len())
+}
+
+/// Batches of the folder, by their lengths.
+fn count(folder: &Path) -> usize {
+    let mut batches = 0;
+    for path in files(folder, ".log") {
+        let data = fs::read(path).unwrap();
+        let mut at = 0;
+        while let Some(length) = data.get(at + 8..at + 12) {
+            at += 12 + usize::try_from(i32::from_be_bytes(length.try_into().unwrap())).unwrap();
+            batches += 1;
+        }
+    }
+    batches
+}
+
+fn is_within(data: &[u8], batch: &[u8]) -> bool {
+    data.windows(batch.len()).any(|window| window == batch)
+}
+
+#[test]
+fn a_salvaged_log_loads_and_is_read() {
+    let partitions = partitions();
+    let memory = Path::new("/dev/shm");
+    let rounds = if is_slow() { 60_000 } else { 1_500 };
+    let (mut refused, mut named) = (0, 0);
+    for number in first_seed()..first_seed() + rounds {
+        let mut chance = Chance(number);
+        let work = if memory.is_dir() {
+            tempfile::tempdir_in(memory).unwrap()
+        } else {
+            tempfile::tempdir().unwrap()
+        };
+        let (seed, other) = (chance.pick(&partitions), chance.pick(&partitions));
+        let folder = work.path().join(&seed.name);
+        fs::create_dir(&folder).unwrap();
+        let mut all = seed.files.clone();
+        let mut context = format!("KAFKALOG_SEED={number}, {}", seed.name);
+        for _ in 0..=chance.below(2) {
+            let target = chance.below(all.len());
+            let (name, data) = &mut all[target];
+            mutate(data, &chance.pick(&other.files).1, &mut chance);
+            context = format!("{context}, {name}");
+        }
+        for (name, data) in &all {
+            fs::write(folder.join(name), data).unwrap();
+        }
+        for checkpoint in CHECKPOINTS {
+            let text = match chance.below(4) {
+                0 => format!(
+                    "0\n1\n{} {}\n",
+                    seed.name.replace('-', " "),
+                    chance.below(2000)
+                ),
+                1 => "0\n7\n?".to_owned(),
+                _ => continue,
+            };
+            fs::write(work.path().join(checkpoint), text).unwrap();
+        }
+        let untouched = seed.batches.iter();
+        let untouched = untouched.filter(|(file, batch)| is_within(&all[*file].1, batch));
+        let untouched = untouched.count();
+        let options = RecoverOptions {
+            on_loss: OnLoss::Salvage,
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let report = match recover(work.path(), &options) {
+            Ok(report) => report,
+            // A batch in its producer's transaction that is none of it: nobody can say which of the two to leave out.
+            Err(Error::ProducerRefused(_)) => {
+                refused += 1;
+                continue;
+            }
+            Err(error) => panic!("{context}: {error}"),
+        };
+        let names = |note: &Note| matches!(note, Note::LeftOut { .. });
+        named += report.partitions[0]
+            .notes
+            .iter()
+            .filter(|n| names(n))
+            .count();
+        let kept = count(&folder);
+        assert!(
+            kept >= untouched,
+            "{context}: {kept} of {untouched} batches"
+        );
+        let again = RecoverOptions {
+            clean: Some(false),
+            recovery_point: Some(0),
+            dry_run: true,
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let again = recover(work.path(), &again).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let cut = again.partitions.iter().map(PartitionReport::bytes_cut);
+        assert_eq!(cut.sum::<u64>(), 0, "{context}");
+        scan(&folder).unwrap_or_else(|e| panic!("{context}: {e}"));
+    }
+    assert!(refused < rounds / 100, "{refused} refused");
+    assert!(named as u64 > rounds / 10, "{named} ranges left out");
+}
