@@ -211,7 +211,8 @@ fn a_salvaged_log_loads_and_is_read() {
         fs::create_dir(&folder).unwrap();
         let mut all = seed.files.clone();
         let mut context = format!("KAFKALOG_SEED={number}, {}", seed.name);
-        for _ in 0..=chance.below(2) {
+        let more = chance.below(2);
+        for _ in 0..=more {
             let target = chance.below(all.len());
             let (name, data) = &mut all[target];
             mutate(data, &chance.pick(&other.files).1, &mut chance);
