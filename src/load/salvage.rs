@@ -176,7 +176,7 @@ impl Loader<'_> {
                 _ => {}
             }
         }
-        let mut replaced = Offset::MAX..Offset::MIN;
+        let (mut low, mut high) = (Offset::MAX, Offset::MIN);
         for name in swaps {
             let (Some(base), Some(content)) = (leading_offset(&name), folder.get(&name)) else {
                 continue;
@@ -195,11 +195,11 @@ impl Loader<'_> {
                     reason: "it is damaged, and what it was made from is still there".to_owned(),
                 });
             } else {
-                replaced.start = replaced.start.min(base);
-                replaced.end = replaced.end.max(kept.end);
+                low = low.min(base);
+                high = high.max(kept.end);
             }
         }
-        Ok(replaced)
+        Ok(low..high)
     }
 
     /// The `.log` files, in the order of their batches.
