@@ -249,11 +249,11 @@ fn a_salvaged_log_loads_and_is_read() {
             }
             Err(error) => panic!("{context}: {error}"),
         };
-        let names = |note: &Note| matches!(note, Note::LeftOut { .. });
+        let is_range = |note: &Note| matches!(note, Note::LeftOut { .. });
         named += report.partitions[0]
             .notes
             .iter()
-            .filter(|n| names(n))
+            .filter(|n| is_range(n))
             .count();
         let kept = count(&folder);
         assert!(
