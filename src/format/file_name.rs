@@ -136,6 +136,12 @@ impl std::fmt::Display for FileName {
     }
 }
 
+/// Whether a file's name is that of a snapshot of the metadata log (`Snapshots`).
+#[must_use]
+pub(crate) fn is_metadata_snapshot(file_name: &str) -> bool {
+    base_offset(file_name).is_some() && file_name.ends_with(".checkpoint")
+}
+
 /// The offset a file name begins with: exactly 20 digits, then a dot or a dash.
 #[must_use]
 pub fn base_offset(name: &str) -> Option<Offset> {

@@ -17,7 +17,7 @@ use crate::format::checkpoint::{
     EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_epochs, parse_partition_metadata,
 };
 use crate::format::file_name::{
-    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, base_offset,
+    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, is_metadata_snapshot,
 };
 use crate::io::file::about;
 use crate::segment::LogSegment;
@@ -25,9 +25,6 @@ use crate::segment::lookup::{Found, SegmentLookup};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::statistics::SegmentStatistics;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
-
-/// What the names of KRaft snapshots end in (`Snapshots`).
-const CHECKPOINT_SUFFIX: &str = ".checkpoint";
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -454,17 +451,12 @@ fn named_segment(folder: &Arc<Path>, path: &Path, all: &[LogSegment]) -> Result<
             segment.has_time_index = segment.sibling(FileKind::TimeIndex).exists();
             Ok(segment)
         }
-        None if is_kraft_snapshot(&file_name) => {
+        None if is_metadata_snapshot(&file_name) => {
             // A KRaft snapshot's name tells where it ends; its own offsets begin at 0.
             Ok(LogSegment::named(folder, file_name, 0, size, modified_ms))
         }
         _ => Err(holds_no_records(path)),
     }
-}
-
-/// Whether a file's name is that of a KRaft snapshot.
-fn is_kraft_snapshot(file_name: &str) -> bool {
-    base_offset(file_name).is_some() && file_name.ends_with(CHECKPOINT_SUFFIX)
 }
 
 /// Refuses a file that by its name holds no records: neither a segment's `.log`, whatever its state, nor a KRaft snapshot.
@@ -474,7 +466,7 @@ fn is_kraft_snapshot(file_name: &str) -> bool {
 pub(crate) fn ensure_holds_records(path: &Path) -> Result<()> {
     let file_name = folder_name(path);
     let is_log = FileName::parse(&file_name).is_some_and(|name| name.kind == FileKind::Log);
-    if is_log || is_kraft_snapshot(&file_name) {
+    if is_log || is_metadata_snapshot(&file_name) {
         return Ok(());
     }
     Err(holds_no_records(path))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
-use crate::segment::source::{Access, Copying, SegmentSource};
+use crate::segment::source::{Access, Copying, SegmentSource, is_closed};
 use crate::types::Offset;
 
 /// How the files of segments are opened.
@@ -31,14 +31,23 @@ impl Opening {
         segment: &SegmentRange,
         last: &mut Option<SegmentSource>,
     ) -> Result<SegmentSource> {
-        let copied = segment.is_active || self.copying == Copying::Always;
+        let copied = segment.is_active
+            || self.copying == Copying::Always
+            || !is_closed(folder, &segment.file_name, segment.next_base_offset);
         let path = folder.join(&segment.file_name);
         if let Some(same) = last.take()
             && same.is_same(&path, segment.size, copied)
         {
             return Ok(same);
         }
-        SegmentSource::open(&path, segment.size, copied, self.access)
+        if copied {
+            return SegmentSource::open(&path, segment.size, self.access);
+        }
+        #[expect(unsafe_code, reason = "a closed segment is mapped")]
+        // SAFETY: the file is closed, as was just looked up; `io::mapping` says why it keeps its length and bytes then.
+        unsafe {
+            SegmentSource::map(&path, segment.size, self.access)
+        }
     }
 }
 
@@ -139,4 +148,48 @@ fn deleted_folder(folder: &Path) -> Option<PathBuf> {
                 .and_then(|n| n.to_str())
                 .is_some_and(|n| n.starts_with(&name) && n.ends_with("-delete"))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Views point into maps, so that a closed segment has to be mapped; a plan that takes the last one for closed is not
+    /// believed.
+    #[test]
+    fn only_a_segment_before_another_one_is_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        for base in [0, 7] {
+            std::fs::write(folder.path().join(format!("{base:020}.log")), [1; 100]).unwrap();
+        }
+        let planned = |base_offset: Offset, next_base_offset| SegmentRange {
+            base_offset,
+            file_name: format!("{base_offset:020}.log"),
+            size: 100,
+            is_active: false,
+            start_position: 0,
+            next_base_offset,
+            aborted: None,
+            start_offset: base_offset,
+            end: None,
+        };
+        let is_copied = |segment: &SegmentRange, copying| {
+            let opening = Opening {
+                copying,
+                access: Access::Records,
+            };
+            let source = open_planned(folder.path(), segment, opening, &mut None).unwrap();
+            source.unwrap().is_copied()
+        };
+        let first = planned(0, Some(7));
+        assert!(!is_copied(&first, Copying::Active) && is_copied(&first, Copying::Always));
+        let active = SegmentRange {
+            is_active: true,
+            ..first
+        };
+        assert!(is_copied(&active, Copying::Active));
+        assert!(is_copied(&planned(0, Some(8)), Copying::Active));
+        assert!(is_copied(&planned(7, None), Copying::Active));
+        assert!(is_copied(&planned(7, Some(9)), Copying::Active));
+    }
 }

@@ -79,7 +79,7 @@ impl<'a> SegmentLookup<'a> {
     fn over(segment: Cow<'a, LogSegment>) -> Result<Self> {
         Ok(Self {
             // By copy: a few headers and one batch are read, for which a map costs more than it saves.
-            source: SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?,
+            source: SegmentSource::open(&segment.path(), segment.size, Access::Headers)?,
             steps: segment.steps(),
             segment,
             decompressor: Decompressor::new(),

@@ -53,7 +53,7 @@ pub(crate) mod writer;
 
 use batches::Bounds;
 use skipping::{OnCorrupt, Steps};
-use source::{Access, SegmentSource};
+use source::{Access, SegmentSource, is_closed};
 
 /// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
 #[derive(Clone, Debug)]
@@ -135,12 +135,20 @@ impl LogSegment {
         Steps::new(self.on_corrupt, self.bounds(), self.size)
     }
 
-    /// Opens the `.log`.
+    /// Opens the `.log`: mapped where it is closed, else by copy.
     ///
     /// # Errors
     /// As [`SegmentSource::open`].
     pub fn open(&self, access: Access) -> Result<SegmentSource> {
-        SegmentSource::open(&self.path(), self.size, self.is_active, access)
+        let path = self.path();
+        if self.is_active || !is_closed(&self.folder, &self.file_name, self.next_base_offset) {
+            return SegmentSource::open(&path, self.size, access);
+        }
+        #[expect(unsafe_code, reason = "a closed segment is mapped")]
+        // SAFETY: the file is closed, as was just looked up; `io::mapping` says why it keeps its length and bytes then.
+        unsafe {
+            SegmentSource::map(&path, self.size, access)
+        }
     }
 
     /// The file of another kind that belongs to this `.log`.

@@ -46,7 +46,7 @@ pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool>
         end: None,
         ..bounds
     };
-    let mut source = SegmentSource::open(path, size, true, Access::Headers)?;
+    let mut source = SegmentSource::open(path, size, Access::Headers)?;
     let mut cursor = BatchCursor::new(bounds, 0);
     loop {
         match cursor.next(&mut source) {

@@ -1,6 +1,6 @@
 //! The bytes of one `.log` file, up to the length pinned at planning.
 //!
-//! A closed segment is mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
+//! A closed segment may be mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
 //! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. A closed
 //! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
 //! `RLIMIT_AS`, which counts maps), and some file systems have no maps.
@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::file_name::{FileKind, FileName, FileState, is_metadata_snapshot};
 use crate::io::folder::DiskReader;
 use crate::io::interrupt;
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, read_range};
-use crate::types::Position;
+use crate::types::{Offset, Position};
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
 pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
@@ -78,53 +79,63 @@ enum Origin {
 }
 
 impl SegmentSource {
-    /// Opens `path` for its first `size` bytes, by copy or by map; by copy also where it cannot be mapped.
+    /// Opens `path`, whose first `size` bytes are read by copy.
     ///
     /// # Errors
     /// `Io` where it cannot be opened; `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<Self> {
-        check_size(path, size)?;
-        interrupt::check()?;
-        Self::over(Arc::new(DiskReader::open(path)?), size, copied, access)
+    pub fn open(path: &Path, size: u64, access: Access) -> Result<Self> {
+        Self::over(disk_reader(path, size)?, size, access)
     }
 
-    /// Takes the first `size` bytes of an open file, by copy or by map; by copy also where it cannot be mapped.
+    /// Reads the first `size` bytes of an open file by copy.
     ///
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
-    pub fn over(file: Arc<dyn ReadFile>, size: u64, copied: bool, access: Access) -> Result<Self> {
-        let path = file.path().to_path_buf();
-        check_size(&path, size)?;
-        let map = if copied {
-            None
-        } else {
-            #[expect(unsafe_code, reason = "the one place that maps a `.log`")]
-            // SAFETY: a caller that asks for no copy has a closed segment, and asks for no more of it than was listed.
-            // `io::mapping` says why a closed segment keeps its length and bytes.
-            let map = unsafe { file.map(size) };
-            map.map(Arc::new)
-        };
-        let region = map.as_ref().map_or_else(
-            || Region::heap(Vec::new()),
-            |map| Region::mapped(Arc::clone(map)),
-        );
-        let len = map.as_ref().map_or(size, |_| region.len() as u64);
-        match (&map, access) {
-            (Some(map), Access::Records) => map.advise_sequential(),
-            (Some(map), Access::Headers) => map.advise_random(),
-            (None, _) => {}
-        }
+    pub fn over(file: Arc<dyn ReadFile>, size: u64, access: Access) -> Result<Self> {
+        check_size(file.path(), size)?;
         Ok(Self {
-            path,
+            path: file.path().to_path_buf(),
             planned: size,
-            len,
-            ready: region.len() as u64,
-            region,
+            len: size,
+            region: Region::heap(Vec::new()),
             start: 0,
-            end: len,
-            wants_copy: copied,
-            origin: map.map_or(Origin::Copied { file, access }, |_| Origin::Mapped),
+            ready: 0,
+            end: size,
+            wants_copy: true,
+            origin: Origin::Copied { file, access },
         })
+    }
+
+    /// Opens `path` and maps its first `size` bytes; where it cannot be mapped, they are read by copy.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    ///
+    /// # Safety
+    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the source and the regions that it gives
+    /// are used.
+    #[expect(
+        unsafe_code,
+        reason = "the caller knows whether the file stays as it is"
+    )]
+    pub unsafe fn map(path: &Path, size: u64, access: Access) -> Result<Self> {
+        let file = disk_reader(path, size)?;
+        // SAFETY: the caller's.
+        let map = unsafe { file.map(size) };
+        let mut source = Self::over(file, size, access)?;
+        source.wants_copy = false;
+        if let Some(map) = map {
+            match access {
+                Access::Records => map.advise_sequential(),
+                Access::Headers => map.advise_random(),
+            }
+            source.region = Region::mapped(Arc::new(map));
+            source.len = source.region.len() as u64;
+            source.ready = source.len;
+            source.end = source.len;
+            source.origin = Origin::Mapped;
+        }
+        Ok(source)
     }
 
     /// Whether this is `path`, opened for as much and in the same way.
@@ -278,6 +289,32 @@ impl SegmentSource {
     }
 }
 
+/// Whether nobody appends to a `.log` file any more, as its folder shows: a live one has the next segment beside it, whose
+/// file Kafka makes when it rolls (`LocalLog.roll`); a deleted or swapped one was closed before it got that name; a
+/// snapshot of the metadata log gets its name when it is whole (`FileRawSnapshotWriter.freeze`).
+///
+/// A plan's word is not enough for a map: plans come from other processes too, and may be old.
+pub(crate) fn is_closed(folder: &Path, file_name: &str, next: Option<Offset>) -> bool {
+    match FileName::parse(file_name) {
+        Some(name) => match (name.kind, name.state) {
+            (FileKind::Log, FileState::Live) => next.is_some_and(|next| {
+                let next_name = FileName::new(next, FileKind::Log).to_string();
+                next > name.offset && folder.join(next_name).exists()
+            }),
+            (FileKind::Log, FileState::Deleted | FileState::Swap) => true,
+            _ => false,
+        },
+        None => is_metadata_snapshot(file_name),
+    }
+}
+
+/// Opens a file on the disk.
+fn disk_reader(path: &Path, size: u64) -> Result<Arc<DiskReader>> {
+    check_size(path, size)?;
+    interrupt::check()?;
+    Ok(Arc::new(DiskReader::open(path)?))
+}
+
 /// Refuses a file longer than Kafka's positions reach.
 fn check_size(path: &Path, size: u64) -> Result<()> {
     if size <= MAX_SEGMENT_SIZE {
@@ -293,6 +330,18 @@ mod tests {
     use crate::segment::batches::CURRENT_MAGIC;
     use std::io::Write;
 
+    /// Opens a file of a test, which leaves it alone while it is mapped.
+    fn open(path: &Path, size: u64, copied: bool, access: Access) -> Result<SegmentSource> {
+        if copied {
+            return SegmentSource::open(path, size, access);
+        }
+        #[expect(unsafe_code, reason = "a map")]
+        // SAFETY: see above.
+        unsafe {
+            SegmentSource::map(path, size, access)
+        }
+    }
+
     fn numbers() -> Vec<u8> {
         (0..1_000_000u32).flat_map(u32::to_be_bytes).collect()
     }
@@ -305,7 +354,7 @@ mod tests {
         std::fs::write(&path, &data).unwrap();
         for is_active in [false, true] {
             for access in [Access::Records, Access::Headers] {
-                let mut source = SegmentSource::open(&path, 3_999_990, is_active, access).unwrap();
+                let mut source = open(&path, 3_999_990, is_active, access).unwrap();
                 for (position, wanted) in [
                     (0, 10),
                     (5, 1_000_000),
@@ -331,7 +380,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
         std::fs::write(&path, numbers()).unwrap();
-        let mut source = SegmentSource::open(&path, 4_000_000, true, Access::Records).unwrap();
+        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
         assert_eq!(source.bytes(0, 4).unwrap(), [0; 4]);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len(1_000_000).unwrap();
@@ -354,7 +403,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
         std::fs::write(&path, numbers()).unwrap();
-        let mut source = SegmentSource::open(&path, 4_000_000, true, Access::Records).unwrap();
+        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
         let kept = source.region(0, 16).unwrap().0.clone();
         source.bytes(1_000_000, 16).unwrap();
         assert_eq!(&kept[..8], [0, 0, 0, 0, 0, 0, 0, 1]);
@@ -374,7 +423,7 @@ mod tests {
                 std::fs::write(&path, [&[0; 7], &*batch].concat()).unwrap();
                 for copied in [false, true] {
                     let checksum = |len| {
-                        SegmentSource::open(&path, len as u64, copied, Access::Records)
+                        open(&path, len as u64, copied, Access::Records)
                             .unwrap()
                             .checksum(7, &header)
                             .unwrap()
@@ -394,18 +443,38 @@ mod tests {
         data[99] = 1;
         std::fs::write(&path, &data).unwrap();
         for is_active in [false, true] {
-            let mut source =
-                SegmentSource::open(&path, 300_000, is_active, Access::Headers).unwrap();
+            let mut source = open(&path, 300_000, is_active, Access::Headers).unwrap();
             assert!(source.is_zero_from(100).unwrap());
             assert!(!source.is_zero_from(99).unwrap());
             assert!(source.is_zero_from(300_000).unwrap());
         }
     }
 
+    /// A file is mapped only where its folder bears out that it is closed, whatever a plan says.
+    #[test]
+    fn a_live_log_is_closed_once_the_next_one_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [0, 7].map(|base| format!("{base:020}.log"));
+        let closed = |name: &str, next| is_closed(folder.path(), name, next);
+        std::fs::write(folder.path().join(&first), b"").unwrap();
+        assert!(!closed(&first, None) && !closed(&first, Some(7)));
+        std::fs::write(folder.path().join(&second), b"").unwrap();
+        assert!(closed(&first, Some(7)) && !closed(&first, Some(8)));
+        assert!(!closed(&second, Some(0)) && !closed(&second, Some(7)) && !closed(&second, None));
+        for (suffix, expected) in [(".deleted", true), (".swap", true), (".cleaned", false)] {
+            assert_eq!(closed(&format!("{first}{suffix}"), None), expected);
+        }
+        assert!(closed("00000000000000000012-0000000003.checkpoint", None));
+        assert!(!closed(
+            "00000000000000000012-0000000003.checkpoint.part",
+            None
+        ));
+        assert!(!closed("00000000000000000000.index", None) && !closed("a", Some(7)));
+    }
+
     #[test]
     fn longer_than_kafka_can_address() {
-        let error =
-            SegmentSource::open(Path::new("x.log"), 1 << 31, false, Access::Records).unwrap_err();
+        let error = SegmentSource::open(Path::new("x.log"), 1 << 31, Access::Records).unwrap_err();
         assert!(error.to_string().contains("segment size"), "{error}");
     }
 }

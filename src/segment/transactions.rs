@@ -65,7 +65,7 @@ pub(crate) fn events(
     from: Offset,
 ) -> Result<Vec<TxnEvent>> {
     // By copy: a map's pages would come one fault at a time.
-    let mut source = SegmentSource::open(&segment.path(), segment.size, true, Access::Headers)?;
+    let mut source = SegmentSource::open(&segment.path(), segment.size, Access::Headers)?;
     let mut cursor = BatchCursor::new(segment.bounds(), position);
     let mut steps = segment.steps();
     let mut open = BTreeSet::new();

@@ -42,7 +42,7 @@ impl LogWalk {
         access: Access,
     ) -> Result<Self> {
         Ok(Self {
-            source: SegmentSource::over(Arc::clone(&file), end, true, access)?,
+            source: SegmentSource::over(Arc::clone(&file), end, access)?,
             file,
             position,
             ahead: None,

@@ -179,7 +179,7 @@ impl ReplayedLog for Batches<'_> {
             return Ok(());
         };
         let path: &Path = &segment.path();
-        let mut source = SegmentSource::open(path, segment.size, true, Access::Headers)?;
+        let mut source = SegmentSource::open(path, segment.size, Access::Headers)?;
         let begin = self.0.start_position(n, start)?;
         let mut cursor = BatchCursor::new(segment.bounds(), begin);
         while let Some((position, header)) = cursor.next(&mut source)? {

@@ -29,7 +29,7 @@ impl Decoding {
     /// Of the first `length` bytes.
     pub(super) fn new(file: &Arc<dyn ReadFile>, length: u64) -> Result<Self> {
         Ok(Self {
-            source: SegmentSource::over(Arc::clone(file), length, true, Access::Records)?,
+            source: SegmentSource::over(Arc::clone(file), length, Access::Records)?,
             decompressor: Decompressor::default(),
             arena: Vec::new(),
         })

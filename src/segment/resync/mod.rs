@@ -255,7 +255,7 @@ impl Resync {
         next_base_offset: Option<Offset>,
     ) -> Result<Self> {
         Ok(Self {
-            source: SegmentSource::over(Arc::clone(&file), length, true, Access::Records)?,
+            source: SegmentSource::over(Arc::clone(&file), length, Access::Records)?,
             search: Search::new(file, length, offsets)?,
             length,
             position: 0,

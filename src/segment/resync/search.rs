@@ -45,7 +45,7 @@ impl Search {
         offsets: (Offset, Offset),
     ) -> Result<Self> {
         Ok(Self {
-            far: SegmentSource::over(Arc::clone(&file), length, true, Access::Headers)?,
+            far: SegmentSource::over(Arc::clone(&file), length, Access::Headers)?,
             file,
             length,
             offsets,

@@ -178,8 +178,7 @@ mod tests {
             .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
             .collect();
         std::fs::write(&path, &data).unwrap();
-        let mut source =
-            SegmentSource::open(&path, data.len() as u64, true, Access::Headers).unwrap();
+        let mut source = SegmentSource::open(&path, data.len() as u64, Access::Headers).unwrap();
         for (mut sums, sum) in [
             (Sums::legacy(), crc32 as fn(&[u8]) -> u32),
             (Sums::castagnoli(), crc32c),

@@ -80,7 +80,7 @@ impl Target {
 /// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
 pub(super) fn open(path: &Path, access: Access) -> Result<SegmentSource> {
     let about = fs::metadata(path).map_err(Error::io(path))?;
-    SegmentSource::open(path, about.len(), true, access)
+    SegmentSource::open(path, about.len(), access)
 }
 
 #[cfg(test)]

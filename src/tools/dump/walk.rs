@@ -96,7 +96,7 @@ mod tests {
         for (zeros, is_seen) in [(0, false), (17, false), (18, true)] {
             std::fs::write(&path, vec![0; zeros]).unwrap();
             let size = zeros as u64;
-            let mut log = SegmentSource::open(&path, size, true, Access::Records).unwrap();
+            let mut log = SegmentSource::open(&path, size, Access::Records).unwrap();
             let found = frame_at(&mut log, 0, u64::MAX);
             if is_seen {
                 let error = found.unwrap_err().to_string();

@@ -68,7 +68,7 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<Summary> {
     let path = segment.path();
-    let source = SegmentSource::open(&path, segment.size, true, Access::Records);
+    let source = SegmentSource::open(&path, segment.size, Access::Records);
     let mut source = match source {
         Ok(source) => source,
         Err(error) => {

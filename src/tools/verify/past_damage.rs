@@ -40,7 +40,7 @@ pub(super) fn check(
     let path = segment.path();
     let file: Arc<dyn ReadFile> = Arc::new(DiskReader::open(&path)?);
     let mut steps = Resync::new(Arc::clone(&file), segment.size, segment.bounds())?;
-    let mut source = SegmentSource::over(file, segment.size, true, Access::Records)?;
+    let mut source = SegmentSource::over(file, segment.size, Access::Records)?;
     let mut walk = Walk::new(&path, segment, reading).again();
     while let Some(step) = steps.next_step()? {
         match step {

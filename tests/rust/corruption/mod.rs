@@ -108,6 +108,11 @@ impl Bench {
         let path = self.folder.path().join(&seed.name);
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, data).unwrap();
+        if !is_active {
+            // Only a segment before another one is mapped.
+            let next = format!("{:020}.log", seed.next_offset());
+            std::fs::write(path.with_file_name(next), b"").unwrap();
+        }
         PartitionRange {
             folder: self.folder.path().to_path_buf(),
             topic: "t".into(),
