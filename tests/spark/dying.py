@@ -33,6 +33,7 @@ import pyarrow as pa
 import kafkalog
 from kafkalog import LogWriter, Record, _jobs
 from kafkalog.cli.main import main as command_line
+from kafkalog.spark import commit
 from kafkalog.spark.sink import Sink
 
 if TYPE_CHECKING:
@@ -76,6 +77,18 @@ def killer(kind: str, chance: random.Random, often: float) -> Killer:
     """Choose where to kill a process, or not at all."""
     step = chance.randrange(1, STEPS[kind]) if chance.random() < often else -1
     return Killer(step, chance.choice(["before", "after", "moment"]), chance.random() ** 2 * 0.004)
+
+
+def counted(step: Callable[..., None], counting: Any, *, itself: bool) -> Callable[..., None]:
+    """Count steps of the process from this one on, or from its end on."""
+
+    def count(*args: Any) -> None:
+        if itself:
+            sys.setprofile(counting)
+        step(*args)
+        sys.setprofile(counting)
+
+    return count
 
 
 @dataclass
@@ -210,14 +223,10 @@ class World:
             counting = sys.getprofile()
             sys.setprofile(None)
             messages = [stage(rows[:half], kills[0]), stage(rows[half:], kills[1])]
-            begin = _jobs.Job.begin
-
-            def begin_and_count(job: _jobs.Job) -> None:
-                begin(job)
-                sys.setprofile(counting)
-
             if kind == "noted driver":
-                setattr(_jobs.Job, "begin", begin_and_count)  # noqa: B010 - in this process alone
+                # In this process alone. A job that appends before it is noted is to be caught.
+                for owner, step in ((_jobs.Job, "begin"), (commit, "_append")):
+                    setattr(owner, step, counted(getattr(owner, step), counting, itself=step == "_append"))
             else:
                 sys.setprofile(counting)
             sink.commit(messages, batch if is_stream else None)
