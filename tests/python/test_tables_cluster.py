@@ -23,7 +23,8 @@ SNAPSHOTS = [
     (partition, snapshot)
     for partition in METADATA
     for snapshot in sorted({line["file"] for line in partition.lines("table") if line["file"].endswith(".checkpoint")})
-    if (partition.folder / f"{0:020}.log").exists()
+    # The snapshot at 0 is what a cluster begins with (4.4): no records lead to it.
+    if (partition.folder / f"{0:020}.log").exists() and int(snapshot[:20]) > 0
 ]
 FOLDER = corpus.GOLDEN / "metadata" / "data-0" / "__cluster_metadata-0"
 

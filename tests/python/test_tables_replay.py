@@ -66,6 +66,8 @@ def replayed(partition: Partition) -> tuple[dict[Place, dict[str, Any]], dict[Pl
 @pytest.mark.parametrize("partition", OFFSETS, ids=lambda p: p.id)
 def test_offsets_are_those_of_a_replay(partition: Partition) -> None:
     committed, pending = replayed(partition)
+    if any("offset_row" not in line for line in committed.values()):
+        pytest.skip("the corpus has no answers about the rows of these records")
     expected = []
     for place, line in sorted({**pending, **committed}.items()):
         row = line["offset_row"]
