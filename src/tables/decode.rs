@@ -12,7 +12,8 @@
 //! bytes that are left before anything is done with it. Bytes after a message are not looked at.
 
 use super::messages::{Field, Layout, Message, Type};
-use super::value::{Fields, Node, Value, fixed};
+use super::node::Node;
+use super::value::{Fields, Value, fixed};
 use crate::format::cursor::bytes;
 use crate::format::varint::get_uvarint;
 

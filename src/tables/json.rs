@@ -5,7 +5,8 @@
 
 use super::decode::Tree;
 use super::messages::{Field, Table};
-use super::value::{Fields, Node, Value};
+use super::node::Node;
+use super::value::{Fields, Value};
 use crate::format::put::Put;
 use crate::format::text::put_text;
 

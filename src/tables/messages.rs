@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::value::Node;
+use super::node::Node;
 use crate::error::{Error, Result};
 
 /// The table itself.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`messages`] | the table of messages: names, types, versions |
 //! | [`decode`] | bytes to values, by the table |
-//! | [`value`] | values, asked for by name |
+//! | [`node`], [`value`] | values in a tree, asked for by name |
 //! | [`json`] | values as Kafka's JSON |
 //! | [`secrets`] | what is not shown |
 //! | [`topic`] | how the records of each topic hold messages |
@@ -50,6 +50,7 @@ pub(crate) mod decode;
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod messages;
+pub(crate) mod node;
 pub(crate) mod offset_rows;
 pub(crate) mod offsets;
 pub(crate) mod open_transactions;

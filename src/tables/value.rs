@@ -1,40 +1,16 @@
 //! A decoded message: its values in a tree, and how to ask for them by name.
 //!
 //! The tree is a list of [`Node`]s. A structure has one for each field of its layout, in order; what does not fit into a
-//! node (a structure, the elements of an array) stands further behind, and the node says where. Text, bytes and arrays of
+//! node (a structure, the elements of an array) stands further on, and the node says where. Text, bytes and arrays of
 //! numbers stay in the record's bytes. So memory grows with the bytes that were read, never with a length that they state.
 
 use std::borrow::Cow;
 
 use super::messages::{Field, Layout, Type};
+use super::node::Node;
 use crate::format::cursor::{bytes, get_i8, get_i16, get_i32, get_i64};
 use crate::format::text::put_text;
 use crate::format::uuid::Uuid;
-
-/// A value, or where it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Node<'a> {
-    /// Not in this version, or tagged and not given: the field's default.
-    Absent,
-    Null,
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    Uuid(&'a [u8; 16]),
-    Text(&'a [u8]),
-    Bytes(&'a [u8]),
-    /// The elements of an array, all of one width.
-    Fixed(&'a [u8]),
-    /// The elements of an array, one node each; of an array of structures, each begins with a [`Node::Next`].
-    Array {
-        first: u32,
-        len: u32,
-    },
-    /// The node of its first field.
-    Struct(u32),
-    /// Where the next element begins.
-    Next(u32),
-}
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -77,7 +78,7 @@ def test_every_command_has_help(command: str) -> None:
 def test_version_and_list_of_commands() -> None:
     assert out("--version").startswith("kafkalog ")
     listed = out("--help")
-    assert all(f"  {command} " in listed for command in COMMANDS)
+    assert all(re.search(rf"^ +{command}\b", listed, re.MULTILINE) for command in COMMANDS)
 
 
 def test_wrong_usage_is_2() -> None:

@@ -111,7 +111,8 @@ def test_handlers_run_during_a_call_and_end_it(name: str, log: Path, alarm: Call
         raise HeardError("stop")
 
     alarm(stop)
-    expected = pa.ArrowInvalid if name == "pyarrow" else HeardError
+    # Within the call of a stream, Arrow wraps it; between two calls it comes as it is.
+    expected = (pa.ArrowInvalid, HeardError) if name == "pyarrow" else HeardError
     begun_again = time.monotonic()
     with pytest.raises(expected, match="stop"):
         CALLS[name](log)

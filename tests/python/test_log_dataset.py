@@ -226,7 +226,9 @@ def test_bounds_of_a_filter(condition: Any, expected: Region | None) -> None:
     ids=str,
 )
 def test_what_is_not_understood_is_applied_all_the_same(condition: pc.Expression) -> None:
-    assert parse(condition, record_schema(COLUMNS)) is None
+    tree = parse(condition, record_schema(COLUMNS))
+    # Versions of pyarrow differ in what they can write as Substrait.
+    assert tree is None or region(tree, {"topic": "orders", "partition": 0}, BOUNDED) == Region(is_exact=False)
     expected = kafkalog.read_table(DATA).filter(condition)
     assert dataset(DATA).to_table(filter=condition).equals(expected)
     assert 0 < expected.num_rows < 2667
