@@ -5,19 +5,24 @@
 //! | transactional, no control batch | its producer has a transaction open from here on, if it had none |
 //! | control batch of a producer, COMMIT or ABORT | whatever the producer had open ends here |
 //! | control batch without a record | nothing: the cleaner has taken the whole transaction |
+//!
+//! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in the
+//! log speaks against it. Of a lost COMMIT marker no file says anything.
 
 use std::collections::BTreeSet;
 
 use super::LogSegment;
 use super::batches::BatchCursor;
+use super::skipping::OnCorrupt;
 use super::source::{Access, SegmentSource};
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
+use crate::format::entry::AbortedTxn;
 use crate::records::block::Payload;
 use crate::records::plain;
-use crate::types::{Offset, Position};
+use crate::types::{NO_PRODUCER_ID, Offset, Position};
 
 /// The most a control batch's record may decompress to; brokers do not even compress it.
 const MARKER_LIMIT: DecodeLimit = DecodeLimit(1 << 20);
@@ -70,18 +75,33 @@ pub(crate) fn events(
     let mut steps = segment.steps();
     let mut open = BTreeSet::new();
     let mut found = Vec::new();
+    let mut noted = noted(segment, from).into_iter().peekable();
     while let Some((position, header)) = steps.next(&mut cursor, &mut source)? {
         let producer_id = header.producer_id;
+        // A batch before this one was lost where the index has a marker.
+        while let Some(lost) = noted.next_if(|txn| txn.last_offset < header.base_offset) {
+            open.remove(&lost.producer_id);
+            found.push(lost_abort(&lost));
+        }
+        if !header.is_control() {
+            // Where the index has a marker, the log has something else.
+            while noted
+                .next_if(|txn| txn.last_offset <= header.last_offset())
+                .is_some()
+            {}
+        }
         if !header.has_producer_id() || header.is_legacy() || header.last_offset() < from {
             continue;
         }
         let offset = header.base_offset;
         if header.is_control() {
             let kind = match control_type(&mut source, position, &header) {
-                // What it said is lost.
+                // What it said is lost: the index may know.
                 Err(error) if steps.passes_over(&error) => continue,
                 kind => kind?,
             };
+            // The marker itself speaks.
+            while noted.next_if(|txn| txn.last_offset <= offset).is_some() {}
             if let Some(kind) = kind
                 && kind.ends_transaction()
             {
@@ -99,7 +119,38 @@ pub(crate) fn events(
             });
         }
     }
+    // A marker that is the log's last batch: it is below the end that damage leaves to the log.
+    found.extend(noted.map(|lost| lost_abort(&lost)));
     Ok(found)
+}
+
+/// The aborted transactions that the index of a segment notes from `from` on; none unless damage is passed over.
+fn noted(segment: &LogSegment, from: Offset) -> Vec<AbortedTxn> {
+    let index = (segment.on_corrupt == OnCorrupt::Skip).then(|| segment.transaction_index());
+    let Some(index) = index.flatten() else {
+        return Vec::new();
+    };
+    let end = segment.next_base_offset.unwrap_or(Offset::MAX);
+    let mut floor = from.max(segment.base_offset);
+    let mut noted: Vec<_> = index.iter().collect();
+    noted.retain(|txn| {
+        let fits = txn.producer_id > NO_PRODUCER_ID
+            && (floor..end).contains(&txn.last_offset)
+            && txn.first_offset < txn.last_offset;
+        if fits {
+            floor = txn.last_offset.saturating_add(1);
+        }
+        fits
+    });
+    noted
+}
+
+const fn lost_abort(txn: &AbortedTxn) -> TxnEvent {
+    TxnEvent::Ended {
+        producer_id: txn.producer_id,
+        offset: txn.last_offset,
+        is_aborted: true,
+    }
 }
 
 /// What the first record of a control batch says, once the batch's checksum is right; `None` where there is none.
