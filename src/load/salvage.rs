@@ -6,11 +6,13 @@
 //!
 //! Which batches those are [`Resync`](crate::segment::resync) decides, as for reading past damage and for `verify`. Of
 //! these, a batch whose records cannot be decoded is left out as well ([`decoding`]): what is kept can be read. So is one
-//! of a magic above 2, which Kafka walks over but nobody reads.
+//! of a magic above 2, which Kafka walks over but nobody reads, and a batch without a transaction by a producer that has one
+//! open: Kafka loads no log that holds both.
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::decoding::OpenTransactions;
 use self::whole::{Batches, Kept, LogFile, Piece};
 use super::loader::{Loader, MAX_TEXT, is_index, txn_index_is_sound};
 use super::note::Note;
@@ -46,6 +48,7 @@ impl Loader<'_> {
         self.swap_in(replaced)?;
         let logs = self.log_files()?;
         let mut floor = 0;
+        let mut open = OpenTransactions::default();
         let mut made = Vec::new();
         for (at, log) in logs.iter().enumerate() {
             let later = logs.get(at.saturating_add(1)..).unwrap_or_default();
@@ -60,7 +63,7 @@ impl Loader<'_> {
             };
             let room = index_room(self.config.segment_index_bytes);
             let settings = (self.settings.index_interval_bytes, room);
-            let (kept, pieces) = batches.keep(log, settings)?;
+            let (kept, pieces) = batches.keep(log, &mut open, settings)?;
             self.note_lost(log, &kept);
             floor = kept.end;
             made.push(pieces);
@@ -182,7 +185,7 @@ impl Loader<'_> {
                 continue;
             };
             let batches = Batches::all(folder.open(&name)?, content.length());
-            let kept = batches.each(|_, _| {})?;
+            let kept = batches.each(&mut OpenTransactions::default(), |_, _| {})?;
             let its = base..kept.end.max(base.saturating_add(1));
             let is_original = |other: &String| {
                 other.ends_with(FileKind::Log.suffix())

@@ -93,7 +93,7 @@ def test_decoders_of_internal_topics(witness: Witness, tmp_path: Path, flag: str
     ours, our_err, _ = run([sys.executable, "-m", "kafkalog", "dump", *arguments], root)
     theirs, their_err, died = run(witness.command(TOOL, *arguments), root)
     assert (ours, our_err, died) == (theirs, their_err, 0)
-    assert theirs.count("payload: ") > 5
+    assert theirs.count("payload: ") >= 3
 
 
 def is_damage(out: str, err: str) -> bool:

@@ -162,7 +162,7 @@ def test_the_same_rows(spark: SparkSession, filled: Broker, options: dict[str, s
 def test_errors_of_both(spark: SparkSession, filled: Broker, options: dict[str, str]) -> None:
     with pytest.raises(Exception, match=r"(?s).+"):
         by_kafka(spark, filled, options).collect()
-    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
+    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: |UnknownTopicOrPartitionError: "):
         by_files(spark, filled, options).collect()
     with pytest.raises((ValueError, kafkalog.OffsetOutOfRangeError)):
         by_tasks(spark, filled, options)
@@ -212,7 +212,7 @@ def test_the_same_batches(spark: SparkSession, filled: Broker, options: dict[str
 def test_errors_of_both_streams(spark: SparkSession, filled: Broker, options: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"(?s).+"):
         streamed(spark, filled, "kafka", options, tmp_path / "kafka")
-    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: "):
+    with pytest.raises(Exception, match=r"ValueError: |OffsetOutOfRangeError: |UnknownTopicOrPartitionError: "):
         streamed(spark, filled, "kafkalog", options, tmp_path / "kafkalog")
 
 

@@ -515,43 +515,39 @@ fn produced(offset: i64, sequence: i32, is_transactional: bool) -> Vec<u8> {
     data
 }
 
-/// Every batch is whole and in order, yet Kafka throws `InvalidTxnStateException` and loads no such log. Which of the two
-/// to leave out nobody can say: salvage must not promise itself as the way out.
+/// Every batch is whole and in order, yet Kafka throws `InvalidTxnStateException` and loads no such log.
 #[test]
-fn a_plain_batch_in_its_producers_transaction_is_beyond_salvage() {
+fn a_plain_batch_in_its_producers_transaction_is_left_out() {
     let work = log_cases::work_folder();
     let folder = work.path().join("orders-0");
     std::fs::create_dir_all(&folder).unwrap();
-    let mut data = produced(0, 0, true);
+    let begin = produced(0, 0, true);
+    let mut data = begin.clone();
+    data.extend(produced(1, 1, false));
+    data.extend(one_record(2, 0, NOW_MS));
     let path = folder.join("00000000000000000000.log");
-    for (second, is_loaded) in [(produced(1, 1, true), true), (produced(1, 1, false), false)] {
-        data.truncate(second.len());
-        data.extend(second);
-        std::fs::write(&path, &data).unwrap();
-        let before = log_cases::tree(work.path());
-        for (on_loss, hint) in [
-            (OnLoss::Refuse, "; salvage keeps every batch"),
-            (OnLoss::AsKafka, "; salvage keeps every batch"),
-            (OnLoss::Salvage, ", and salvage does not mend it)"),
-        ] {
-            let options = RecoverOptions {
-                on_loss,
-                dry_run: is_loaded,
-                ..RecoverOptions::at(NOW_MS)
-            };
-            let recovered = recover(work.path(), &options);
-            assert_eq!(recovered.is_ok(), is_loaded, "{on_loss:?}: {recovered:?}");
-            if let Err(error) = recovered {
-                assert!(
-                    matches!(&error, Error::ProducerRefused(fault) if fault.rule == ProducerRule::InvalidTxnState),
-                    "{on_loss:?}: {error}"
-                );
-                assert!(error.to_string().contains(hint), "{on_loss:?}: {error}");
-            }
-            let after = log_cases::tree(work.path());
-            assert_eq!(log_cases::compare(&before, &after), [""; 0], "{on_loss:?}");
-        }
+    std::fs::write(&path, &data).unwrap();
+    let before = log_cases::tree(work.path());
+    for on_loss in [OnLoss::Refuse, OnLoss::AsKafka] {
+        let options = RecoverOptions {
+            on_loss,
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let error = recover(work.path(), &options).unwrap_err();
+        assert!(
+            matches!(&error, Error::ProducerRefused(fault) if fault.rule == ProducerRule::InvalidTxnState),
+            "{on_loss:?}: {error}"
+        );
+        let text = error.to_string();
+        assert!(text.contains("; salvage keeps every batch"), "{text}");
+        let after = log_cases::tree(work.path());
+        assert_eq!(log_cases::compare(&before, &after), [""; 0], "{on_loss:?}");
     }
+    salvage(&folder, "a plain batch");
+    assert_loads(&folder, "a plain batch");
+    let mut kept = begin;
+    kept.extend(one_record(2, 0, NOW_MS));
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whether a batch can be read: a checksum that is right says nothing of what its writer put under it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::compress::{DecodeLimit, Decompressor};
@@ -18,6 +19,31 @@ use crate::types::Position;
 /// More memory is given back after a batch that needed it.
 const MAX_KEPT: usize = 16 << 20;
 
+/// Producers with an open transaction among the batches that are kept.
+#[derive(Debug, Default)]
+pub(super) struct OpenTransactions(BTreeSet<i64>);
+
+impl OpenTransactions {
+    /// Whether Kafka loads this batch after those before it: not where it is no part of its producer's open transaction
+    /// (`ProducerAppendInfo.appendDataBatch`, `InvalidTxnStateException`).
+    fn admits(&mut self, header: &BatchHeader, ends_transaction: bool) -> bool {
+        let producer_id = header.producer_id;
+        if header.is_legacy() || !header.has_producer_id() {
+            return true;
+        }
+        if header.is_control() {
+            if ends_transaction {
+                self.0.remove(&producer_id);
+            }
+        } else if header.is_transactional() {
+            self.0.insert(producer_id);
+        } else {
+            return !self.0.contains(&producer_id);
+        }
+        true
+    }
+}
+
 /// Decodes batches of one file.
 pub(super) struct Decoding {
     source: SegmentSource,
@@ -35,12 +61,13 @@ impl Decoding {
         })
     }
 
-    /// Why the records of the whole batch at `position` cannot be decoded, or its marker cannot be read; `None` where they
-    /// can.
+    /// Why the whole batch at `position` is not kept: its records cannot be decoded, its marker cannot be read, or it
+    /// breaks into its producer's transaction; `None` where it is kept.
     pub(super) fn fault(
         &mut self,
         position: Position,
         header: &BatchHeader,
+        open: &mut OpenTransactions,
     ) -> Result<Option<Reason>> {
         let decoded = self.decode(position, header.size);
         if self.arena.capacity() > MAX_KEPT {
@@ -48,24 +75,27 @@ impl Decoding {
         }
         self.arena.clear();
         match decoded {
-            Ok(()) => Ok(None),
+            Ok(ends_transaction) => {
+                Ok((!open.admits(header, ends_transaction)).then_some(Reason::Transaction))
+            }
             Err(error) if is_damage(&error) => Ok(Some(Reason::of_decoding(&error))),
             Err(error) => Err(error),
         }
     }
 
-    fn decode(&mut self, position: Position, size: usize) -> Result<()> {
+    /// Returns whether it is a marker that ends a transaction.
+    fn decode(&mut self, position: Position, size: usize) -> Result<bool> {
         let batch = self.source.bytes(position, size)?;
         // The header as it lies in the file: a wrapper names its last offset there.
         let Some(header) = BatchHeader::parse(batch)? else {
-            return Ok(());
+            return Ok(false);
         };
         let limit = DecodeLimit::default();
         if header.is_legacy() {
             let (decompressor, arena) = (&mut self.decompressor, &mut self.arena);
             let mut slots = Vec::new();
             return legacy::walk(batch, 0, &header, decompressor, arena, limit, &mut slots)
-                .map(drop);
+                .map(|_| false);
         }
         let block = block::open(
             batch,
@@ -83,8 +113,8 @@ impl Decoding {
             records,
         )?;
         if header.is_control() && header.has_producer_id() {
-            EndTransaction::of(batch, &header)?;
+            return Ok(EndTransaction::of(batch, &header)?.is_some());
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::decoding::Decoding;
+use super::decoding::{Decoding, OpenTransactions};
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::FileName;
@@ -85,8 +85,12 @@ impl Batches {
         Ok(first.map(|header| header.base_offset))
     }
 
-    /// Gives every batch that is kept to `take`, in order.
-    pub(super) fn each(&self, mut take: impl FnMut(Position, &BatchHeader)) -> Result<Kept> {
+    /// Gives every batch that is kept to `take`, in order, after those that left these transactions open.
+    pub(super) fn each(
+        &self,
+        open: &mut OpenTransactions,
+        mut take: impl FnMut(Position, &BatchHeader),
+    ) -> Result<Kept> {
         let mut kept = Kept {
             end: self.floor,
             ..Kept::default()
@@ -96,7 +100,7 @@ impl Batches {
         while let Some(step) = walk.next_step()? {
             match step {
                 Step::Lost(lost) => kept.lose(lost),
-                Step::Batch(position, header) => match decoding.fault(position, &header)? {
+                Step::Batch(position, header) => match decoding.fault(position, &header, open)? {
                     None => {
                         kept.batches = kept.batches.saturating_add(1);
                         kept.end = header.next_offset();
@@ -116,9 +120,14 @@ impl Batches {
     }
 
     /// What is kept, and the segments it makes, for `index.interval.bytes` and so many entries in an index.
-    pub(super) fn keep(&self, log: &LogFile, settings: (u64, usize)) -> Result<(Kept, Vec<Piece>)> {
+    pub(super) fn keep(
+        &self,
+        log: &LogFile,
+        open: &mut OpenTransactions,
+        settings: (u64, usize),
+    ) -> Result<(Kept, Vec<Piece>)> {
         let mut division = Division::new(self.floor, log.base_offset, settings);
-        let mut kept = self.each(|position, header| division.take(position, header))?;
+        let mut kept = self.each(open, |position, header| division.take(position, header))?;
         let mut pieces = division.pieces;
         // An empty segment stays where it is: its name may be all that tells where the log ends.
         let has_name = FileName::parse(&log.name).is_some();

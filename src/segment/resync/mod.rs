@@ -76,6 +76,9 @@ pub enum Reason {
     Foreign,
     /// A segment that does not exist.
     Missing,
+    /// A batch without a transaction while its producer has one open: only salvage leaves it out, as Kafka loads no log
+    /// with such a batch.
+    Transaction,
 }
 
 impl Reason {
@@ -92,6 +95,7 @@ impl Reason {
             Self::Torn => "torn",
             Self::Foreign => "foreign",
             Self::Missing => "missing",
+            Self::Transaction => "transaction",
         }
     }
 

@@ -99,7 +99,8 @@ const fn code(reason: Reason) -> &'static Code {
         Reason::Crc => BATCH_CRC,
         Reason::Length => BATCH_LENGTH,
         Reason::Magic => BATCH_MAGIC,
-        Reason::Order => BATCH_ORDER,
+        // The latter is salvage's alone.
+        Reason::Order | Reason::Transaction => BATCH_ORDER,
         Reason::Records => BATCH_RECORDS,
         Reason::Codec => BATCH_CODEC,
         Reason::Torn => BATCH_TORN,
