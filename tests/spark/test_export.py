@@ -100,10 +100,9 @@ def test_csv(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
 def test_a_pattern_is_the_whole_name_as_in_a_local_export(spark: SparkSession, tmp_path: Path) -> None:
     for number, (pattern, rows) in enumerate({"order": 0, "order.": 880, "orders|x": 880}.items()):
         words = ["export", str(DATA), "--topic-pattern", pattern]
-        # No topic matches: a negative answer.
-        code = 0 if rows else 1
-        assert main([*words, str(tmp_path / f"local{number}")]) == code
-        assert main([*words, "--spark", "local[2]", str(tmp_path / f"spark{number}")]) == code
+        # No topic matches: a negative answer here, an empty frame on Spark.
+        assert main([*words, str(tmp_path / f"local{number}")]) == (0 if rows else 1)
+        assert main([*words, "--spark", "local[2]", str(tmp_path / f"spark{number}")]) == 0
         for way in ("local", "spark"):
             files = list((tmp_path / f"{way}{number}").glob("*.parquet"))
             assert sum(pq.read_metadata(file).num_rows for file in files) == rows, (way, pattern)
