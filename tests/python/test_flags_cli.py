@@ -60,7 +60,7 @@ def test_rebuild_says_what_it_would_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["{}", "--level", "4.4"], 2),
+        (["{}", "--level", "4.5"], 2),
         (["{}", "--level", "new"], 2),
         (["{}/..", "-n"], 2),
         (["{}/none", "-n"], 3),
