@@ -1,0 +1,309 @@
+//! The records of one segment, chunk by chunk: headers checked, checksums compared, blocks decompressed.
+//!
+//! Batches outside the offsets asked for are skipped on their header alone. Those at the edges are checked, as a flipped bit
+//! may have put them there.
+
+use crate::compress::Decompressor;
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::records::RecordSlot;
+use crate::records::chunk::{Chunk, RecordBytes};
+use crate::records::walk::Walk;
+use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::filter::{GivenTransactions, RecordFilter};
+use crate::segment::metrics::Metrics;
+use crate::segment::resync::Lost;
+use crate::segment::skipping::{Known, Skipping};
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::{Offset, Position};
+
+mod open;
+mod options;
+mod past_damage;
+mod verify;
+
+pub use self::options::ReadOptions;
+
+/// What outlasts a segment and stays with the reader of segments: contexts and counts.
+#[derive(Debug, Default)]
+pub(crate) struct ReadState {
+    decompressor: Decompressor,
+    /// Counts for the caller.
+    pub metrics: Metrics,
+    /// Whose transactional records were given, under `read_committed`.
+    pub given: GivenTransactions,
+    /// What was passed over, of the segment at hand.
+    pub lost: Vec<Lost>,
+    known: Known,
+    legacy: Vec<RecordSlot>,
+}
+
+/// How [`SegmentReader::fill`] left the chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// With records.
+    Records,
+    /// Empty: the arena must be cleared or frozen before the next batch is decompressed into it.
+    ArenaFull,
+    /// Empty: there are no more records.
+    End,
+}
+
+/// A batch whose records are not all in a chunk yet.
+#[derive(Debug)]
+struct InProgress {
+    header: BatchHeader,
+    position: Position,
+    bytes: RecordBytes,
+    /// Where in the file those begin; `None` for decompressed records.
+    source_position: Option<Position>,
+    rest: Rest,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Walk(Walk),
+    /// Slots from this index of the state's.
+    Legacy(usize),
+}
+
+/// What [`SegmentReader::next_batch`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// A batch is in progress.
+    Ready,
+    /// The arena must be emptied first.
+    Full,
+    /// No more batches.
+    End,
+}
+
+/// Reads one segment.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    source: SegmentSource,
+    cursor: BatchCursor,
+    options: ReadOptions,
+    filter: RecordFilter,
+    is_active: bool,
+    is_mapped: bool,
+    /// First offset wanted, and the first not wanted.
+    wanted: (Offset, Offset),
+    pending: Option<(Position, BatchHeader)>,
+    /// The last batch that was skipped for its offsets, until its checksum is compared, and the offset that it was held
+    /// against.
+    skipped: Option<(Position, BatchHeader, Offset)>,
+    current: Option<InProgress>,
+    ended: bool,
+    /// Where damage is passed over.
+    skipping: Option<Skipping>,
+}
+
+impl SegmentReader {
+    /// Reads `source` from the batch at `position`, without offsets outside `wanted` and batches that the filter excludes
+    /// as a whole.
+    #[must_use]
+    pub(crate) fn new(
+        mut source: SegmentSource,
+        bounds: Bounds,
+        position: Position,
+        wanted: (Offset, Offset),
+        options: ReadOptions,
+        filter: RecordFilter,
+    ) -> Self {
+        source.stop_at(bounds.end);
+        Self {
+            is_mapped: !source.is_copied(),
+            source,
+            cursor: BatchCursor::new(bounds, position),
+            options,
+            filter,
+            is_active: bounds.is_active,
+            wanted,
+            pending: None,
+            skipped: None,
+            current: None,
+            ended: false,
+            skipping: None,
+        }
+    }
+
+    /// The segment's bytes, for another piece of it or, as memory, for another segment.
+    #[must_use]
+    pub(crate) fn into_source(self) -> SegmentSource {
+        self.source
+    }
+
+    /// The offset after the last batch that was read or skipped, or the segment's base.
+    #[must_use]
+    pub(crate) const fn next_offset(&self) -> Offset {
+        self.cursor.next_offset()
+    }
+
+    /// Puts the next records into `chunk`, which must be empty.
+    ///
+    /// # Errors
+    /// Every corruption, with path and position. Records before it are in the chunk.
+    pub(crate) fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+        if let (Some(frozen), Some(current)) = (chunk.take_frozen(), &mut self.current) {
+            current.bytes.freeze(&frozen);
+        }
+        loop {
+            if self.current.is_none() {
+                let next = if chunk.is_full() {
+                    Next::Full
+                } else {
+                    self.next_batch(state, chunk)?
+                };
+                match next {
+                    Next::Ready => {}
+                    _ if !chunk.is_empty() => return Ok(Filled::Records),
+                    Next::Full => return Ok(Filled::ArenaFull),
+                    Next::End => return Ok(Filled::End),
+                }
+            }
+            // A large batch may have more than a chunk of records before the first wanted one.
+            if !self.take(state, chunk)? && !chunk.is_empty() {
+                return Ok(Filled::Records);
+            }
+        }
+    }
+
+    /// Finds the next batch whose records are wanted, checks it and makes its bytes ready.
+    #[inline]
+    fn next_batch(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Next> {
+        let (from, to) = self.wanted;
+        loop {
+            let next = match self.pending.take() {
+                Some(pending) => Some(pending),
+                None if self.ended => None,
+                None => self.next_header(state)?,
+            };
+            let Some((position, header)) = next else {
+                if !self.check_skipped(state)? {
+                    continue;
+                }
+                if let Some(skipping) = &mut self.skipping {
+                    skipping.finish(&mut state.lost, &mut state.metrics);
+                }
+                return Ok(Next::End);
+            };
+            if header.last_offset() < from {
+                state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
+                state.metrics.skip_unread(&header);
+                self.found(state, header.base_offset);
+                self.skipped = Some((position, header, self.cursor.floor_before()));
+                continue;
+            }
+            if !self.check_skipped(state)? {
+                continue;
+            }
+            state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
+            if header.last_offset() >= to {
+                // Only a legacy wrapper, which names its last offset, can still hold earlier ones.
+                self.ended = true;
+                self.check_end(position, &header)?;
+                if header.base_offset >= to && !header.is_wrapper() {
+                    self.found(state, header.base_offset);
+                    return Ok(Next::End);
+                }
+            }
+            if self.is_excluded(&header) {
+                state.metrics.skip_unread(&header);
+                self.found(state, header.base_offset);
+                // What follows is likely to be skipped too.
+                self.source.expect(Access::Headers);
+                continue;
+            }
+            self.source.expect(Access::Records);
+            let is_compressed = header.attributes.codec_id() != 0;
+            if (is_compressed && chunk.arena().is_full()) || !self.has_room(chunk, &header) {
+                state.metrics.give_back(&header);
+                self.pending = Some((position, header));
+                return Ok(Next::Full);
+            }
+            if self.skipping.is_some() {
+                if !self.begin_or_skip(state, chunk, position, &header)? {
+                    return Ok(Next::End);
+                }
+            } else if !self.begin(state, chunk, position, header)? {
+                return Ok(Next::End);
+            }
+            if self.current.is_some() {
+                return Ok(Next::Ready);
+            }
+        }
+    }
+
+    /// Whether a batch is left out on its header. A marker ends what [`GivenTransactions`] remembers, so that none is left
+    /// out while that is asked.
+    #[inline]
+    fn is_excluded(&self, header: &BatchHeader) -> bool {
+        let is_asked_for = self.filter.aborted.is_some() && header.is_control();
+        !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
+    }
+
+    /// Checks one batch and makes it the current one, unless it is empty. False where the log ends here after all.
+    #[inline]
+    fn begin(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+        position: Position,
+        header: BatchHeader,
+    ) -> Result<bool> {
+        let codec = header
+            .compression()
+            .map_err(|e| self.located(e.shift(position), &header))?;
+        if !self.verify(position, &header)? {
+            return Ok(false);
+        }
+        self.open(state, chunk, position, header, codec)?;
+        Ok(true)
+    }
+
+    /// Moves records of the batch in progress to the chunk; false when it takes no more now.
+    #[inline]
+    fn take(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<bool> {
+        let Some(current) = &mut self.current else {
+            return Ok(true);
+        };
+        if !chunk.accepts(&current.bytes) || chunk.is_full() {
+            return Ok(false);
+        }
+        let done = match &mut current.rest {
+            Rest::Walk(walk) => {
+                let walked = chunk.walk_own(walk, &current.header, current.position, self.wanted);
+                if let Err(e) = walked {
+                    let e = match current.source_position {
+                        Some(start) => e.shift(start),
+                        None => e.inside(current.position),
+                    };
+                    let error = locate(e, &self.source, &current.header);
+                    return self.lose_current(state, error);
+                }
+                walk.remaining() == 0
+            }
+            Rest::Legacy(at) => {
+                let rest = state.legacy.get(*at..).unwrap_or_default();
+                let taken = chunk.extend(rest, &current.header, current.position, self.wanted);
+                *at = at.saturating_add(taken);
+                taken >= rest.len()
+            }
+        };
+        if done {
+            self.current = None;
+        }
+        Ok(done)
+    }
+
+    #[cold]
+    fn located(&self, error: Error, header: &BatchHeader) -> Error {
+        locate(error, &self.source, header)
+    }
+}
+
+#[cold]
+fn locate(error: Error, source: &SegmentSource, header: &BatchHeader) -> Error {
+    error.at(source.path()).for_offset(header.base_offset)
+}

@@ -1,0 +1,185 @@
+//! What a reader does differently where damage is passed over ([`crate::segment::skipping`]).
+
+use super::{ReadState, SegmentReader};
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::records::chunk::Chunk;
+use crate::segment::batches::Bounds;
+use crate::segment::resync::Reason;
+use crate::segment::skipping::{OnCorrupt, Skipping, is_damage};
+use crate::types::{Offset, Position};
+
+impl SegmentReader {
+    /// Goes on after damage, if the options say so. Of a piece of a segment whose headers are known to be in order, the
+    /// offsets are given with which it and the next piece begin.
+    #[must_use]
+    pub(crate) fn skipping(
+        mut self,
+        bounds: Bounds,
+        piece: Option<(Offset, Option<Offset>)>,
+    ) -> Self {
+        if self.options.on_corrupt == OnCorrupt::Skip {
+            let (size, position) = (self.source.planned_len(), self.cursor.position());
+            if let Some((start, _)) = piece {
+                self.cursor.seek(position, start);
+            }
+            let mut skipping = Skipping::new(bounds, size, position, self.wanted);
+            if let Some((_, next)) = piece {
+                skipping = skipping.of_piece(bounds.end.zip(next));
+            }
+            self.skipping = Some(skipping);
+        }
+        self
+    }
+
+    /// The offsets between the end of the segment and the beginning of the next one, if no damage accounts for them.
+    #[must_use]
+    pub(crate) fn gap_after(&self) -> Option<(Offset, Offset)> {
+        let skipping = self.skipping.as_ref().filter(|_| !self.ended)?;
+        skipping.gap_after(self.cursor.next_offset())
+    }
+
+    /// As [`SegmentReader::begin`], past a batch that is damaged.
+    pub(super) fn begin_or_skip(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<bool> {
+        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
+        let reason = match self.verify(position, header) {
+            Ok(false) => return Ok(false),
+            Err(error) if !is_damage(&error) => return Err(error),
+            Err(_) => {
+                state.metrics.give_back(header);
+                if self.look_at_all(state, position, floor)? {
+                    return Ok(true);
+                }
+                Reason::Crc
+            }
+            Ok(true) => {
+                let codec = header.compression();
+                let opened = codec
+                    .and_then(|codec| self.open(state, chunk, position, header.clone(), codec));
+                match opened {
+                    Ok(()) => {
+                        let first = self.current.as_ref().filter(|_| header.is_wrapper());
+                        let first = first.map_or(header.base_offset, |c| c.header.base_offset);
+                        self.found(state, first);
+                        if let Some(skipping) = &mut self.skipping {
+                            skipping.give(end);
+                        }
+                        return Ok(true);
+                    }
+                    Err(error) if !is_damage(&error) => return Err(error),
+                    Err(error) => {
+                        state.metrics.give_back(header);
+                        // A wrapper whose messages begin too low, like anything else about offsets, is not for the reader
+                        // to decide.
+                        let is_order =
+                            matches!(error, Error::CorruptRecord(_)) && header.is_wrapper();
+                        if is_order && self.look_at_all(state, position, floor)? {
+                            return Ok(true);
+                        }
+                        Reason::of_decoding(&error)
+                    }
+                }
+            }
+        };
+        self.current = None;
+        if let Some(skipping) = &mut self.skipping {
+            skipping.lose(position, end, reason, floor);
+        }
+        Ok(true)
+    }
+
+    /// The next header, past damage if that is wanted.
+    #[inline]
+    pub(super) fn next_header(
+        &mut self,
+        state: &mut ReadState,
+    ) -> Result<Option<(Position, BatchHeader)>> {
+        match &mut self.skipping {
+            None => self.cursor.next(&mut self.source),
+            Some(skipping) => skipping.next(
+                &mut self.cursor,
+                &mut self.source,
+                &mut state.known,
+                &mut state.metrics,
+            ),
+        }
+    }
+
+    /// Has the whole segment looked at, and goes back to `position`; false where that was done before.
+    fn look_at_all(
+        &mut self,
+        state: &mut ReadState,
+        position: Position,
+        floor: Offset,
+    ) -> Result<bool> {
+        match &mut self.skipping {
+            Some(skipping) if !skipping.has_survey() => {
+                skipping.look_at_all(&self.source, &mut state.known)?;
+            }
+            _ => return Ok(false),
+        }
+        self.cursor.seek(position, floor);
+        self.pending = None;
+        self.ended = false;
+        Ok(true)
+    }
+
+    /// A batch that begins with `offset` is in its place.
+    #[inline]
+    pub(super) fn found(&mut self, state: &mut ReadState, offset: Offset) {
+        if let Some(skipping) = &mut self.skipping {
+            skipping.find(offset, &mut state.lost, &mut state.metrics);
+        }
+    }
+
+    /// Whether the chunk takes the whole batch, which it must where records that cannot be decoded take the others of their
+    /// batch along. An empty one takes any: those that do not fit it are decoded twice.
+    #[inline]
+    pub(super) fn has_room(&self, chunk: &Chunk, header: &BatchHeader) -> bool {
+        let count = header.records_count.map_or(0, i32::unsigned_abs);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.skipping.is_none() || chunk.is_empty() || count <= chunk.room()
+    }
+
+    /// The records of the current batch cannot be decoded: passes over it, or fails. None of them was given, as the chunk took
+    /// all at once.
+    #[cold]
+    pub(super) fn lose_current(&mut self, state: &mut ReadState, error: Error) -> Result<bool> {
+        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
+        match (&mut self.skipping, self.current.take()) {
+            (Some(skipping), Some(current)) if is_damage(&error) => {
+                skipping.lose(current.position, end, Reason::Records, floor);
+                state.metrics.give_back(&current.header);
+                state.metrics.batches = state.metrics.batches.saturating_sub(1);
+                Ok(true)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Compares the checksum of the last skipped batch: it ends right before the first wanted one, if its last offset is
+    /// right. False if the reader has gone back to it.
+    pub(super) fn check_skipped(&mut self, state: &mut ReadState) -> Result<bool> {
+        let Some((position, header, floor)) = self.skipped.take() else {
+            return Ok(true);
+        };
+        let is_vouched = self.skipping.as_ref().is_some_and(Skipping::has_survey);
+        if !self.options.check_crcs || is_vouched {
+            return Ok(true);
+        }
+        match self.check_in_pieces(position, &header) {
+            Err(error) if self.skipping.is_some() && is_damage(&error) => {
+                state.metrics.give_back(&header);
+                self.look_at_all(state, position, floor)
+                    .map(|is_back| !is_back)
+            }
+            checked => checked.map(|()| true),
+        }
+    }
+}
