@@ -28,25 +28,23 @@
 //! that is ruled out is not looked at again. The order of a run takes `n log n` for its batches. Memory: the run, and
 //! 4 bytes for each KiB from the first damage on.
 
+mod damage;
+mod lost;
 mod order;
 mod search;
 mod sums;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
+pub use self::lost::{Lost, Reason};
 use self::order::Span;
-use self::search::{Search, plausible};
+use self::search::Search;
 use super::batches::{Bounds, CURRENT_MAGIC};
 use super::source::{Access, SegmentSource};
 use crate::compress::DecodeLimit;
-use crate::error::{Error, Result};
-use crate::format::batch::{
-    BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
-    RECORD_BATCH_OVERHEAD,
-};
-use crate::format::cursor::{get_i32, get_i64, get_u8};
+use crate::error::Result;
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::interrupt;
 use crate::io::storage::ReadFile;
 use crate::records::legacy;
@@ -54,122 +52,6 @@ use crate::types::{Offset, Position};
 
 /// Most batches whose order is decided together: some megabytes of headers.
 const RUN: usize = 1 << 16;
-
-/// What is wrong with bytes that give no batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The checksum differs.
-    Crc,
-    /// The length field is wrong.
-    Length,
-    /// The magic is unknown, or another one than the bytes were written with.
-    Magic,
-    /// Its offsets or leader epoch contradict the batches around it.
-    Order,
-    /// The records cannot be decoded, although the checksum is right.
-    Records,
-    /// The records cannot be decompressed, although the checksum is right.
-    Codec,
-    /// The batch is not there whole.
-    Torn,
-    /// No batch at all.
-    Foreign,
-    /// A segment that does not exist.
-    Missing,
-    /// A batch without a transaction while its producer has one open: only salvage leaves it out, as Kafka loads no log
-    /// with such a batch.
-    Transaction,
-}
-
-impl Reason {
-    /// As tables and messages spell it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crc => "crc",
-            Self::Length => "length",
-            Self::Magic => "magic",
-            Self::Order => "order",
-            Self::Records => "records",
-            Self::Codec => "codec",
-            Self::Torn => "torn",
-            Self::Foreign => "foreign",
-            Self::Missing => "missing",
-            Self::Transaction => "transaction",
-        }
-    }
-
-    /// Of an error that decoding the records of a batch with a right checksum ended with.
-    #[must_use]
-    pub(crate) const fn of_decoding(error: &Error) -> Self {
-        match error {
-            Error::InvalidRecord(_) => Self::Records,
-            _ => Self::Codec,
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Bytes that give no batch, between two that do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The first of them.
-    pub position: Position,
-    /// The first byte after them.
-    pub end: Position,
-    /// The lowest offset that a record there may have had: the one after the batch before. `None` if there is no room for
-    /// any.
-    pub first_offset: Option<Offset>,
-    /// The highest, by the batch or the segment that follows. `None` if there is no room for any, and where nothing
-    /// follows.
-    pub last_offset: Option<Offset>,
-    /// What is wrong with the first of what is lost.
-    pub reason: Reason,
-}
-
-impl Lost {
-    /// With the offsets between `floor`, below which everything was found, and `next`, from which on it was.
-    #[must_use]
-    pub(crate) fn between(mut self, floor: Offset, next: Option<Offset>) -> Self {
-        let has_room = next.is_none_or(|next| next > floor);
-        self.first_offset = has_room.then_some(floor);
-        self.last_offset = next.filter(|_| has_room).map(|next| next.saturating_sub(1));
-        self
-    }
-
-    /// Whether it may hold one of the `wanted` offsets, from the first to before the second. Without room for an offset it
-    /// still lies beside `floor`, below which everything was found.
-    #[must_use]
-    pub(crate) fn touches(&self, floor: Offset, (from, to): (Offset, Offset)) -> bool {
-        let last = match self.first_offset {
-            Some(_) => self.last_offset.unwrap_or(Offset::MAX),
-            None => floor,
-        };
-        last >= from && floor < to
-    }
-
-    /// Joins what follows without a batch between; false where something lies between.
-    pub(crate) fn join(&mut self, next: &Self) -> bool {
-        if self.end != next.position || self.reason == Reason::Missing {
-            return false;
-        }
-        self.end = next.end;
-        self.first_offset = self.first_offset.or(next.first_offset);
-        self.last_offset = next.last_offset;
-        true
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.end.saturating_sub(self.position)
-    }
-}
 
 /// What [`Resync`] comes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -442,8 +324,8 @@ impl Resync {
             Found::Other => {
                 self.is_damaged = true;
                 self.search.anchor(position);
-                let end = self.end_of_damage(position)?;
-                let reason = self.reason(position, end)?;
+                let end = self.search.end_of_damage(position)?;
+                let reason = self.search.reason(position, end)?;
                 (end, Part::Damage(position, end, reason))
             }
         };
@@ -517,156 +399,4 @@ impl Resync {
         }
         Ok(self.source.checksum(position, header)? == Some(header.crc))
     }
-
-    /// Where the damage at `position` ends: at a whole batch, or at the end of the file.
-    ///
-    /// A batch may lie within another's payload. So where the damaged one seems to end with the next one's beginning, those
-    /// inside it only count if they lead there too.
-    fn end_of_damage(&mut self, position: Position) -> Result<Position> {
-        let mut from = position.saturating_add(1);
-        if let Some(end) = self.seems_to_end(position)? {
-            let magic = get_u8(
-                self.search.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?,
-                MAGIC_AT,
-            );
-            let magic = magic.unwrap_or(CURRENT_MAGIC);
-            while let Some((found, _)) = self.search.next(from, end)? {
-                let reached = self.follow(found, end)?;
-                let before = found.saturating_sub(position);
-                if reached == end || self.is_under(position, before, magic)? {
-                    return Ok(found);
-                }
-                from = reached;
-            }
-            return Ok(end);
-        }
-        let found = self.search.next(from, self.length)?;
-        Ok(found.map_or(self.length, |(found, _)| found))
-    }
-
-    /// The end of the batch whose header stands at `position`, if another whole one or the end of the file follows.
-    fn seems_to_end(&mut self, position: Position) -> Result<Option<Position>> {
-        let left = self.length.saturating_sub(position);
-        let head = self.search.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let Some(header) = plausible(head, left).filter(|header| self.search.fits(header)) else {
-            return Ok(None);
-        };
-        let end = position.saturating_add(header.size as u64);
-        if end >= self.length {
-            return Ok(Some(end));
-        }
-        let next = self.search.batch_at(end)?;
-        Ok(next.map(|_| end))
-    }
-
-    /// How far whole batches lead from `position`, no farther than to or over `end`.
-    fn follow(&mut self, mut position: Position, end: Position) -> Result<Position> {
-        while position < end
-            && let Some(header) = self.search.batch_at(position)?
-        {
-            position = position.saturating_add(header.size as u64);
-        }
-        Ok(position)
-    }
-
-    /// What is wrong with the bytes up to `end`, where the next batch begins or the file ends.
-    fn reason(&mut self, position: Position, end: Position) -> Result<Reason> {
-        let length = end.saturating_sub(position);
-        let is_last = end >= self.length;
-        let mut head = [0; RECORD_BATCH_OVERHEAD];
-        let wanted = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .min(head.len());
-        let bytes = self.search.bytes(position, wanted)?;
-        let there = bytes.len();
-        head.iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = *from);
-        if there < HEADER_SIZE_UP_TO_MAGIC {
-            return Ok(if is_last {
-                Reason::Torn
-            } else {
-                Reason::Foreign
-            });
-        }
-        if head.iter().all(|&byte| byte == 0) && self.is_zero(position, end)? {
-            return Ok(Reason::Torn);
-        }
-        let head = head.get(..there).unwrap_or_default();
-        let magic = get_u8(head, MAGIC_AT).unwrap_or_default();
-        let claimed = get_i32(head, LENGTH_AT).unwrap_or_default();
-        let size = u64::from(claimed.unsigned_abs()).saturating_add(LOG_OVERHEAD as u64);
-        let (least, most) = self.search.offsets;
-        let is_here = get_i64(head, 0).is_some_and(|offset| (least..=most).contains(&offset));
-        let is_length = claimed >= MIN_LENGTH && size <= self.length.saturating_sub(position);
-        if magic != CURRENT_MAGIC && is_length && self.is_under(position, size, CURRENT_MAGIC)? {
-            return Ok(Reason::Magic);
-        }
-        if magic > CURRENT_MAGIC {
-            let is_whole = is_here && is_length && size == length;
-            return Ok(if is_whole {
-                Reason::Magic
-            } else {
-                Reason::Foreign
-            });
-        }
-        if self.is_under(position, length, magic)? {
-            return Ok(Reason::Length);
-        }
-        Ok(match size.cmp(&length) {
-            _ if !is_here => Reason::Foreign,
-            _ if claimed < MIN_LENGTH => Reason::Length,
-            std::cmp::Ordering::Greater if is_last || is_length => Reason::Torn,
-            std::cmp::Ordering::Greater => Reason::Length,
-            _ => Reason::Crc,
-        })
-    }
-
-    /// Whether the bytes at `position` are a batch of `size` and `magic` by its checksum, whatever its header says.
-    fn is_under(&mut self, position: Position, size: u64, magic: u8) -> Result<bool> {
-        let mut head = [0; RECORD_BATCH_OVERHEAD];
-        let bytes = self.search.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        head.iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = *from);
-        let Some(length) = size.checked_sub(LOG_OVERHEAD as u64) else {
-            return Ok(false);
-        };
-        let Ok(length) = i32::try_from(length) else {
-            return Ok(false);
-        };
-        let length = length.to_be_bytes();
-        let [.., a, b, c, d] = length;
-        for (at, byte) in [(8, a), (9, b), (10, c), (11, d), (MAGIC_AT, magic)] {
-            if let Some(place) = head.get_mut(at) {
-                *place = byte;
-            }
-        }
-        match BatchHeader::as_it_stands(&head) {
-            Some(header)
-                if !header.is_too_short() && size >= u64::from(MIN_LENGTH.unsigned_abs()) =>
-            {
-                let end = position.saturating_add(size);
-                self.search.has_checksum(position, end, &header)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    fn is_zero(&mut self, mut position: Position, end: Position) -> Result<bool> {
-        const STEP: u64 = 64 << 10;
-        while position < end {
-            let wanted = end.saturating_sub(position).min(STEP);
-            let wanted = usize::try_from(wanted).unwrap_or_default();
-            let bytes = self.search.bytes(position, wanted)?;
-            if bytes.is_empty() || bytes.iter().any(|&byte| byte != 0) {
-                return Ok(bytes.is_empty());
-            }
-            position = position.saturating_add(bytes.len() as u64);
-        }
-        Ok(true)
-    }
 }
-
-#[cfg(test)]
-mod tests;

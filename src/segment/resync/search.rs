@@ -26,7 +26,7 @@ const WINDOW: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Search {
     file: Arc<dyn ReadFile>,
-    length: u64,
+    pub(super) length: u64,
     /// First and last offset that a batch of the segment may have.
     pub(super) offsets: (Offset, Offset),
     window: Vec<u8>,
