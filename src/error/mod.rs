@@ -12,104 +12,15 @@ use std::path::{Path, PathBuf};
 
 use crate::types::{Offset, Position};
 
+mod fault;
+mod refusal;
+
+use self::fault::InternalFault;
+pub use self::fault::{Fault, Location};
+pub use self::refusal::{ProducerFault, ProducerRule, Refusal};
+
 /// `std::result::Result` with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Where something is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Location {
-    /// The file or folder.
-    pub path: Option<PathBuf>,
-    /// The byte in it; relative to the bytes at hand until a layer above shifts it.
-    pub position: Option<Position>,
-    /// The offset of the record or batch, where one is known.
-    pub offset: Option<Offset>,
-}
-
-/// One thing that is not as the format says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where.
-    pub location: Location,
-    /// The field or structure, in the format's words ("batch length", "crc").
-    pub what: &'static str,
-    /// What the format, a limit or a neighbour asks for.
-    pub expected: String,
-    /// What stands there.
-    pub found: String,
-}
-
-/// Which rule an append breaks, by Kafka's exception for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProducerRule {
-    /// `OutOfOrderSequenceException`
-    OutOfOrderSequence,
-    /// `InvalidProducerEpochException`
-    InvalidProducerEpoch,
-    /// `InvalidTxnStateException`
-    InvalidTxnState,
-    /// `TransactionCoordinatorFencedException`
-    TransactionCoordinatorFenced,
-}
-
-/// An append that contradicts what the log knows of its producer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProducerFault {
-    /// The rule.
-    pub rule: ProducerRule,
-    /// The producer.
-    pub producer_id: i64,
-    /// Where the append would have stood.
-    pub offset: Offset,
-    /// The partition folder, where one is known.
-    pub path: Option<PathBuf>,
-    /// What is wrong ("sequence", "epoch").
-    pub what: &'static str,
-    /// What the state asks for.
-    pub expected: String,
-    /// What came.
-    pub found: String,
-}
-
-/// Why a log did not take what it was given; Kafka's exceptions by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// A batch above `max.message.bytes`.
-    RecordTooLarge,
-    /// An append above `segment.bytes`.
-    RecordBatchTooLarge,
-    /// A timestamp too far from the clock, or out of range.
-    InvalidTimestamp,
-    /// Offsets that do not rise, inside an append or in an index (`InvalidOffsetException`).
-    OffsetsOutOfOrder,
-    /// A time index that would go back.
-    TimestampsOutOfOrder,
-    /// An index without room for another entry.
-    IndexFull,
-    /// An append that begins below the log end.
-    UnexpectedAppendOffset,
-    /// An offset too far from the segment's base (`IndexOffsetOverflowException`).
-    SegmentOffsetOverflow,
-    /// A segment that exists, or would lie below the active one.
-    SegmentExists,
-    /// The log failed before and takes nothing until it is opened again.
-    Failed,
-    /// A job that appends to many partitions at once has not ended, or died before its end.
-    PendingJob,
-}
-
-/// A state that our own code rules out: a bug in this crate, whatever the data or the arguments are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InternalFault {
-    /// The file at hand, where one is known.
-    pub path: Option<PathBuf>,
-    /// What was expected, and what was found instead.
-    pub message: String,
-    /// The place in our source, unless the message names it.
-    pub source: Option<&'static panic::Location<'static>>,
-}
 
 /// Everything that can go wrong, by the exception it becomes in Python.
 #[derive(Debug)]
@@ -424,62 +335,6 @@ impl Error {
             );
         }
         self
-    }
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{}", path.display())?,
-            None => f.write_str("<bytes>")?,
-        }
-        if let Some(position) = self.position {
-            write!(f, ": byte {position}")?;
-        }
-        if let Some(offset) = self.offset {
-            write!(f, ": offset {offset}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.location != Location::default() {
-            write!(f, "{}: ", self.location)?;
-        }
-        write!(
-            f,
-            "{}: expected {}, found {}",
-            self.what, self.expected, self.found
-        )
-    }
-}
-
-impl fmt::Display for ProducerFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
-        write!(
-            f,
-            "producer {} at offset {}: {}: expected {}, found {} ({:?})",
-            self.producer_id, self.offset, self.what, self.expected, self.found, self.rule
-        )
-    }
-}
-
-impl fmt::Display for InternalFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
-        write!(f, "internal error: {}", self.message)?;
-        if let Some(source) = self.source {
-            write!(f, " ({}:{})", source.file(), source.line())?;
-        }
-        let version = env!("CARGO_PKG_VERSION");
-        write!(f, "; this is a bug in kafkalog {version}, please report it")
     }
 }
 

@@ -1,0 +1,86 @@
+//! What is wrong and where: in a file, or in our own code.
+
+use std::fmt;
+use std::panic;
+use std::path::PathBuf;
+
+use crate::types::{Offset, Position};
+
+/// Where something is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// The file or folder.
+    pub path: Option<PathBuf>,
+    /// The byte in it; relative to the bytes at hand until a layer above shifts it.
+    pub position: Option<Position>,
+    /// The offset of the record or batch, where one is known.
+    pub offset: Option<Offset>,
+}
+
+/// One thing that is not as the format says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub location: Location,
+    /// The field or structure, in the format's words ("batch length", "crc").
+    pub what: &'static str,
+    /// What the format, a limit or a neighbour asks for.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
+
+/// A state that our own code rules out: a bug in this crate, whatever the data or the arguments are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InternalFault {
+    /// The file at hand, where one is known.
+    pub path: Option<PathBuf>,
+    /// What was expected, and what was found instead.
+    pub message: String,
+    /// The place in our source, unless the message names it.
+    pub source: Option<&'static panic::Location<'static>>,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{}", path.display())?,
+            None => f.write_str("<bytes>")?,
+        }
+        if let Some(position) = self.position {
+            write!(f, ": byte {position}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ": offset {offset}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.location != Location::default() {
+            write!(f, "{}: ", self.location)?;
+        }
+        write!(
+            f,
+            "{}: expected {}, found {}",
+            self.what, self.expected, self.found
+        )
+    }
+}
+
+impl fmt::Display for InternalFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(f, "internal error: {}", self.message)?;
+        if let Some(source) = self.source {
+            write!(f, " ({}:{})", source.file(), source.line())?;
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        write!(f, "; this is a bug in kafkalog {version}, please report it")
+    }
+}

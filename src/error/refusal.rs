@@ -1,0 +1,79 @@
+//! Why a log does not take what it is given.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::types::Offset;
+
+/// Which rule an append breaks, by Kafka's exception for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProducerRule {
+    /// `OutOfOrderSequenceException`
+    OutOfOrderSequence,
+    /// `InvalidProducerEpochException`
+    InvalidProducerEpoch,
+    /// `InvalidTxnStateException`
+    InvalidTxnState,
+    /// `TransactionCoordinatorFencedException`
+    TransactionCoordinatorFenced,
+}
+
+/// An append that contradicts what the log knows of its producer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerFault {
+    /// The rule.
+    pub rule: ProducerRule,
+    /// The producer.
+    pub producer_id: i64,
+    /// Where the append would have stood.
+    pub offset: Offset,
+    /// The partition folder, where one is known.
+    pub path: Option<PathBuf>,
+    /// What is wrong ("sequence", "epoch").
+    pub what: &'static str,
+    /// What the state asks for.
+    pub expected: String,
+    /// What came.
+    pub found: String,
+}
+
+impl fmt::Display for ProducerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}: ", path.display())?;
+        }
+        write!(
+            f,
+            "producer {} at offset {}: {}: expected {}, found {} ({:?})",
+            self.producer_id, self.offset, self.what, self.expected, self.found, self.rule
+        )
+    }
+}
+
+/// Why a log did not take what it was given; Kafka's exceptions by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A batch above `max.message.bytes`.
+    RecordTooLarge,
+    /// An append above `segment.bytes`.
+    RecordBatchTooLarge,
+    /// A timestamp too far from the clock, or out of range.
+    InvalidTimestamp,
+    /// Offsets that do not rise, inside an append or in an index (`InvalidOffsetException`).
+    OffsetsOutOfOrder,
+    /// A time index that would go back.
+    TimestampsOutOfOrder,
+    /// An index without room for another entry.
+    IndexFull,
+    /// An append that begins below the log end.
+    UnexpectedAppendOffset,
+    /// An offset too far from the segment's base (`IndexOffsetOverflowException`).
+    SegmentOffsetOverflow,
+    /// A segment that exists, or would lie below the active one.
+    SegmentExists,
+    /// The log failed before and takes nothing until it is opened again.
+    Failed,
+    /// A job that appends to many partitions at once has not ended, or died before its end.
+    PendingJob,
+}
