@@ -23,6 +23,7 @@ use crate::common::{files, first_seed, root};
 
 mod damage;
 mod flips;
+mod kinds;
 mod mutants;
 mod salvaged;
 

@@ -1,0 +1,162 @@
+//! Whole batches that salvage leaves out, as Kafka loads or reads no log with them, and producers of a lost batch.
+
+use kafkalog::internal::error::{Error, ProducerRule};
+use kafkalog::internal::format::entry::ProducerState;
+use kafkalog::internal::load::Note;
+use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
+
+use super::{NOW_MS, alone, assert_loads, bytes_of, config, request, salvage};
+use crate::common::{give_to_producer, one_record, seal};
+use crate::log_cases;
+
+/// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of it:
+/// the batch is left out, and the note says which bytes.
+#[test]
+fn a_magic_beyond_ours_is_left_out() {
+    for magic in [3, 0x57, 0xff] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        batches[1].bytes[16] = magic;
+        let mut data = bytes_of(&batches);
+        data.remove(40);
+        std::fs::write(&path, data).unwrap();
+        let [first, second] = [0, 1].map(|n| batches[n].bytes.len());
+        let notes = salvage(&folder, "magic");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches[2..]));
+        let name = path.file_name().unwrap().to_string_lossy();
+        let expected = format!("{name}: bytes 0 to {} left out: ", first - 1 + second);
+        assert!(
+            notes.iter().any(|n| n.to_string().starts_with(&expected)),
+            "{notes:?}"
+        );
+        assert_loads(&folder, "magic");
+    }
+}
+
+/// Under a right checksum, records that cannot be decoded: consumers fail at such a batch, and so does `scan`.
+#[test]
+fn whole_batches_that_cannot_be_decoded() {
+    for what in ["codec", "records", "count"] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let bad = &mut batches[1].bytes;
+        match what {
+            "codec" => bad[22] = bad[22] & !7 | 4,
+            "records" => bad[61] = 0x7e,
+            _ => bad[60] = bad[60].wrapping_add(1),
+        }
+        seal(bad);
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        let (begin, end) = (batches[0].bytes.len(), bytes_of(&batches[..2]).len());
+        let notes = salvage(&folder, what);
+        batches.remove(1);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches), "{what}");
+        let named = |note: &Note| {
+            matches!(note, Note::LeftOut { lost, .. }
+                if (lost.position, lost.end) == (begin as u64, end as u64))
+        };
+        assert!(notes.iter().any(named), "{what}: {notes:?}");
+        assert_loads(&folder, what);
+    }
+}
+
+/// Batches whose checksum is right, and which Kafka loads no log with, or cannot copy: a marker that cannot be read, a
+/// leader epoch that none can be.
+#[test]
+fn whole_batches_that_make_no_sense() {
+    for what in ["marker", "epoch"] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let bad = &mut batches[1].bytes;
+        if what == "marker" {
+            bad[22] |= 0x20;
+            give_to_producer(bad, 0);
+        } else {
+            bad[12] = 0x80;
+        }
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        salvage(&folder, what);
+        batches.remove(1);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&batches), "{what}");
+        assert_loads(&folder, what);
+    }
+}
+
+/// A snapshot behind a batch that is lost tells of it: a transaction whose beginning is gone would be open for good.
+#[test]
+fn snapshots_tell_of_no_batch_that_is_lost() {
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    let options = WriteOptions::new(config());
+    let mut log = WritableLog::open(&folder, options, request()).unwrap();
+    let how = LeaderAppend::default();
+    let mut begin = produced(0, 0, true);
+    log.append_as_leader(&mut begin, &how, NOW_MS).unwrap();
+    log.roll(None, NOW_MS).unwrap();
+    let mut plain = one_record(0, 0, NOW_MS);
+    log.append_as_leader(&mut plain, &how, NOW_MS).unwrap();
+    log.close(NOW_MS).unwrap();
+    let known = || {
+        let files = crate::common::files(&folder, ".snapshot").into_iter();
+        let each = files.map(|path| {
+            let states = ProducerState::parse_snapshot(&std::fs::read(path).unwrap()).unwrap();
+            states.len()
+        });
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(known(), [1, 1]);
+    let path = folder.join("00000000000000000000.log");
+    let mut data = std::fs::read(&path).unwrap();
+    data[60] ^= 1;
+    std::fs::write(&path, data).unwrap();
+    salvage(&folder, "snapshots");
+    let known = known();
+    assert!(
+        !known.is_empty() && known.iter().all(|&n| n == 0),
+        "{known:?}"
+    );
+}
+
+/// A batch of one record by producer 7 in its epoch 0.
+fn produced(offset: i64, sequence: i32, is_transactional: bool) -> Vec<u8> {
+    let attributes = if is_transactional { 0x10 } else { 0 };
+    let mut data = one_record(offset, attributes, NOW_MS);
+    give_to_producer(&mut data, sequence);
+    data
+}
+
+/// Every batch is whole and in order, yet Kafka throws `InvalidTxnStateException` and loads no such log.
+#[test]
+fn a_plain_batch_in_its_producers_transaction_is_left_out() {
+    let work = log_cases::work_folder();
+    let folder = work.path().join("orders-0");
+    std::fs::create_dir_all(&folder).unwrap();
+    let begin = produced(0, 0, true);
+    let mut data = begin.clone();
+    data.extend(produced(1, 1, false));
+    data.extend(one_record(2, 0, NOW_MS));
+    let path = folder.join("00000000000000000000.log");
+    std::fs::write(&path, &data).unwrap();
+    let before = log_cases::tree(work.path());
+    for on_loss in [OnLoss::Refuse, OnLoss::AsKafka] {
+        let options = RecoverOptions {
+            on_loss,
+            ..RecoverOptions::at(NOW_MS)
+        };
+        let error = recover(work.path(), &options).unwrap_err();
+        assert!(
+            matches!(&error, Error::ProducerRefused(fault) if fault.rule == ProducerRule::InvalidTxnState),
+            "{on_loss:?}: {error}"
+        );
+        let text = error.to_string();
+        assert!(text.contains("; salvage keeps every batch"), "{text}");
+        let after = log_cases::tree(work.path());
+        assert_eq!(log_cases::compare(&before, &after), [""; 0], "{on_loss:?}");
+    }
+    salvage(&folder, "a plain batch");
+    assert_loads(&folder, "a plain batch");
+    let mut kept = begin;
+    kept.extend(one_record(2, 0, NOW_MS));
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
+}
