@@ -1,7 +1,9 @@
-"""A sink into a log dir, rows for it, and the values that it has written."""
+"""A sink into a log dir, rows for it, a commit that dies, and the values that it has written."""
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,12 +15,49 @@ if TYPE_CHECKING:
 
     from kafkalog.spark.sink import Sink
 
+# Names that Topic.validate refuses.
+ILLEGAL = ["", ".", "..", "bad/name", "zwei worte", "caf\u00e9", "n" * 250]
+
 
 def sink(path: Path, **given: Any) -> Sink:
     from kafkalog.spark.sink import Sink
 
     options = {"paths": (str(path),), "topic": "t", "partitions": 3, "compression": "zstd", "stream": None}
     return Sink(**{**options, **given})
+
+
+def make(path: Path, **options: str) -> Sink:
+    """Make a sink for rows with a value, as Spark does: from options by their names."""
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from kafkalog.spark.sink import make_writer
+
+    value = StructType([StructField("value", BinaryType())])
+    return make_writer({"path": str(path), **options}, value, overwrite=False).sink
+
+
+def dies(target: Sink, messages: list[Any], batch: int | None = None, *, after: str) -> None:
+    """Commit in a process that dies after a step."""
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+        return
+    from kafkalog import _jobs
+    from kafkalog.spark import commit
+
+    owner: Any = commit if after == "append" else _jobs.Job
+    name = {"begin": "begin", "append": "_append", "commit": "_note"}.get(after, "open")
+    step = getattr(owner, name)
+
+    def killing(*given: Any) -> None:
+        step(*given)
+        if after != "commit" or given[0].committed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, killing)
+    try:
+        target.commit(messages, batch)
+    finally:
+        os._exit(1)
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:
