@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import operator
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -107,86 +108,80 @@ def sql(condition: Condition, *, blob: Callable[[bytes], str], moment: str) -> s
     return write(condition)
 
 
+@dataclass(frozen=True)
+class _Dialect:
+    """What the expressions of an engine differ in."""
+
+    column: Callable[[str], Any]
+    literal: Callable[[Any], Any]
+    # is null, of a column
+    null: Callable[[Any], Any]
+    # is among values, of a column and its name
+    among: Callable[[Any, str, list[Any]], Any]
+    float64: Any
+
+    def write(self, condition: Condition) -> Any:
+        kind = condition[0]
+        if kind in {"and", "or"}:
+            one, other = map(self.write, condition[1:])
+            return one & other if kind == "and" else one | other
+        if kind == "not":
+            return ~self.write(condition[1])
+        column = self.column(condition[1])
+        if kind == "null":
+            return self.null(column)
+        if kind == "flag":
+            return column
+        if kind == "in":
+            return self.among(column, condition[1], condition[2])
+        if kind == "cast":
+            return SIGNS[condition[2]](column.cast(self.float64), condition[3])
+        return SIGNS[condition[2]](column, self.literal(condition[3]))
+
+
+def _among(method: str, literal: Callable[[Any], Any]) -> Callable[[Any, str, list[Any]], Any]:
+    """Write membership by a column's method, which takes plain values; else as comparisons with literals."""
+
+    def among(column: Any, name: str, values: list[Any]) -> Any:
+        if name in {"topic", "partition", "offset"}:
+            return getattr(column, method)(values)
+        return functools.reduce(operator.or_, [column == literal(value) for value in values])
+
+    return among
+
+
 def polars(condition: Condition) -> Any:
     """Write a Polars expression."""
     import polars as pl
 
-    kind = condition[0]
-    if kind in {"and", "or"}:
-        one, other = map(polars, condition[1:])
-        return one & other if kind == "and" else one | other
-    if kind == "not":
-        return ~polars(condition[1])
-    column = pl.col(condition[1])
-    if kind == "null":
-        return column.is_null()
-    if kind == "flag":
-        return column
-    if kind == "in":
-        values = [_polars_literal(value) for value in condition[2]]
-        if condition[1] in {"topic", "partition", "offset"}:
-            return column.is_in(condition[2])
-        return functools.reduce(operator.or_, [column == value for value in values])
-    if kind == "cast":
-        return SIGNS[condition[2]](column.cast(pl.Float64), condition[3])
-    return SIGNS[condition[2]](column, _polars_literal(condition[3]))
+    def literal(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return pl.lit(value.astimezone(timezone.utc)).cast(pl.Datetime("us", "UTC"))
+        return pl.lit(value)
 
-
-def _polars_literal(value: Any) -> Any:
-    import polars as pl
-
-    if isinstance(value, datetime):
-        return pl.lit(value.astimezone(timezone.utc)).cast(pl.Datetime("us", "UTC"))
-    return pl.lit(value)
+    is_null = operator.methodcaller("is_null")
+    return _Dialect(pl.col, literal, is_null, _among("is_in", literal), pl.Float64).write(condition)
 
 
 def arrow(condition: Condition) -> Any:
     """Write an expression of pyarrow."""
-    kind = condition[0]
-    if kind in {"and", "or"}:
-        one, other = map(arrow, condition[1:])
-        return one & other if kind == "and" else one | other
-    if kind == "not":
-        return ~arrow(condition[1])
-    column: Any = pc.field(condition[1])
-    if kind == "null":
-        return column.is_null()
-    if kind == "flag":
-        return column
-    if kind == "in":
-        if condition[1] in {"topic", "partition", "offset"}:
-            return column.isin(condition[2])
-        return functools.reduce(operator.or_, [column == _arrow_literal(value) for value in condition[2]])
-    if kind == "cast":
-        return SIGNS[condition[2]](column.cast(pa.float64()), condition[3])
-    return SIGNS[condition[2]](column, _arrow_literal(condition[3]))
 
+    def literal(value: Any) -> Any:
+        if isinstance(value, datetime):
+            micros = (value - EPOCH) // timedelta(microseconds=1)
+            return pa.scalar(micros, pa.timestamp("us", "UTC"))
+        return pa.scalar(value)
 
-def _arrow_literal(value: Any) -> Any:
-    if isinstance(value, datetime):
-        micros = (value - EPOCH) // timedelta(microseconds=1)
-        return pa.scalar(micros, pa.timestamp("us", "UTC"))
-    return pa.scalar(value)
+    is_null = operator.methodcaller("is_null")
+    return _Dialect(pc.field, literal, is_null, _among("isin", literal), pa.float64()).write(condition)
 
 
 def ibis(condition: Condition) -> Any:
     """Write an expression of Ibis."""
     engine: Any = importlib.import_module("ibis")
-    _, literal = engine._, engine.literal
 
-    kind = condition[0]
-    if kind in {"and", "or"}:
-        one, other = map(ibis, condition[1:])
-        return one & other if kind == "and" else one | other
-    if kind == "not":
-        return ~ibis(condition[1])
-    column = _[condition[1]]
-    if kind == "null":
-        return column.isnull()
-    if kind == "flag":
-        return column
-    if kind == "in":
-        return column.isin([literal(value) for value in condition[2]])
-    if kind == "cast":
-        return SIGNS[condition[2]](column.cast("float64"), condition[3])
-    return SIGNS[condition[2]](column, literal(condition[3]))
+    def among(column: Any, _: str, values: list[Any]) -> Any:
+        return column.isin([engine.literal(value) for value in values])
+
+    is_null = operator.methodcaller("isnull")
+    return _Dialect(engine._.__getitem__, engine.literal, is_null, among, "float64").write(condition)
