@@ -44,7 +44,7 @@ _log = logging.getLogger("kafkalog.spark")
 
 # Older files are of attempts that died: no job takes that long.
 _MAX_AGE_SECONDS = 7 * 86_400
-# Each takes a few file descriptors, of which a process may have no more than 256.
+# A writer takes a few file descriptors, and a process may be limited to 256.
 _MAX_OPEN = 24
 
 
@@ -214,7 +214,7 @@ def discard_folder(folder: Path) -> None:
 
 
 class _Writers:
-    """The writers of a job's partitions, of which a limited number is open."""
+    """The writers of a job's partitions; only a limited number of them is open."""
 
     def __init__(self, job: _jobs.Job) -> None:
         self._job = job
@@ -265,7 +265,7 @@ def _run(job: _jobs.Job, partitions: int, new_topic: str | None, state: dict[str
     except BaseException as error:
         writers.drop()
         is_committed = False
-        # Under the locks: nobody must see half of a job. What cannot be settled now is settled by the next one.
+        # Under the locks: no other process may see half of a job. What cannot be settled now, the next job settles.
         with contextlib.suppress(Exception):
             is_committed = job.settle(discard=False)
         if not is_committed or not isinstance(error, Exception):

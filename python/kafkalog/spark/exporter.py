@@ -125,7 +125,7 @@ def export(
 def _staged(target: Path) -> Iterator[Path]:
     """Create the folder that the tasks write to, and remove it at the end.
 
-    A killed process leaves its folder; the next export to the same target removes folders that nobody has locked.
+    A killed process leaves its folder; the next export to the same target removes folders that no process has locked.
     """
     import fcntl
 

@@ -21,7 +21,7 @@ from kafkalog.spark.columns import resolve
 from kafkalog.spark.option_names import canonical
 from kafkalog.spark.predicates import check_predicates
 from kafkalog.spark.split import BATCH_BYTES, BATCH_ROWS
-from kafkalog.spark.topics import java_pattern, needs_java_pattern
+from kafkalog.spark.topic_pattern import java_pattern, needs_java_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,9 +1,4 @@
-"""Which topics and partitions a read covers: ``assign``, ``subscribe`` and ``subscribePattern``.
-
-``subscribePattern`` is a Java regular expression. The core's regular expressions run in linear time and have no
-look-around, back-references or quotations; patterns that use those run on Python's ``re``, whose syntax is close to
-Java's.
-"""
+"""Which topics and partitions a read covers: ``assign``, ``subscribe`` and ``subscribePattern``."""
 
 from __future__ import annotations
 
@@ -24,19 +19,12 @@ __all__ = [
     "TopicPartition",
     "format_numbers",
     "format_partitions",
-    "java_pattern",
     "live_partitions",
-    "needs_java_pattern",
     "partition_arguments",
     "partition_bounds",
     "report_missing",
 ]
 
-# Look-around, atomic groups, back-references, quotations, possessive quantifiers.
-_BEYOND_CORE = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9kQ]|[*+?}]\+")
-_QUOTATION = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
-# Java's named groups and references to them.
-_NAMED_GROUP, _NAMED_REFERENCE = re.compile(r"\(\?<(?=[A-Za-z])"), re.compile(r"\\k<([A-Za-z0-9]+)>")
 # Longer runs of partition numbers are abbreviated in messages.
 _MAX_SHOWN = 3
 _MATCHES_NO_TOPIC = "[^\\s\\S]"
@@ -50,28 +38,6 @@ class PartitionBounds(NamedTuple):
     partition: int
     start: int
     end: int
-
-
-def needs_java_pattern(pattern: str) -> bool:
-    """Tell whether a pattern is beyond the core's regular expressions."""
-    return _BEYOND_CORE.search(pattern) is not None
-
-
-def java_pattern(pattern: str) -> str:
-    """Translate a Java regular expression to Python.
-
-    Raises
-    ------
-    ValueError
-        If Python has no equivalent.
-    """
-    translated = _QUOTATION.sub(lambda quotation: re.escape(quotation[1]), pattern.strip())
-    translated = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED_GROUP.sub("(?P<", translated))
-    try:
-        re.compile(translated)
-    except re.error as error:
-        raise ValueError(f"topic pattern {pattern!r} is not supported: {error}") from None
-    return translated
 
 
 def partition_arguments(options: SourceOptions) -> dict[str, Any]:
