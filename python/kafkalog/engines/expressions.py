@@ -146,7 +146,7 @@ class _Reader:
 
 
 def _literal(data: bytes) -> Node:
-    # Without those that say whether it is nullable, and of which variation its type is.
+    # Without the fields nullable (50) and type_variation_reference (51).
     ((kind, content),) = [(kind, content) for kind, content in _message(data) if kind not in {50, 51}]
     if kind in _NUMBERS and isinstance(content, int):
         return Literal(content - 2 * _SIGN if content >= _SIGN else content)

@@ -1,12 +1,13 @@
 """Logs as a ``pyarrow.dataset.Dataset``, which query engines push their columns and filters into.
 
-DuckDB, Polars, DataFusion and pyarrow ask such an object for a scanner, for batches or for fragments, in Python, so
-that a subclass needs none of Arrow's C++ behind it. What would reach for that is replaced here, method by method: of a
-subclass it would read nothing, or crash.
+DuckDB, Polars, DataFusion and pyarrow call Python methods of a dataset for its scanner, batches or fragments, so that a
+subclass needs no Arrow dataset in C++. The methods of pyarrow that use the C++ object are overridden here: otherwise
+they would read nothing, or crash.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,18 +31,20 @@ _BATCH_SIZE = 1 << 20
 _EVERY_ROW = pc.scalar(True)  # noqa: FBT003 - a literal
 
 
-class _Readable:
+class _Readable(ABC):
     """What a dataset and its fragments have in common: pyarrow's ways to read them."""
 
     _source: Source
     _metrics: Metrics
     _condition: pc.Expression | None
 
+    @abstractmethod
     def _plan(self, condition: pc.Expression | None) -> Plan:
-        raise NotImplementedError
+        """Choose what to read for a filter."""
 
+    @abstractmethod
     def _threads(self, *, use_threads: bool) -> int:
-        raise NotImplementedError
+        """Return how many threads may decode."""
 
     def scanner(
         self,

@@ -41,7 +41,7 @@ _UNKNOWN = Region(is_exact=False)
 
 
 def region(node: Node, values: Mapping[str, str | int], bounded: frozenset[str]) -> Region | None:
-    """Bound the rows of which a filter is true.
+    """Bound the rows for which a filter is true.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Solver:
         self._bounded = bounded
 
     def solve(self, node: Node, *, truth: bool) -> Region | None:
-        """Bound the rows of which a part is true, or of which it is false."""
+        """Bound the rows for which a part is true, or false."""
         if isinstance(node, Literal):
             return ALL if node.value is truth else None
         if isinstance(node, Field):
@@ -104,7 +104,7 @@ class _Solver:
         return self._compared(symbol if truth else _OPPOSITES[symbol], left.name, right.value)
 
     def _compared(self, symbol: str, column: str, value: Any) -> Region | None:
-        """Bound the rows of which a comparison is true."""
+        """Bound the rows for which a comparison is true."""
         if column in self._values:
             known = self._values[column]
             if type(known) is not type(value):
