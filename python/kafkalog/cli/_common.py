@@ -267,6 +267,20 @@ def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
     return f"{named}, leader epoch {leader_epoch}" if leader_epoch else named
 
 
+def only_named(
+    rows: Iterable[dict[str, Any]], column: str, names: Iterable[str] | None, kind: str, paths: Sequence[str]
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows that these names select, or all rows without names, and the exit code.
+
+    A name that no row has is reported on stderr, as a ``kind`` that does not exist in the paths.
+    """
+    found, wanted = list(rows), set(names or ())
+    missing = sorted(wanted.difference(row[column] for row in found))
+    for name in missing:
+        print(f"kafkalog: {kind} {name!r} does not exist in {', '.join(paths)}", file=sys.stderr)
+    return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
+
+
 def json_line(fields: dict[str, Any]) -> None:
     """Print one object."""
     import json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cli import _common
@@ -32,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-J", "--json", action="store_true", help="one JSON object per line, by the names of the tables"
     )
     parser.epilog = (
-        "Offsets are those that were committed; '-' stands for what is not known: the log end of a partition whose "
-        "folder is not there, or the member of a partition that nobody has."
+        "Offsets are committed offsets. '-' stands for a value that is not known: the log end offset of a partition "
+        "whose folder does not exist, or the member of a partition that is not assigned."
     )
 
 
@@ -42,11 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog import tables
 
     members = tables.consumer_groups(arguments.path).to_pylist()
-    wanted = set(arguments.group or ())
-    missing = sorted(wanted - {row["group"] for row in members})
-    for name in missing:
-        print(f"kafkalog: group {name!r} does not exist in {', '.join(arguments.path)}", file=sys.stderr)
-    members = [row for row in members if not wanted or row["group"] in wanted]
+    members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.state:
         _print(_STATE, [_state(rows) for rows in _by_group(members)], as_json=arguments.json)
     elif arguments.members:
@@ -56,9 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _common.table(_MEMBERS, [_member(row) for row in members if row["memberId"] is not None], right=_NUMBERS)
     else:
-        lag = [row for row in tables.lag(arguments.path).to_pylist() if not wanted or row["group"] in wanted]
+        lag = tables.lag(arguments.path).to_pylist()
+        if arguments.group:
+            lag = [row for row in lag if row["group"] in arguments.group]
         _print(_OFFSETS, _offsets(members, lag), as_json=arguments.json)
-    return int(bool(missing))
+    return code
 
 
 def _print(head: Sequence[str], rows: list[dict[str, Any]], *, as_json: bool) -> None:
@@ -121,7 +118,7 @@ def _member(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _offsets(members: list[dict[str, Any]], lag: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join offsets with members: a partition without an offset is there if a member has it."""
+    """Join offsets with members: a partition without an offset has a row if a member has it."""
     owners = {
         (row["group"], each["topic"], partition): row
         for row in members

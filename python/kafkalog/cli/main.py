@@ -205,5 +205,5 @@ def _report(error: Exception) -> int:
 
 
 def _forget(stream: TextIO) -> None:
-    """Discard the flush at exit: nobody reads it, or there is no room for it."""
+    """Discard the flush at exit: its reader has ended, or the disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_hanging(found, as_json=arguments.json)
         return 0
     rows = tables.transactions(arguments.path).to_pylist()
-    wanted = set(arguments.transactional_id or ())
-    missing = sorted(wanted - {row["transactionalId"] for row in rows})
-    for name in missing:
-        print(f"kafkalog: transactional id {name!r} does not exist in {', '.join(arguments.path)}", file=sys.stderr)
-    rows = [row for row in rows if not wanted or row["transactionalId"] in wanted]
+    ids = arguments.transactional_id
+    rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     if arguments.open:
         rows = [row for row in rows if row["state"] in _OPEN]
     if arguments.json:
@@ -85,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             _common.json_line(_common.plain(row))
     else:
         _common.table(_LIST, [_row(row) for row in rows], right=_NUMBERS)
-    return int(bool(missing))
+    return code
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:
