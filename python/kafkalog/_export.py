@@ -130,7 +130,7 @@ class Files:
         """
         if not self._overwrite and os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, f"{os.strerror(errno.EEXIST)} (--overwrite replaces it)", str(target))
-        # Hidden, so that nobody who lists the folder meanwhile takes it for data.
+        # Hidden: whoever lists the folder meanwhile must not take it for data.
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         rows = 0
         try:

@@ -157,7 +157,7 @@ class Job:
         return self.committed
 
     def open(self, topic: str, partition: int) -> _core.LogWriter:
-        """Open a partition; the note lets nobody else."""
+        """Open a partition as this job; its note keeps other writers out."""
         return _core.LogWriter(self.dirs, topic, partition, self.settings, job=self.id, clock=lambda: self.clock)
 
     def _create_topics(self) -> None:

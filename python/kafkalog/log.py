@@ -164,7 +164,7 @@ class LogDir:
     Raises
     ------
     ValueError
-        For a partition's folder, which :class:`PartitionLog` opens, and for a folder with files of which none is
+        For a partition's folder, which :class:`PartitionLog` opens, and for a folder that has files, but none of
         Kafka's.
 
     Examples

@@ -195,9 +195,9 @@ class RecordReader:
         ``bytes`` of the batches examined; ``batches`` decoded; ``records`` returned as rows (for ``scan_batches`` both
         count its rows, and without ``check_crcs`` only headers are examined); ``skipped`` batches, by their header
         (outside the requested offsets or times, aborted, control); ``skipped_records`` in them, as far as headers say
-        (from v2 on), and decoded ones outside the requested times; ``skipped_bytes`` of batches of which only headers
-        were read; ``copied`` bytes, the result of decompression; ``segments`` opened, and ``segments_lost``, deleted by
-        retention between planning and reading; ``bytes_lost`` in ``lost`` ranges, skipped as damaged (see
+        (from v2 on), and decoded ones outside the requested times; ``skipped_bytes`` of batches whose headers
+        alone were read; ``copied`` bytes, the result of decompression; ``segments`` opened, and ``segments_lost``,
+        deleted by retention between planning and reading; ``bytes_lost`` in ``lost`` ranges, skipped as damaged (see
         :attr:`lost`).
         """
         return self._stream.metrics()
@@ -227,7 +227,7 @@ class RecordReader:
                        which no checksum covers, was changed
             records    the checksum is right, and the records cannot be decoded
             codec      the checksum is right, and the records cannot be decompressed
-            torn       a batch is not there whole: bytes are gone or were never written. So also the end of the active
+            torn       a batch is incomplete: bytes are missing or were never written. Also the end of the active
                        segment where a write was cut off, or where it was preallocated
             foreign    bytes that are no batch
             missing    a whole segment: ``segment`` is the name it would have, both positions are 0. A gap between two
@@ -361,8 +361,8 @@ def scan(
     FileNotFoundError
         When the path does not exist.
     ValueError
-        For arguments that make no sense or name a topic that does not exist, and for a folder with files of which none
-        is Kafka's. :class:`LogDir` says which folders count as partitions.
+        For arguments that make no sense or name a topic that does not exist, and for a folder that has files, but none
+        of Kafka's. :class:`LogDir` says which folders count as partitions.
     KafkaLogError
         When two of the folders hold the same partition, as in backups of several brokers. Read one of the two by its
         path, or leave out one log dir.

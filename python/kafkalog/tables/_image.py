@@ -95,7 +95,7 @@ class Image:
         return _CHANGES[entry.type](self, entry, value) if entry.type in _CHANGES else []
 
     def change(self, key: ThingKey, entry: Entry, values: dict[str, Any]) -> list[ThingKey]:
-        """Merge values into a thing, if it is there."""
+        """Merge values into a thing, if it exists."""
         known = self.things.get(key)
         if known is None:
             return []
@@ -103,7 +103,7 @@ class Image:
         return [key]
 
     def remove(self, keys: list[ThingKey]) -> list[ThingKey]:
-        """Remove things; return those that were there."""
+        """Remove things; return the keys of those that existed."""
         return [key for key in keys if self.things.pop(key, None) is not None]
 
     def change_partition(self, entry: Entry, value: dict[str, Any]) -> list[ThingKey]:

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Rows as they are after a record; where there is no such thing any more, its row says so."""
+    """Rows as they are after a record. The row of a thing that the record removed has only its key, or says so."""
 
     offset: int
     timestamp: int

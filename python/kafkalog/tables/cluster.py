@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalog.tables._rows import Entry
     from kafkalog.typing import Paths
 
-    # The rows of a thing, in an image that may have it no more.
+    # The rows for the key of a thing, also after the thing was removed from the image.
     Project = Callable[[Image, ThingKey], Iterable[dict[str, Any]]]
 
 __all__ = ["acls", "brokers", "cluster_metadata", "features", "quotas", "topic_names", "topics"]
@@ -47,17 +47,17 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
     path : path or list of paths
         A log dir, several log dirs, the folder of ``__cluster_metadata`` or files of it.
     history : bool
-        Return the records of the log instead, with what each made of the thing that it is about.
+        Return the changes instead: each thing as it was after each record about it.
     secrets : bool
         Show salts and keys of SCRAM users and values of sensitive configurations, which are ``"***"`` otherwise.
 
     Returns
     -------
     pyarrow.Table
-        The columns of ``records``. One row for each thing that exists, in the order in which they came to be: the
-        record that registers, creates or sets it, with later changes merged into its JSON. Offset, timestamp and
-        segment are those of the last record that changed it. With ``history``, also ``logOffset`` and ``logTimestamp``;
-        of a thing that a record removed, ``value`` is null.
+        The columns of ``records``. One row for each thing that exists (a topic, a partition, a broker, a setting and
+        so on), in the order of creation: the record that registers, creates or sets it, with later changes merged into
+        its JSON. Offset, timestamp and segment are those of the last record that changed it. With ``history``, also
+        ``logOffset`` and ``logTimestamp``, and ``value`` is null where the record removed the thing.
 
     Raises
     ------

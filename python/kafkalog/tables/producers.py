@@ -88,10 +88,10 @@ def open_transactions(path: Paths) -> pa.Table:
         transactionalId           string              null where the coordinators' logs do not have the producer
         state                     string              of the transaction, by its coordinator: ``Ongoing``,
                                                       ``PrepareCommit``, ...; null likewise
-        isHanging                 bool                nobody will end it: its coordinator does not know the producer, or
-                                                      has no transaction of it that is going on and contains this
-                                                      partition; null if parts of ``__transaction_state`` are missing
-                                                      and none there has the producer
+        isHanging                 bool                no coordinator will end it: its own does not know the producer, or
+                                                      has no open transaction of it that contains this partition;
+                                                      null if partitions of ``__transaction_state`` are missing and
+                                                      the others do not know the producer
         blocksLastStableOffset    bool                it begins at the last stable offset: it is the one that consumers
                                                       wait for
         ========================= =================== =================================================================
