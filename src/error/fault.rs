@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::types::{Offset, Position};
 
@@ -42,6 +42,14 @@ pub struct InternalFault {
     pub source: Option<&'static panic::Location<'static>>,
 }
 
+/// The file that a message begins with, where one is known.
+pub(super) fn prefix(f: &mut fmt::Formatter<'_>, path: Option<&Path>) -> fmt::Result {
+    match path {
+        Some(path) => write!(f, "{}: ", path.display()),
+        None => Ok(()),
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
@@ -73,9 +81,7 @@ impl fmt::Display for Fault {
 
 impl fmt::Display for InternalFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
+        prefix(f, self.path.as_deref())?;
         write!(f, "internal error: {}", self.message)?;
         if let Some(source) = self.source {
             write!(f, " ({}:{})", source.file(), source.line())?;

@@ -282,20 +282,17 @@ impl Error {
     /// Names the file, unless a lower layer knew it.
     #[must_use]
     pub fn at(mut self, path: &Path) -> Self {
-        if let Some(fault) = self.as_fault_mut() {
-            fault
-                .location
-                .path
-                .get_or_insert_with(|| path.to_path_buf());
-        } else if let Self::Refused { path: known, .. } = &mut self {
-            known.get_or_insert_with(|| path.to_path_buf());
-        } else if let Self::ProducerRefused(fault) = &mut self {
-            fault.path.get_or_insert_with(|| path.to_path_buf());
-        } else if let Self::OutOfMemory { path: known, .. } = &mut self {
-            known.get_or_insert_with(|| path.to_path_buf());
-        } else if let Self::Internal(fault) = &mut self {
-            fault.path.get_or_insert_with(|| path.to_path_buf());
-        }
+        let known = match &mut self {
+            Self::CorruptRecord(fault)
+            | Self::CorruptIndex(fault)
+            | Self::InvalidRecord(fault)
+            | Self::UnsupportedFormat(fault) => &mut fault.location.path,
+            Self::Refused { path, .. } | Self::OutOfMemory { path, .. } => path,
+            Self::ProducerRefused(fault) => &mut fault.path,
+            Self::Internal(fault) => &mut fault.path,
+            _ => return self,
+        };
+        known.get_or_insert_with(|| path.to_path_buf());
         self
     }
 
@@ -362,9 +359,7 @@ impl fmt::Display for Error {
                 path,
                 offset,
             } => {
-                if let Some(path) = path {
-                    write!(f, "{}: ", path.display())?;
-                }
+                fault::prefix(f, path.as_deref())?;
                 write!(f, "{refusal:?}: {message}")?;
                 match offset {
                     Some(offset) => write!(f, " (offset {offset})"),
@@ -389,9 +384,7 @@ impl fmt::Display for Error {
             Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Self::InvalidArgument(text) | Self::UnknownTopicOrPartition(text) => f.write_str(text),
             Self::OutOfMemory { path, bytes } => {
-                if let Some(path) = path {
-                    write!(f, "{}: ", path.display())?;
-                }
+                fault::prefix(f, path.as_deref())?;
                 write!(f, "no memory for {bytes} bytes more")
             }
             Self::Internal(fault) => fault.fmt(f),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::fault::prefix;
 use crate::types::Offset;
 
 /// Which rule an append breaks, by Kafka's exception for it.
@@ -39,9 +40,7 @@ pub struct ProducerFault {
 
 impl fmt::Display for ProducerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
+        prefix(f, self.path.as_deref())?;
         write!(
             f,
             "producer {} at offset {}: {}: expected {}, found {} ({:?})",

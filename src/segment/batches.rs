@@ -44,7 +44,7 @@ pub struct Bounds {
 pub struct BatchCursor {
     bounds: Bounds,
     position: Position,
-    /// Behind this it asks whether it is still wanted.
+    /// Past this it asks whether it is still wanted.
     asks_at: Position,
     /// No batch may begin below this offset.
     floor: Offset,

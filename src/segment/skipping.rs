@@ -254,17 +254,10 @@ impl Skipping {
         reason: Reason,
         floor: Offset,
     ) {
-        let lost = Lost {
-            position,
-            end,
-            first_offset: None,
-            last_offset: None,
-            reason,
-        };
         self.accounted = end;
         match &mut self.open {
             Some((open, _)) if open.end == position => open.end = end,
-            _ => self.open = Some((lost, floor)),
+            _ => self.open = Some((Lost::new(position, end, reason), floor)),
         }
     }
 

@@ -5,6 +5,7 @@
 //! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
 //! `RLIMIT_AS`, which counts maps), and some file systems have no maps.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -273,10 +274,20 @@ impl SegmentSource {
     ///
     /// # Errors
     /// `Io` where reading fails.
-    pub fn is_zero_from(&mut self, mut position: Position) -> Result<bool> {
-        const STEP: usize = 64 << 10;
-        while position < self.len {
-            let bytes = self.bytes(position, STEP)?;
+    pub fn is_zero_from(&mut self, position: Position) -> Result<bool> {
+        self.is_zero(position..self.len)
+    }
+
+    /// Whether every byte of `range` that is there is zero.
+    ///
+    /// # Errors
+    /// `Io` where reading fails.
+    pub(crate) fn is_zero(&mut self, range: Range<Position>) -> Result<bool> {
+        const STEP: u64 = 64 << 10;
+        let mut position = range.start;
+        while position < range.end {
+            let wanted = range.end.saturating_sub(position).min(STEP);
+            let bytes = self.bytes(position, usize::try_from(wanted).unwrap_or_default())?;
             if bytes.is_empty() {
                 break;
             }
@@ -447,6 +458,7 @@ mod tests {
             assert!(source.is_zero_from(100).unwrap());
             assert!(!source.is_zero_from(99).unwrap());
             assert!(source.is_zero_from(300_000).unwrap());
+            assert!(source.is_zero(0..99).unwrap() && !source.is_zero(0..100).unwrap());
         }
     }
 

@@ -86,7 +86,6 @@ pub(crate) struct SegmentReader {
     options: ReadOptions,
     filter: RecordFilter,
     is_active: bool,
-    is_mapped: bool,
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
@@ -113,7 +112,6 @@ impl SegmentReader {
     ) -> Self {
         source.stop_at(bounds.end);
         Self {
-            is_mapped: !source.is_copied(),
             source,
             cursor: BatchCursor::new(bounds, position),
             options,

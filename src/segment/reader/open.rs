@@ -73,11 +73,11 @@ impl SegmentReader {
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
         let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
-        if self.skipping.is_some() {
-            ensure_no_part(&walk, region)
-                .map_err(|e| locate(e.shift(region_position), &self.source, &header))?;
+        if self.skipping.is_some()
+            && let Err(e) = ensure_no_part(&walk, region)
+        {
+            return Err(locate(e.shift(region_position), &self.source, &header));
         }
-        let (region, _) = self.source.region(position, header.size)?;
         if chunk.accepts_region(region) {
             let walked = chunk.walk(&mut walk, region, &header, position, self.wanted);
             if let Err(e) = walked {

@@ -16,7 +16,8 @@ impl SegmentReader {
     /// Makes the batch's bytes ready and compares its checksum. False where the log ends here after all.
     #[inline]
     pub(super) fn verify(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
-        if self.options.check_crcs && header.size > STREAMED && self.source.is_copied() {
+        let is_copied = self.source.is_copied();
+        if self.options.check_crcs && header.size > STREAMED && is_copied {
             self.check_in_pieces(position, header)?;
         }
         let (region, at) = self.source.region(position, header.size)?;
@@ -25,7 +26,7 @@ impl SegmentReader {
             // The file became shorter since its header was read.
             return self.end().map(|()| false);
         };
-        if self.is_mapped {
+        if !is_copied {
             // While this batch is checked and decoded, the next one comes from memory.
             let ahead = end.saturating_add(header.size.min(AHEAD));
             prefetch(region.get(end..ahead).unwrap_or_default());

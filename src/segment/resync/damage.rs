@@ -66,15 +66,7 @@ impl Search {
     pub(super) fn reason(&mut self, position: Position, end: Position) -> Result<Reason> {
         let length = end.saturating_sub(position);
         let is_last = end >= self.length;
-        let mut head = [0; RECORD_BATCH_OVERHEAD];
-        let wanted = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .min(head.len());
-        let bytes = self.bytes(position, wanted)?;
-        let there = bytes.len();
-        head.iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = *from);
+        let (head, there) = self.head(position, length)?;
         if there < HEADER_SIZE_UP_TO_MAGIC {
             return Ok(if is_last {
                 Reason::Torn
@@ -82,7 +74,7 @@ impl Search {
                 Reason::Foreign
             });
         }
-        if head.iter().all(|&byte| byte == 0) && self.is_zero(position, end)? {
+        if head.iter().all(|&byte| byte == 0) && self.is_zero(position..end)? {
             return Ok(Reason::Torn);
         }
         let head = head.get(..there).unwrap_or_default();
@@ -117,28 +109,20 @@ impl Search {
 
     /// Whether the bytes at `position` are a batch of `size` and `magic` by its checksum, whatever its header says.
     fn is_under(&mut self, position: Position, size: u64, magic: u8) -> Result<bool> {
-        let mut head = [0; RECORD_BATCH_OVERHEAD];
-        let bytes = self.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        head.iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = *from);
-        let Some(length) = size.checked_sub(LOG_OVERHEAD as u64) else {
+        let length = size.checked_sub(LOG_OVERHEAD as u64);
+        let length = length.and_then(|length| i32::try_from(length).ok());
+        let Some(length) = length.filter(|&length| length >= MIN_LENGTH) else {
             return Ok(false);
         };
-        let Ok(length) = i32::try_from(length) else {
-            return Ok(false);
-        };
-        let length = length.to_be_bytes();
-        let [.., a, b, c, d] = length;
-        for (at, byte) in [(8, a), (9, b), (10, c), (11, d), (MAGIC_AT, magic)] {
-            if let Some(place) = head.get_mut(at) {
-                *place = byte;
-            }
+        let (mut head, _) = self.head(position, RECORD_BATCH_OVERHEAD as u64)?;
+        if let Some(field) = head.get_mut(LENGTH_AT..LOG_OVERHEAD) {
+            field.copy_from_slice(&length.to_be_bytes());
+        }
+        if let Some(field) = head.get_mut(MAGIC_AT) {
+            *field = magic;
         }
         match BatchHeader::as_it_stands(&head) {
-            Some(header)
-                if !header.is_too_short() && size >= u64::from(MIN_LENGTH.unsigned_abs()) =>
-            {
+            Some(header) if !header.is_too_short() => {
                 let end = position.saturating_add(size);
                 self.has_checksum(position, end, &header)
             }
@@ -146,17 +130,18 @@ impl Search {
         }
     }
 
-    fn is_zero(&mut self, mut position: Position, end: Position) -> Result<bool> {
-        const STEP: u64 = 64 << 10;
-        while position < end {
-            let wanted = end.saturating_sub(position).min(STEP);
-            let wanted = usize::try_from(wanted).unwrap_or_default();
-            let bytes = self.bytes(position, wanted)?;
-            if bytes.is_empty() || bytes.iter().any(|&byte| byte != 0) {
-                return Ok(bytes.is_empty());
-            }
-            position = position.saturating_add(bytes.len() as u64);
+    /// The first bytes at `position`, at most as many as a header has and as there are, and how many those are.
+    fn head(
+        &mut self,
+        position: Position,
+        most: u64,
+    ) -> Result<([u8; RECORD_BATCH_OVERHEAD], usize)> {
+        let mut head = [0; RECORD_BATCH_OVERHEAD];
+        let wanted = usize::try_from(most).unwrap_or(usize::MAX).min(head.len());
+        let bytes = self.bytes(position, wanted)?;
+        for (to, from) in head.iter_mut().zip(bytes) {
+            *to = *from;
         }
-        Ok(true)
+        Ok((head, bytes.len()))
     }
 }

@@ -83,6 +83,18 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// From `position` to `end`, its offsets not known yet ([`Lost::between`]).
+    #[must_use]
+    pub(crate) const fn new(position: Position, end: Position, reason: Reason) -> Self {
+        Self {
+            position,
+            end,
+            first_offset: None,
+            last_offset: None,
+            reason,
+        }
+    }
+
     /// With the offsets between `floor`, below which everything was found, and `next`, from which on it was.
     #[must_use]
     pub(crate) fn between(mut self, floor: Offset, next: Option<Offset>) -> Self {

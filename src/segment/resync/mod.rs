@@ -225,16 +225,9 @@ impl Resync {
     }
 
     fn lose(&mut self, position: Position, end: Position, reason: Reason) {
-        let more = Lost {
-            position,
-            end,
-            first_offset: None,
-            last_offset: None,
-            reason,
-        };
         match &mut self.lost {
             Some(lost) => lost.end = end,
-            None => self.lost = Some(more),
+            None => self.lost = Some(Lost::new(position, end, reason)),
         }
     }
 

@@ -4,6 +4,7 @@
 //! the segment. Of the others the checksum is asked, which costs the same for a long batch as for a short one
 //! ([`super::sums`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::sums::Sums;
@@ -71,6 +72,14 @@ impl Search {
     /// Up to `wanted` bytes at `position`.
     pub(super) fn bytes(&mut self, position: Position, wanted: usize) -> Result<&[u8]> {
         self.far.bytes(position, wanted)
+    }
+
+    /// Whether every byte of `range` that is there is zero.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn is_zero(&mut self, range: Range<Position>) -> Result<bool> {
+        self.far.is_zero(range)
     }
 
     /// Whether the bytes of a batch that ends at `end` have the checksum of its header.
