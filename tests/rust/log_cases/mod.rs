@@ -267,14 +267,26 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The bytes of every `.log` file below a folder.
+pub fn logs(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = common::files(folder, ".log").into_iter();
+    files
+        .map(|path| (relative(folder, &path), fs::read(&path).unwrap()))
+        .collect()
+}
+
+fn relative(folder: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(folder).unwrap().to_string_lossy();
+    name.replace('\\', "/")
+}
+
 /// Every file below a folder.
 pub fn tree(folder: &Path) -> Tree {
     let files = common::files(folder, "").into_iter();
     files
         .map(|path| {
-            let name = path.strip_prefix(folder).unwrap().to_string_lossy();
             let sum = FileSum::of(&fs::read(&path).unwrap());
-            (name.replace('\\', "/"), sum)
+            (relative(folder, &path), sum)
         })
         .collect()
 }

@@ -127,8 +127,8 @@ fn a_large_log_ends_at_its_first_fault() {
             log.extend(batch(head, &noise));
         }
         let spoilt = chance.below(starts.len());
-        let behind = starts.get(spoilt + 1).copied().unwrap_or(log.len());
-        let at = chance.below(behind - starts[spoilt] - 21) + 21 + starts[spoilt];
+        let end = starts.get(spoilt + 1).copied().unwrap_or(log.len());
+        let at = chance.below(end - starts[spoilt] - 21) + 21 + starts[spoilt];
         let bit = 1 << chance.below(8);
         match round % 4 {
             0 => {}

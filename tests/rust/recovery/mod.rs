@@ -6,7 +6,6 @@
 //! | `log_dirs` | a whole log dir, and where the result may lie |
 //! | `rebuild` | indexes rebuilt for a version |
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,6 +67,16 @@ pub(crate) fn options(case: &Case, disk: Disk) -> RecoverOptions {
     }
 }
 
+/// Segments and indexes that a few batches fill.
+pub(crate) fn small_segments() -> LogConfig {
+    let pairs = [
+        ("internal.segment.bytes", "900"),
+        ("segment.index.bytes", "480"),
+        ("index.interval.bytes", "180"),
+    ];
+    LogConfig::from_pairs(pairs).unwrap()
+}
+
 /// A log of several segments that lost all but its `.log` files, after an unclean stop.
 pub(crate) fn only_log_files() -> Case {
     let is_it = |case: &Case| {
@@ -80,17 +89,6 @@ pub(crate) fn only_log_files() -> Case {
     };
     let found = log_cases::cases("recover").into_iter().find(is_it);
     found.unwrap()
-}
-
-/// The bytes of the `.log` files, which is what a crash may not cost.
-fn logs(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = crate::common::files(folder, ".log").into_iter();
-    files
-        .map(|path| {
-            let name = path.strip_prefix(folder).unwrap().to_path_buf();
-            (name, fs::read(path).unwrap())
-        })
-        .collect()
 }
 
 #[test]
@@ -131,7 +129,12 @@ fn a_crash_between_any_two_steps_comes_to_the_same_end() {
                 assert!(matches!(crashed, Err(Error::Io { .. })), "{}", case.name);
                 run(work.path(), Disk::default()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
                 let context = format!("{}, {on_loss:?}, step {allowed} of {steps}", case.name);
-                assert_eq!(logs(whole.path()), logs(work.path()), "{context}");
+                // The bytes of the batches, which are what a crash may not cost.
+                assert_eq!(
+                    log_cases::logs(whole.path()),
+                    log_cases::logs(work.path()),
+                    "{context}"
+                );
             }
         }
     }
@@ -206,12 +209,7 @@ fn mutate(chance: &mut Chance, folder: &Path) {
 #[test]
 fn any_folder_is_loaded_or_refused_and_once_is_enough() {
     let rounds = if is_slow() { 100_000 } else { 3_000 };
-    let config = LogConfig::from_pairs([
-        ("internal.segment.bytes", "900"),
-        ("segment.index.bytes", "480"),
-        ("index.interval.bytes", "180"),
-    ])
-    .unwrap();
+    let config = small_segments();
     let bases = fs::read_dir(log_cases::root().join("recover/_base")).unwrap();
     let mut bases: Vec<PathBuf> = bases.map(|entry| entry.unwrap().path()).collect();
     bases.sort();

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 
-use super::{NOW_MS, all_whole, alone, assert_loads, base, bytes_of, logs, salvage};
+use super::{NOW_MS, all_whole, alone, assert_loads, base, bytes_of, salvage};
 use crate::common::{one_record, seal};
-use crate::log_cases;
+use crate::log_cases::{self, logs};
 use crate::recovery::After;
 
 /// The state of a log that is salvaged by renaming 23.log to what its first batch is, if the machine goes down before 23.log
 /// is deleted: nothing of it is needed any more, and its name must cost no batch of the segment before.
 #[test]
-fn a_crash_behind_a_swap_costs_no_batch() {
+fn a_crash_after_a_swap_costs_no_batch() {
     let work = log_cases::work_folder();
     log_cases::copy(&base(), work.path());
     let folder = work.path().join("orders-0");
@@ -26,7 +26,7 @@ fn a_crash_behind_a_swap_costs_no_batch() {
     assert_eq!(logs(&folder), before);
 }
 
-/// Indexes name offsets up to 2^31 - 1 behind a segment's base: what lies further on is a segment of its own, also where
+/// Indexes name offsets up to 2^31 - 1 above a segment's base: what lies further on is a segment of its own, also where
 /// the damage between makes the pieces ones that loading cannot split.
 #[test]
 fn offsets_too_far_for_one_segment() {
@@ -46,7 +46,8 @@ fn offsets_too_far_for_one_segment() {
     assert_loads(&folder, "far");
 }
 
-/// Kafka begins a split anew that has files on the way below others that came further (`LogLoader`), so these do first.
+/// Kafka deletes every `.swap` that does not lie below all `.cleaned` files, to split again (`LogLoader`): so the highest file
+/// becomes a swap first.
 #[test]
 fn a_crash_at_any_step_of_a_split_costs_no_batch() {
     let far = i64::from(i32::MAX) + 1;

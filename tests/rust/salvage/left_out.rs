@@ -6,9 +6,10 @@ use kafkalog::internal::load::Note;
 use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
-use super::{NOW_MS, alone, assert_loads, bytes_of, config, request, salvage};
+use super::{NOW_MS, alone, assert_loads, bytes_of, request, salvage};
 use crate::common::{give_to_producer, one_record, seal};
 use crate::log_cases;
+use crate::recovery::small_segments;
 
 /// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of it:
 /// the batch is left out, and the note says which bytes.
@@ -83,12 +84,12 @@ fn whole_batches_that_make_no_sense() {
     }
 }
 
-/// A snapshot behind a batch that is lost tells of it: a transaction whose beginning is gone would be open for good.
+/// A snapshot after a batch that is lost tells of it: a transaction whose beginning is gone would be open for good.
 #[test]
 fn snapshots_tell_of_no_batch_that_is_lost() {
     let work = log_cases::work_folder();
     let folder = work.path().join("orders-0");
-    let options = WriteOptions::new(config());
+    let options = WriteOptions::new(small_segments());
     let mut log = WritableLog::open(&folder, options, request()).unwrap();
     let how = LeaderAppend::default();
     let mut begin = produced(0, 0, true);

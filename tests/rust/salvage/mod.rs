@@ -10,26 +10,17 @@ use std::path::Path;
 
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::{LoadRequest, Note, plan, plan_salvage};
-use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::tools::recover::report::PartitionReport;
 use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 
 use crate::common::{Chance, is_slow, seal};
-use crate::log_cases::{self, Tree};
+use crate::log_cases::{self, Tree, logs};
+use crate::recovery::{self, small_segments};
 
 mod files;
 mod left_out;
 
 const NOW_MS: i64 = 1_700_000_010_000;
-
-fn config() -> LogConfig {
-    let pairs = [
-        ("internal.segment.bytes", "900"),
-        ("segment.index.bytes", "480"),
-        ("index.interval.bytes", "180"),
-    ];
-    LogConfig::from_pairs(pairs).unwrap()
-}
 
 fn request() -> LoadRequest {
     LoadRequest {
@@ -92,18 +83,8 @@ fn all_whole(data: &[u8]) -> Vec<Whole> {
     found
 }
 
-fn logs(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = crate::common::files(folder, ".log").into_iter();
-    files
-        .map(|path| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            (name, std::fs::read(path).unwrap())
-        })
-        .collect()
-}
-
 /// All whole batches but those that the name of a later file speaks against of which nothing else is left: what lies before
-/// garbage can look like the base offset of what lies behind. An empty file between others speaks of nothing.
+/// garbage can look like the base offset of what follows it. An empty file between others speaks of nothing.
 fn in_their_place(logs: &BTreeMap<String, Vec<u8>>) -> Vec<Whole> {
     let mut all: Vec<Whole> = Vec::new();
     let last = logs.values().rposition(|data| !all_whole(data).is_empty());
@@ -134,7 +115,7 @@ fn longest(batches: &[Whole]) -> usize {
 
 /// Loads as Kafka loads after a crash with nothing flushed, and changes nothing of the batches.
 fn assert_loads(folder: &Path, context: &str) {
-    let plan = plan(folder, &config(), request()).unwrap();
+    let plan = plan(folder, &small_segments(), request()).unwrap();
     let log = plan
         .outcome
         .as_ref()
@@ -154,7 +135,7 @@ fn assert_loads(folder: &Path, context: &str) {
 }
 
 fn salvage(folder: &Path, context: &str) -> Vec<Note> {
-    let mut plan = plan_salvage(folder, &config(), request()).unwrap();
+    let mut plan = plan_salvage(folder, &small_segments(), request()).unwrap();
     if let Err(error) = &plan.outcome {
         panic!("{context}: {error}");
     }
@@ -269,7 +250,7 @@ fn bytes_of(batches: &[Whole]) -> Vec<u8> {
 
 /// What is searched for a batch is looked at in windows: none is missed where two of them meet.
 #[test]
-fn a_batch_behind_long_damage() {
+fn a_batch_after_long_damage() {
     for length in (65_400..65_700).step_by(3) {
         let work = log_cases::work_folder();
         let (folder, path, batches) = alone(work.path());
@@ -293,12 +274,8 @@ fn every_case_that_kafka_refuses_or_empties_is_kept() {
         let folder = work.path().join(case.partition_folder());
         std::fs::create_dir_all(&folder).unwrap();
         let options = RecoverOptions {
-            clean: case.config["clean"].as_bool(),
-            recovery_point: case.config["recovery_point"].as_i64(),
-            log_start_offset: case.config["log_start_offset"].as_i64(),
-            config: log_cases::config(&case),
             on_loss: OnLoss::Salvage,
-            ..RecoverOptions::at(case.now_ms())
+            ..recovery::options(&case, Disk::default())
         };
         let report =
             recover(work.path(), &options).unwrap_or_else(|e| panic!("{}: {e}", case.name));
