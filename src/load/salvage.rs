@@ -43,6 +43,7 @@ impl Loader<'_> {
         self.set_aside_names()?;
         self.set_aside_texts()?;
         self.discard_broken_indexes()?;
+        self.discard_offset_and_time_indexes();
         self.remove_temporary_files()?;
         let replaced = self.judge_swaps()?;
         self.swap_in(replaced)?;
@@ -136,6 +137,16 @@ impl Loader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The loader looks for a batch where an index says, before it rebuilds the index.
+    fn discard_offset_and_time_indexes(&self) {
+        let ends = [FileKind::OffsetIndex, FileKind::TimeIndex].map(FileKind::suffix);
+        for name in self.folder.names() {
+            if ends.iter().any(|end| name.ends_with(end)) {
+                self.folder.delete(&name);
+            }
+        }
     }
 
     /// Text files that Kafka refuses. The epochs are rebuilt from the batches.
