@@ -55,6 +55,15 @@ impl Metrics {
         self.bytes = self.bytes.saturating_sub(header.size as u64);
     }
 
+    /// Takes back a batch that was counted as skipped, of which nothing but the header was read.
+    pub(super) fn give_back_unread(&mut self, header: &BatchHeader) {
+        self.give_back(header);
+        let records = header.records_count.map_or(0, i32::unsigned_abs);
+        self.batches_skipped = self.batches_skipped.saturating_sub(1);
+        self.records_skipped = self.records_skipped.saturating_sub(records.into());
+        self.bytes_skipped = self.bytes_skipped.saturating_sub(header.size as u64);
+    }
+
     /// Counts bytes that came out of decompression.
     pub(super) fn decompressed(&mut self, bytes: usize) {
         self.bytes_decompressed = self.bytes_decompressed.saturating_add(bytes as u64);

@@ -81,6 +81,15 @@ impl Known {
     }
 }
 
+/// A batch that was passed over on its header, which its checksum has not confirmed.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pub(super) position: Position,
+    pub(super) header: BatchHeader,
+    /// The offset that it was held against.
+    pub(super) floor: Offset,
+}
+
 /// The part of a segment's reader that passes over damage.
 #[derive(Debug)]
 pub(super) struct Skipping {
@@ -99,6 +108,8 @@ pub(super) struct Skipping {
     open: Option<(Lost, Offset)>,
     /// The end of the last batch that was given, or where the reader began.
     given: Position,
+    /// Where the last batch of this walk begins, as long as there is no survey.
+    last: Option<Position>,
     /// The end of what was lost last.
     accounted: Position,
 }
@@ -123,6 +134,7 @@ impl Skipping {
             survey: None,
             open: None,
             given: position,
+            last: None,
             accounted: 0,
         }
     }
@@ -147,7 +159,8 @@ impl Skipping {
         self.survey.is_some()
     }
 
-    /// As [`BatchCursor::next`], past what is damaged.
+    /// As [`BatchCursor::next`], past what is damaged. What is met may come of a wrong length of the batch before, if nobody
+    /// compared its checksum: then the walk goes back to that one if it is `unread`, else on where it really ends.
     ///
     /// # Errors
     /// Those that are not about the bytes.
@@ -157,6 +170,7 @@ impl Skipping {
         source: &mut SegmentSource,
         known: &mut Known,
         metrics: &mut Metrics,
+        unread: &mut Option<Unread>,
     ) -> Result<Option<(Position, BatchHeader)>> {
         loop {
             let (position, floor) = (cursor.position(), cursor.next_offset());
@@ -181,21 +195,23 @@ impl Skipping {
             match cursor.next(source) {
                 Ok(Some((position, header))) => {
                     if self.is_in_order(cursor, &header, source, known)? {
+                        self.last = Some(position);
                         return Ok(Some((position, header)));
                     }
-                    self.look_at_all(source, known)?;
-                    cursor.seek(position, floor);
                 }
-                Ok(None) if position < self.end.map_or(self.size, |(end, _)| end) => {
-                    self.look_at_all(source, known)?;
-                    cursor.seek(position, floor);
-                }
+                Ok(None) if position < self.end.map_or(self.size, |(end, _)| end) => {}
                 Ok(None) => return Ok(None),
-                Err(error) if error.as_fault().is_some() => {
-                    self.look_at_all(source, known)?;
-                    cursor.seek(position, floor);
-                }
+                Err(error) if error.as_fault().is_some() => {}
                 Err(error) => return Err(error),
+            }
+            self.look_at_all(source, known)?;
+            if let Some(unread) = unread.take() {
+                metrics.give_back_unread(&unread.header);
+                cursor.seek(unread.position, unread.floor);
+            } else if let Some(lost) = self.last.and_then(|last| self.lost_at(last)) {
+                cursor.seek(lost.end, lost.first_offset.unwrap_or(floor).min(floor));
+            } else {
+                cursor.seek(position, floor);
             }
         }
     }
@@ -331,7 +347,8 @@ impl Steps {
         match &mut self.skipping {
             None => cursor.next(source),
             Some(skipping) => {
-                skipping.next(cursor, source, &mut self.known, &mut Metrics::default())
+                let (known, metrics) = (&mut self.known, &mut Metrics::default());
+                skipping.next(cursor, source, known, metrics, &mut None)
             }
         }
     }

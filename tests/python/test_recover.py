@@ -448,3 +448,16 @@ def test_a_refusal_is_an_exit_code_and_salvage_a_way_out(tmp_path: Path) -> None
     saved = kafkalog_("recover", folder, "--unclean", "--salvage", "--out", tmp_path / "saved" / "orders-0")
     assert saved.returncode == 0, saved.stderr
     assert len(naive.batches(tmp_path / "saved" / "orders-0")) > 0
+
+
+@pytest.mark.parametrize("case", sorted(path.parent.name for path in (corpus.GOLDEN / "corrupt").glob("*/t-0")))
+def test_every_damaged_log_can_be_salvaged_and_read(tmp_path: Path, case: str) -> None:
+    """A hint beside the log, such as an index entry that points into a batch, stops nothing."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    for file in (corpus.GOLDEN / "corrupt" / case / "t-0").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    whole = kafkalog.read_table(folder, on_corrupt="skip").num_rows
+    kafkalog.recover(tmp_path, salvage=True)
+    assert kafkalog.read_table(tmp_path).num_rows == whole
+    assert kafkalog.recover(tmp_path, clean=False, dry_run=True).partitions[0].bytes_cut == 0

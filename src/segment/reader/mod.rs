@@ -13,7 +13,7 @@ use crate::segment::batches::{BatchCursor, Bounds};
 use crate::segment::filter::{GivenTransactions, RecordFilter};
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
-use crate::segment::skipping::{Known, Skipping};
+use crate::segment::skipping::{Known, Skipping, Unread};
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{Offset, Position};
 
@@ -89,9 +89,8 @@ pub(crate) struct SegmentReader {
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
     pending: Option<(Position, BatchHeader)>,
-    /// The last batch that was skipped for its offsets, until its checksum is compared, and the offset that it was held
-    /// against.
-    skipped: Option<(Position, BatchHeader, Offset)>,
+    /// The last batch that was skipped for its offsets, or past damage for its header, until its checksum is compared.
+    unread: Option<Unread>,
     current: Option<InProgress>,
     ended: bool,
     /// Where damage is passed over.
@@ -119,7 +118,7 @@ impl SegmentReader {
             is_active: bounds.is_active,
             wanted,
             pending: None,
-            skipped: None,
+            unread: None,
             current: None,
             ended: false,
             skipping: None,
@@ -178,7 +177,7 @@ impl SegmentReader {
                 None => self.next_header(state)?,
             };
             let Some((position, header)) = next else {
-                if !self.check_skipped(state)? {
+                if !self.check_unread(state)? {
                     continue;
                 }
                 if let Some(skipping) = &mut self.skipping {
@@ -187,13 +186,19 @@ impl SegmentReader {
                 return Ok(Next::End);
             };
             if header.last_offset() < from {
+                // A wrong length may have led past whole batches to another one.
+                if self.is_past_gap(&header) && !self.check_unread(state)? {
+                    continue;
+                }
                 state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
                 state.metrics.skip_unread(&header);
                 self.found(state, header.base_offset);
-                self.skipped = Some((position, header, self.cursor.floor_before()));
+                self.leave_unread(position, header);
                 continue;
             }
-            if !self.check_skipped(state)? {
+            let is_next_unread =
+                self.skipping.is_some() && self.is_excluded(&header) && !self.is_past_gap(&header);
+            if !is_next_unread && !self.check_unread(state)? {
                 continue;
             }
             state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
@@ -211,6 +216,9 @@ impl SegmentReader {
                 self.found(state, header.base_offset);
                 // What follows is likely to be skipped too.
                 self.source.expect(Access::Headers);
+                if self.skipping.is_some() {
+                    self.leave_unread(position, header);
+                }
                 continue;
             }
             self.source.expect(Access::Records);

@@ -6,7 +6,7 @@ use crate::format::batch::BatchHeader;
 use crate::records::chunk::Chunk;
 use crate::segment::batches::Bounds;
 use crate::segment::resync::Reason;
-use crate::segment::skipping::{OnCorrupt, Skipping, is_damage};
+use crate::segment::skipping::{OnCorrupt, Skipping, Unread, is_damage};
 use crate::types::{Offset, Position};
 
 impl SegmentReader {
@@ -107,6 +107,7 @@ impl SegmentReader {
                 &mut self.source,
                 &mut state.known,
                 &mut state.metrics,
+                &mut self.unread,
             ),
         }
     }
@@ -163,19 +164,38 @@ impl SegmentReader {
         }
     }
 
-    /// Compares the checksum of the last skipped batch: it ends right before the first wanted one, if its last offset is
+    /// Passes over the batch that came last on its header alone.
+    pub(super) fn leave_unread(&mut self, position: Position, header: BatchHeader) {
+        self.unread = Some(Unread {
+            position,
+            header,
+            floor: self.cursor.floor_before(),
+        });
+    }
+
+    /// Whether damage is passed over, and offsets are missing before the batch that came last.
+    pub(super) const fn is_past_gap(&self, header: &BatchHeader) -> bool {
+        self.skipping.is_some() && header.base_offset != self.cursor.floor_before()
+    }
+
+    /// Compares the checksum of the last unread batch: it ends right before the first wanted one, if its last offset is
     /// right. False if the reader has gone back to it.
-    pub(super) fn check_skipped(&mut self, state: &mut ReadState) -> Result<bool> {
-        let Some((position, header, floor)) = self.skipped.take() else {
+    pub(super) fn check_unread(&mut self, state: &mut ReadState) -> Result<bool> {
+        let Some(unread) = self.unread.take() else {
             return Ok(true);
         };
+        let Unread {
+            position,
+            header,
+            floor,
+        } = unread;
         let is_vouched = self.skipping.as_ref().is_some_and(Skipping::has_survey);
         if !self.options.check_crcs || is_vouched {
             return Ok(true);
         }
         match self.check_in_pieces(position, &header) {
             Err(error) if self.skipping.is_some() && is_damage(&error) => {
-                state.metrics.give_back(&header);
+                state.metrics.give_back_unread(&header);
                 self.look_at_all(state, position, floor)
                     .map(|is_back| !is_back)
             }
