@@ -11,7 +11,7 @@
 //! | `plan`, `loaded`, `note` | the outcome |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
-//! [`plan`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing; a dry run is a plan
+//! [`plan()`] works on an [`Overlay`](crate::io::overlay::Overlay) of the folder and writes nothing; a dry run is a plan
 //! that is not carried out. Its outcome is what a broker would have loaded ([`LoadedLog`]), or the reason why it would not
 //! start. A plan keeps up to 64 MiB of rebuilt indexes in memory.
 
