@@ -337,6 +337,8 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
     (log_dir / "lost+found").mkdir()
     (log_dir / "old.tar").touch()
     (log_dir / "x.tmp").touch()
+    (log_dir / ".kafkalog-job").touch()
+    (log_dir / ".kafkalog-sink").touch()
     rows = {(Path(row["file"]).name, row["severity"], row["code"]) for row in found(log_dir)}
     index = second.with_suffix(".index").name
     assert rows >= {
@@ -347,7 +349,9 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
         ("lost+found", "warning", "unknown-folder"),
         ("old.tar", "info", "unknown-file"),
         ("x.tmp", "info", "leftover"),
+        (".kafkalog-job", "warning", "pending-job"),
     }
+    assert ".kafkalog-sink" not in {name for name, _, _ in rows}
     rewrite(log_dir / "log-start-offset-checkpoint", with_line("ledger 0 900"))
     rewrite(log_dir / "replication-offset-checkpoint", with_line("ledger 0 899"))
     gone = with_line("gone 3 7")

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::checkpoints::{self, Checkpoints, Extent};
 use super::finding::{
     DUPLICATE_PARTITION, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING, LEFTOVER,
-    UNKNOWN_FILE, UNKNOWN_FOLDER,
+    PENDING_JOB, UNKNOWN_FILE, UNKNOWN_FOLDER,
 };
 use super::identity;
 use super::log::Reading;
@@ -20,6 +20,7 @@ use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{FolderName, FolderState};
 use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
 use crate::types::TopicPartition;
+use crate::write::storage::{JOB_NOTE, OWN_FILES};
 
 /// A broker's lock, while it runs.
 const LOCK: &str = ".lock";
@@ -127,7 +128,10 @@ pub(super) fn check(
             }
         } else if name.ends_with(".tmp") {
             findings.add(Finding::new(LEFTOVER, &path, "half written"));
-        } else if !(CHECKPOINTS.contains(&&*name)
+        } else if name == JOB_NOTE {
+            findings.add(Finding::new(PENDING_JOB, &path, "the note of a job"));
+        } else if !(name.starts_with(OWN_FILES)
+            || CHECKPOINTS.contains(&&*name)
             || [META_PROPERTIES, CLEAN_SHUTDOWN, LOCK, BOOTSTRAP].contains(&&*name))
         {
             findings.add(Finding::new(UNKNOWN_FILE, &path, "an unknown file"));

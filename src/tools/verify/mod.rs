@@ -9,7 +9,7 @@
 //! | [`log`] | `.log`: headers, checksums, order, what is left after the last batch |
 //! | `past_damage` | a damaged `.log` once more: what is lost, what is not |
 //! | `records` | one batch: checksum, decompression, every record |
-//! | `offset_index`, `time_index`, `txn_index` | entries against the log |
+//! | `offset_index`, `time_index`, `index_entries`, `txn_index` | entries against the log |
 //! | `producers`, `snapshot` | `.snapshot` and `.txnindex` against the producers of the log |
 //! | `epochs` | `leader-epoch-checkpoint` against the batches |
 //! | `metadata_snapshot` | `.checkpoint` of the metadata log, `bootstrap.checkpoint` |
@@ -25,6 +25,7 @@ mod dir;
 mod epochs;
 pub(crate) mod finding;
 mod identity;
+mod index_entries;
 mod log;
 mod metadata_snapshot;
 mod offset_index;

@@ -15,9 +15,10 @@
 use std::path::PathBuf;
 
 use super::finding::{
-    Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_LENGTH, INDEX_OFFSET, INDEX_ORDER,
-    INDEX_POSITION, INDEX_ZERO_TAIL, UNREADABLE,
+    Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_OFFSET, INDEX_ORDER, INDEX_POSITION,
+    UNREADABLE,
 };
+use super::index_entries::Filled;
 use super::log::Beside;
 use super::summary::Summary;
 use crate::error::Result;
@@ -34,6 +35,7 @@ use crate::types::{Offset, Position};
 #[derive(Debug)]
 pub(super) struct OffsetIndexCheck {
     path: PathBuf,
+    filled: Filled,
     index: OffsetIndex,
     /// Entries may tell of batches that were written since.
     may_be_ahead: bool,
@@ -42,11 +44,6 @@ pub(super) struct OffsetIndexCheck {
     next: usize,
     /// The last offset before the batch at hand.
     before: Option<Offset>,
-}
-
-/// Where entry `n` stands in its file.
-const fn place(n: usize, size: usize) -> Position {
-    (n as u64).saturating_mul(size as u64)
 }
 
 impl OffsetIndexCheck {
@@ -64,21 +61,13 @@ impl OffsetIndexCheck {
                 return None;
             }
         };
-        let size = OFFSET_ENTRY_SIZE as u64;
-        if index.length().checked_rem(size) != Some(0) {
-            let message = format!(
-                "length: expected a multiple of {size}, found {}",
-                index.length()
-            );
-            findings.add(Finding::new(INDEX_LENGTH, &path, message).at(index.length()));
-        }
-        // A segment in use is expected to have room.
-        if !segment.is_active && index.max_entries() > index.entries() {
-            let from = place(index.entries(), OFFSET_ENTRY_SIZE);
-            let message = format!("zeros after {} entries", index.entries());
-            let finding = Finding::new(INDEX_ZERO_TAIL, &path, message).at(from);
-            findings.add(finding.to(index.length()));
-        }
+        let filled = Filled {
+            size: OFFSET_ENTRY_SIZE,
+            length: index.length(),
+            entries: index.entries(),
+            max_entries: index.max_entries(),
+        };
+        filled.check(&path, segment.is_active, findings);
         let mut usable = 0usize;
         let mut previous = OffsetPosition {
             offset: segment.base_offset.saturating_sub(1),
@@ -94,10 +83,8 @@ impl OffsetIndexCheck {
                     "entry: expected {expected}, found {} at {}",
                     entry.offset, entry.position
                 );
-                let finding = Finding::new(INDEX_ORDER, &path, message)
-                    .at(place(usable, OFFSET_ENTRY_SIZE))
-                    .of(entry.offset);
-                findings.add(finding.to(place(usable.saturating_add(1), OFFSET_ENTRY_SIZE)));
+                let entry = (usable, entry.offset);
+                findings.add(filled.finding(INDEX_ORDER, &path, entry, message));
                 break;
             }
             previous = entry;
@@ -105,6 +92,7 @@ impl OffsetIndexCheck {
         }
         Some(Self {
             path,
+            filled,
             index,
             may_be_ahead,
             usable,
@@ -126,11 +114,8 @@ impl OffsetIndexCheck {
         message: String,
         findings: &mut Findings,
     ) {
-        let at = place(self.next, OFFSET_ENTRY_SIZE);
-        let finding = Finding::new(code, &self.path, message)
-            .at(at)
-            .of(entry.offset);
-        findings.add(finding.to(at.saturating_add(OFFSET_ENTRY_SIZE as u64)));
+        let entry = (self.next, entry.offset);
+        findings.add(self.filled.finding(code, &self.path, entry, message));
     }
 
     const fn pass(&mut self) {

@@ -9,9 +9,10 @@
 use std::path::PathBuf;
 
 use super::finding::{
-    Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_LENGTH, INDEX_OFFSET, INDEX_ORDER,
-    INDEX_ZERO_TAIL, TIME_INDEX_EMPTY, TIME_INDEX_INCOMPLETE, UNREADABLE,
+    Code, Finding, Findings, INDEX_BEYOND_LOG, INDEX_OFFSET, INDEX_ORDER, TIME_INDEX_EMPTY,
+    TIME_INDEX_INCOMPLETE, UNREADABLE,
 };
+use super::index_entries::Filled;
 use super::log::Beside;
 use super::summary::Summary;
 use crate::error::Result;
@@ -39,6 +40,7 @@ enum Ending {
 #[derive(Debug)]
 pub(super) struct TimeIndexCheck {
     path: PathBuf,
+    filled: Filled,
     index: TimeIndex,
     ending: Ending,
     /// Entries up to the first that is out of order.
@@ -50,11 +52,6 @@ pub(super) struct TimeIndexCheck {
     has_holes: bool,
     /// Batches of magic 0 were among them.
     has_untimed: bool,
-}
-
-/// Where entry `n` stands in its file.
-const fn place(n: usize) -> Position {
-    (n as u64).saturating_mul(TIME_ENTRY_SIZE as u64)
 }
 
 impl TimeIndexCheck {
@@ -72,19 +69,13 @@ impl TimeIndexCheck {
                 return None;
             }
         };
-        let size = TIME_ENTRY_SIZE as u64;
-        if index.length().checked_rem(size) != Some(0) {
-            let message = format!(
-                "length: expected a multiple of {size}, found {}",
-                index.length()
-            );
-            findings.add(Finding::new(INDEX_LENGTH, &path, message).at(index.length()));
-        }
-        if !segment.is_active && index.max_entries() > index.entries() {
-            let message = format!("zeros after {} entries", index.entries());
-            let finding = Finding::new(INDEX_ZERO_TAIL, &path, message);
-            findings.add(finding.at(place(index.entries())).to(index.length()));
-        }
+        let filled = Filled {
+            size: TIME_ENTRY_SIZE,
+            length: index.length(),
+            entries: index.entries(),
+            max_entries: index.max_entries(),
+        };
+        filled.check(&path, segment.is_active, findings);
         let mut usable = 0usize;
         let mut previous = TimestampOffset::none(segment.base_offset);
         for entry in index.iter() {
@@ -93,9 +84,8 @@ impl TimeIndexCheck {
                     "entry: expected a timestamp above {} and an offset from {} on, found {} at offset {}",
                     previous.timestamp, previous.offset, entry.timestamp, entry.offset
                 );
-                let finding = Finding::new(INDEX_ORDER, &path, message).at(place(usable));
-                let end = place(usable.saturating_add(1));
-                findings.add(finding.to(end).of(entry.offset));
+                let entry = (usable, entry.offset);
+                findings.add(filled.finding(INDEX_ORDER, &path, entry, message));
                 break;
             }
             previous = entry;
@@ -103,6 +93,7 @@ impl TimeIndexCheck {
         }
         Some(Self {
             path,
+            filled,
             ending: match (segment.is_active, may_be_ahead) {
                 (_, true) => Ending::Ahead,
                 (true, false) => Ending::Stopped,
@@ -128,11 +119,8 @@ impl TimeIndexCheck {
         message: String,
         findings: &mut Findings,
     ) {
-        let at = place(self.next);
-        let finding = Finding::new(code, &self.path, message)
-            .at(at)
-            .of(entry.offset);
-        findings.add(finding.to(at.saturating_add(TIME_ENTRY_SIZE as u64)));
+        let entry = (self.next, entry.offset);
+        findings.add(self.filled.finding(code, &self.path, entry, message));
     }
 
     const fn pass(&mut self) {
@@ -207,9 +195,9 @@ impl Beside for TimeIndexCheck {
             findings.add(Finding::new(TIME_INDEX_EMPTY, &self.path, message));
         } else if last < largest && !self.has_untimed {
             let message = format!("last timestamp: expected {largest}, found {last}");
-            let at = place(entries.saturating_sub(1));
+            let at = self.filled.place(entries.saturating_sub(1));
             let finding = Finding::new(TIME_INDEX_INCOMPLETE, &self.path, message).at(at);
-            findings.add(finding.to(place(entries)));
+            findings.add(finding.to(self.filled.place(entries)));
         }
     }
 }

@@ -14,8 +14,10 @@ use std::path::Path;
 
 use crate::error::{Error, Refusal, Result};
 
+/// How the files begin that jobs keep in a log dir: brokers ignore them.
+pub(crate) const OWN_FILES: &str = ".kafkalog-";
 /// The file's name.
-pub(super) const JOB_NOTE: &str = ".kafkalog-job";
+pub(crate) const JOB_NOTE: &str = ".kafkalog-job";
 /// What the file begins with.
 const MAGIC: &str = "kafkalog-job 1 ";
 /// More than the first line has.
