@@ -250,8 +250,8 @@ def _read(log_dir: str) -> Job | None:
         return None
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path}: expected the note of a job of this version of kafkalog, found {error}; settle it with the "
-            "version that wrote it, or delete it to keep all records"
+            f"{path}: expected the note of a job of this version of kafkalog, found another text ({error!r}); settle "
+            "it with the version that wrote it, or delete it to keep all records"
         ) from error
     if first != f"{_MAGIC}{job.id}":
         raise ValueError(f"{path}: expected the note of job {job.id}, found {first[:100]!r}")

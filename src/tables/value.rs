@@ -27,10 +27,6 @@ pub(crate) enum Value<'a> {
     Fields(Fields<'a>),
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for tables with columns of their own")
-)]
 impl<'a> Value<'a> {
     /// Whether it is null.
     pub(crate) const fn is_null(&self) -> bool {
@@ -54,14 +50,6 @@ impl<'a> Value<'a> {
     pub(crate) const fn bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// A number with a fraction.
-    pub(crate) const fn float(&self) -> Option<f64> {
-        match self {
-            Self::Float(value) => Some(*value),
             _ => None,
         }
     }
