@@ -11,9 +11,9 @@ use super::target::{Target, open};
 use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
 use crate::error::{Error, Result};
-use crate::format::cursor::{get_i32, get_i64};
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition, TIME_ENTRY_SIZE, TimestampOffset};
 use crate::format::file_name::FileKind;
+use crate::index::read::Slot;
 use crate::index::search;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::{NO_TIMESTAMP, Offset, Position};
@@ -54,32 +54,20 @@ impl Slots {
         slot.saturating_mul(self.size as u64)
     }
 
-    fn slot(&mut self, slot: u64) -> Result<&[u8]> {
-        self.bytes.bytes(self.position_of(slot), self.size)
-    }
-
-    const fn absolute(&self, relative: i32) -> Offset {
-        self.base_offset.wrapping_add(relative as i64)
+    fn entry<E: Slot<N>, const N: usize>(&mut self, slot: u64) -> Result<Option<E>> {
+        let bytes = self.bytes.bytes(self.position_of(slot), self.size)?;
+        let slot = bytes.first_chunk();
+        Ok(slot.map(|slot| E::decode(self.base_offset, slot)))
     }
 
     /// Slot `n` of an offset index; `None` beyond the end.
     fn offset_entry(&mut self, n: u64) -> Result<Option<OffsetPosition>> {
-        let slot = self.slot(n)?;
-        let entry = get_i32(slot, 0).zip(get_i32(slot, 4));
-        Ok(entry.map(|(relative, position)| OffsetPosition {
-            offset: self.absolute(relative),
-            position,
-        }))
+        self.entry(n)
     }
 
     /// Slot `n` of a time index; `None` beyond the end.
     fn time_entry(&mut self, n: u64) -> Result<Option<TimestampOffset>> {
-        let slot = self.slot(n)?;
-        let entry = get_i64(slot, 0).zip(get_i32(slot, 8));
-        Ok(entry.map(|(timestamp, relative)| TimestampOffset {
-            timestamp,
-            offset: self.absolute(relative),
-        }))
+        self.entry(n)
     }
 
     /// Where the last batch at or below `target` begins, by Kafka's search; 0 where no entry says.
