@@ -141,6 +141,11 @@ pub mod records {
     pub mod control {
         pub use crate::records::control::EndTransaction;
     }
+    pub mod filtered {
+        pub use crate::records::filtered::{
+            BatchFilter, BatchRetention, BatchVerdict, FilterRules, Filtered, Outcome, RecordFilter,
+        };
+    }
     pub mod legacy {
         pub use crate::records::legacy::first_offset;
     }

@@ -64,7 +64,8 @@ const MAX_TIMESTAMP_AT: usize = BASE_TIMESTAMP_AT + 8;
 const PRODUCER_ID_AT: usize = MAX_TIMESTAMP_AT + 8;
 const PRODUCER_EPOCH_AT: usize = PRODUCER_ID_AT + 8;
 const BASE_SEQUENCE_AT: usize = PRODUCER_EPOCH_AT + 2;
-const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
+/// Magic 2: where the number of records stands.
+pub(crate) const RECORDS_COUNT_AT: usize = BASE_SEQUENCE_AT + 4;
 /// Magic 2: header size, where the records begin (`RECORD_BATCH_OVERHEAD`).
 pub const RECORD_BATCH_OVERHEAD: usize = RECORDS_COUNT_AT + 4;
 const _: () = assert!(RECORD_BATCH_OVERHEAD == 61);

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::format::attributes::Attributes;
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::{ControlType, EndTransactionMarker};
-use crate::format::record::{Header, NewRecord};
+use crate::format::record::{Header, HeaderIter, NewRecord, key_text};
+use crate::records::RecordSlot;
 use crate::types::{
     Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
     NO_TIMESTAMP, Offset, TimestampMs, TimestampType,
@@ -182,6 +183,35 @@ impl BatchBuilder {
         }
         let (offset, key) = (self.next_offset(), kind.key());
         self.put(offset, timestamp, Some(&key), Some(value), &[])
+    }
+
+    /// Appends a record of another batch, decoded from `source`, under this offset. Control records go into a control batch
+    /// as they are.
+    ///
+    /// # Errors
+    /// As [`BatchBuilder::append`], save that a header key that is not UTF-8 becomes what Java reads ([`key_text`]).
+    pub(crate) fn append_slot(
+        &mut self,
+        offset: Offset,
+        source: &[u8],
+        slot: &RecordSlot,
+    ) -> Result<()> {
+        let (key, value) = (slot.key(source), slot.value(source));
+        if slot.headers_count == 0 {
+            return self.put(offset, slot.timestamp, key, value, &[]);
+        }
+        let start = usize::try_from(slot.headers_start).unwrap_or(usize::MAX);
+        let read: Vec<_> = HeaderIter::new(source, start, slot.headers_count)
+            .map(|header| (key_text(header.key), header.value))
+            .collect();
+        let headers: Vec<_> = read
+            .iter()
+            .map(|(key, value)| Header {
+                key: key.as_bytes(),
+                value: *value,
+            })
+            .collect();
+        self.put(offset, slot.timestamp, key, value, &headers)
     }
 
     fn put(

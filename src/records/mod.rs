@@ -3,7 +3,8 @@
 //! A record is not copied. It becomes a [`RecordSlot`]: its numbers, and where its key, value and headers lie in a source (a
 //! mapped segment, or an [`arena`] of decompressed records).
 //!
-//! And back: [`builder`] makes batches of records; [`validate`] prepares batches from elsewhere for a log.
+//! And back: [`builder`] makes batches of records; [`validate`] prepares batches from elsewhere for a log; [`filtered`]
+//! takes records out of batches that are in one.
 
 pub(crate) mod arena;
 pub(crate) mod block;
@@ -11,6 +12,7 @@ pub(crate) mod builder;
 pub(crate) mod chunk;
 pub(crate) mod control;
 pub(crate) mod encoded;
+pub(crate) mod filtered;
 pub(crate) mod legacy;
 pub(crate) mod plain;
 pub(crate) mod validate;
@@ -37,4 +39,26 @@ pub struct RecordSlot {
     pub headers_start: u32,
     /// Number of headers.
     pub headers_count: u32,
+}
+
+impl RecordSlot {
+    /// The key in the source it was decoded from; `None` for null.
+    #[inline]
+    #[must_use]
+    pub fn key<'a>(&self, source: &'a [u8]) -> Option<&'a [u8]> {
+        part(source, self.key_start, self.key_len)
+    }
+
+    /// The value in the source it was decoded from; `None` for null.
+    #[inline]
+    #[must_use]
+    pub fn value<'a>(&self, source: &'a [u8]) -> Option<&'a [u8]> {
+        part(source, self.value_start, self.value_len)
+    }
+}
+
+#[inline]
+fn part(source: &[u8], start: u32, len: i32) -> Option<&[u8]> {
+    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+    source.get(start..start.checked_add(len)?)
 }

@@ -20,7 +20,6 @@ use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::{self, BatchHeader};
 use crate::format::message::Message;
-use crate::format::record::{Header, HeaderIter, key_text};
 use crate::types::{AppendOrigin, Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
 
 /// A topic's settings that decide what a leader takes, and what it makes of it.
@@ -289,7 +288,7 @@ impl LeaderValidator {
                 Payload::Arena => &self.arena,
             };
             for slot in self.slots.get(begun..end).unwrap_or_default() {
-                append_slot(&mut builder, source, slot)?;
+                builder.append_slot(builder.next_offset(), source, slot)?;
             }
             begun = end;
         }
@@ -297,31 +296,6 @@ impl LeaderValidator {
         builder.finish(&mut self.compressor, &mut out)?;
         Ok(out)
     }
-}
-
-fn append_slot(builder: &mut BatchBuilder, source: &[u8], slot: &RecordSlot) -> Result<()> {
-    let bytes = |start: u32, len: i32| {
-        let start = usize::try_from(start).ok()?;
-        source.get(start..)?.get(..usize::try_from(len).ok()?)
-    };
-    let start = usize::try_from(slot.headers_start).unwrap_or(usize::MAX);
-    let read: Vec<_> = HeaderIter::new(source, start, slot.headers_count)
-        .map(|header| (key_text(header.key), header.value))
-        .collect();
-    let headers: Vec<_> = read
-        .iter()
-        .map(|(key, value)| Header {
-            key: key.as_bytes(),
-            value: *value,
-        })
-        .collect();
-    builder.append(
-        builder.next_offset(),
-        slot.timestamp,
-        bytes(slot.key_start, slot.key_len),
-        bytes(slot.value_start, slot.value_len),
-        &headers,
-    )
 }
 
 /// The batches in `records`, all of them whole.

@@ -1,6 +1,7 @@
 //! Kafka's own catalogue (`LogValidatorTest`): what is assigned in place, what is encoded anew, what is refused.
 
 use super::*;
+use crate::format::record::Header;
 
 mod refused;
 mod taken;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::batch::set_max_timestamp;
+use crate::format::record::HeaderIter;
 
 #[test]
 fn the_producers_codec_is_kept_in_place() {

@@ -1,0 +1,460 @@
+//! Records taken out of a batch that is in a log (`MemoryRecords.filterTo`).
+//!
+//! | what goes | what is left of the batch |
+//! |---|---|
+//! | nothing | its bytes |
+//! | some records | one batch of magic 2, of the others; a batch of magic 2 keeps its base and last offset |
+//! | all records, and its producer or last offset counts | a header of 61 bytes |
+//! | all records | nothing |
+//!
+//! A batch that loses records keeps everything its header says of producer, epoch, transaction and timestamp type; count,
+//! largest timestamp and checksum are of the records that are left. Messages of magic 0 and 1 become one batch of magic 2 at
+//! the first offset that is left, whether any goes or not, unless [`FilterRules::keeps_legacy`] says otherwise.
+//!
+//! # Delete horizon
+//! The first pass that finds a tombstone, or the marker of a transaction without data, writes into the batch when these may
+//! go ([`FilterRules::delete_horizon_ms`], KIP-534). It takes the place of the base timestamp; it is not written again.
+
+use super::RecordSlot;
+use super::block::{self, Payload};
+use super::builder::{BatchBuilder, BatchOptions, empty_batch};
+use super::legacy;
+use super::walk::Walk;
+use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
+use crate::error::{Error, Result};
+use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD, RECORDS_COUNT_AT};
+use crate::types::{Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
+
+/// What becomes of a batch (`MemoryRecords.RecordFilter.BatchRetention`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchRetention {
+    /// Its bytes stay; its records are not looked at.
+    Keep,
+    /// It goes; its records are not looked at.
+    Delete,
+    /// Its records are asked for; without any the header stays.
+    RetainEmpty,
+    /// Its records are asked for; without any it goes.
+    DeleteEmpty,
+}
+
+/// What a filter says of a batch (`BatchRetentionResult`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchVerdict {
+    /// What becomes of it.
+    pub retention: BatchRetention,
+    /// It is the marker of a transaction none of whose data is left, so that it gets a delete horizon.
+    pub is_marker_of_nothing: bool,
+}
+
+impl From<BatchRetention> for BatchVerdict {
+    fn from(retention: BatchRetention) -> Self {
+        Self {
+            retention,
+            is_marker_of_nothing: false,
+        }
+    }
+}
+
+/// Decides what stays (`MemoryRecords.RecordFilter`).
+pub trait RecordFilter {
+    /// What becomes of a whole batch.
+    ///
+    /// # Errors
+    /// The filter's own.
+    fn batch(&mut self, batch: &[u8], header: &BatchHeader) -> Result<BatchVerdict>;
+
+    /// Clears `stays` of the records that go. Keys and values of `slots` lie in `source`; a batch comes in several calls
+    /// where it is large.
+    ///
+    /// # Errors
+    /// The filter's own.
+    fn records(
+        &mut self,
+        header: &BatchHeader,
+        source: &[u8],
+        slots: &[RecordSlot],
+        stays: &mut [bool],
+    ) -> Result<()>;
+}
+
+/// How batches are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterRules {
+    /// When tombstones and markers may go that are met for the first time; `None`: no batch gets a delete horizon.
+    pub delete_horizon_ms: Option<TimestampMs>,
+    /// The codec of all batches whose records are asked for; `None`: each keeps its own, at the default level.
+    pub codec: Option<Codec>,
+    /// Messages of magic 0 and 1 of which none goes stay as they are.
+    pub keeps_legacy: bool,
+    /// The most bytes that a batch may decompress to.
+    pub limit: DecodeLimit,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays, byte for byte.
+    Unchanged,
+    /// Its records, or some, are in a new batch with this header.
+    Rewritten(BatchHeader),
+    /// Only this header is left.
+    Emptied(BatchHeader),
+    /// It is gone.
+    Deleted,
+}
+
+/// A batch that was filtered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filtered {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Records that were asked for.
+    pub records_read: u64,
+    /// Those of them that stay.
+    pub records_kept: u64,
+}
+
+impl Filtered {
+    const fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            records_read: 0,
+            records_kept: 0,
+        }
+    }
+
+    /// Header of what is left; `header` is the one it had.
+    #[must_use]
+    pub fn header(self, header: BatchHeader) -> Option<BatchHeader> {
+        match self.outcome {
+            Outcome::Unchanged => Some(header),
+            Outcome::Rewritten(new) | Outcome::Emptied(new) => Some(new),
+            Outcome::Deleted => None,
+        }
+    }
+}
+
+/// Filters one batch after the other, with memory that is kept.
+#[derive(Debug)]
+pub struct BatchFilter {
+    rules: FilterRules,
+    decompressor: Decompressor,
+    compressor: Compressor,
+    arena: Vec<u8>,
+    slots: Vec<RecordSlot>,
+    stays: Vec<bool>,
+    builder: BatchBuilder,
+}
+
+/// Records decoded at once.
+const AT_ONCE: usize = 512;
+
+impl BatchFilter {
+    /// Writes batches by these rules.
+    ///
+    /// # Errors
+    /// None that the default batch options would have.
+    pub fn new(rules: FilterRules) -> Result<Self> {
+        Ok(Self {
+            rules,
+            decompressor: Decompressor::new(),
+            compressor: Compressor::new(),
+            arena: Vec::new(),
+            slots: Vec::new(),
+            stays: Vec::new(),
+            builder: BatchBuilder::new(BatchOptions::default())?,
+        })
+    }
+
+    /// Appends to `out` what is left of a whole batch. Its checksum is the caller's to check.
+    ///
+    /// # Errors
+    /// The filter's; what is wrong with the records, positions counted from the beginning of the batch. `out` is then as it
+    /// was.
+    pub fn filter(
+        &mut self,
+        batch: &[u8],
+        header: &BatchHeader,
+        filter: &mut impl RecordFilter,
+        out: &mut Vec<u8>,
+    ) -> Result<Filtered> {
+        let begun = out.len();
+        let done = self.filter_into(batch, header, filter, out);
+        if done.is_err() {
+            out.truncate(begun);
+        }
+        done
+    }
+
+    fn filter_into(
+        &mut self,
+        batch: &[u8],
+        header: &BatchHeader,
+        filter: &mut impl RecordFilter,
+        out: &mut Vec<u8>,
+    ) -> Result<Filtered> {
+        let verdict = filter.batch(batch, header)?;
+        match verdict.retention {
+            BatchRetention::Keep => {
+                out.extend_from_slice(batch);
+                return Ok(Filtered::of(Outcome::Unchanged));
+            }
+            BatchRetention::Delete => return Ok(Filtered::of(Outcome::Deleted)),
+            BatchRetention::RetainEmpty | BatchRetention::DeleteEmpty => {}
+        }
+        let mut block = self.open(batch, header)?;
+        let mut seen = Seen::default();
+        self.stays.clear();
+        while block.next(batch, &self.arena, &mut self.slots)? {
+            let begun = self.stays.len();
+            self.stays
+                .resize(begun.saturating_add(self.slots.len()), true);
+            let stays = self.stays.get_mut(begun..).unwrap_or_default();
+            filter.records(header, block.source(batch, &self.arena), &self.slots, stays)?;
+            seen.add(&self.slots, stays);
+        }
+        let outcome = if seen.kept > 0 {
+            self.keep(batch, header, verdict, &seen, out)?
+        } else if verdict.retention == BatchRetention::RetainEmpty {
+            Outcome::Emptied(put_empty(header, out)?)
+        } else {
+            Outcome::Deleted
+        };
+        Ok(Filtered {
+            outcome,
+            records_read: seen.read,
+            records_kept: seen.kept,
+        })
+    }
+
+    /// Writes the records that stay: as they are, if that can be.
+    fn keep(
+        &mut self,
+        batch: &[u8],
+        header: &BatchHeader,
+        verdict: BatchVerdict,
+        seen: &Seen,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome> {
+        let own = Codec::new(header.compression()?);
+        let codec = self.rules.codec.unwrap_or(own);
+        let delete_horizon_ms = header.delete_horizon_ms().filter(|&ms| ms >= 0);
+        let new_horizon_ms = self.rules.delete_horizon_ms.filter(|_| {
+            (seen.has_tombstones || verdict.is_marker_of_nothing)
+                && header.delete_horizon_ms().is_none()
+                && !(header.is_legacy() && self.rules.keeps_legacy)
+        });
+        let is_whole = seen.kept == seen.read
+            && codec.compression() == own.compression()
+            && (self.rules.keeps_legacy || !header.is_legacy());
+        if is_whole && new_horizon_ms.is_none() {
+            out.extend_from_slice(batch);
+            return Ok(Outcome::Unchanged);
+        }
+        let base_offset = if header.is_legacy() {
+            seen.first_kept
+        } else {
+            header.base_offset
+        };
+        let options = BatchOptions {
+            base_offset,
+            codec,
+            delete_horizon_ms: new_horizon_ms.or(delete_horizon_ms),
+            ..options_of(header)
+        };
+        self.builder.restart(options)?;
+        self.put_kept(batch, header)?;
+        if !header.is_legacy() {
+            // Else the producer's next batch would seem to leave sequences out.
+            self.builder.reach(header.last_offset())?;
+        }
+        let begun = out.len();
+        self.builder.finish(&mut self.compressor, out)?;
+        header_at(out, begun).map(Outcome::Rewritten)
+    }
+
+    /// Gives the records that stay to the builder. They are decoded once more, so that a batch takes no memory for all of its
+    /// records at once.
+    fn put_kept(&mut self, batch: &[u8], header: &BatchHeader) -> Result<()> {
+        let mut block = self.reopen(batch, header)?;
+        let mut stays = self.stays.iter();
+        while block.next(batch, &self.arena, &mut self.slots)? {
+            let source = block.source(batch, &self.arena);
+            for (slot, &stays) in self.slots.iter().zip(&mut stays) {
+                if stays {
+                    self.builder.append_slot(slot.offset, source, slot)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the records of a batch, decompressed if need be.
+    fn open(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
+        self.arena.clear();
+        if header.is_legacy() {
+            return self.open_legacy(batch, header);
+        }
+        // A walk through a log is no stricter than Kafka's, which first looks at the count where it reads records.
+        if let Some(count) = header.records_count.filter(|&count| count < 0) {
+            return Err(Error::invalid(
+                "records count",
+                RECORDS_COUNT_AT as u64,
+                "0 or more",
+                count,
+            ));
+        }
+        let block = block::open(
+            batch,
+            header,
+            &mut self.decompressor,
+            &mut self.arena,
+            self.rules.limit,
+        )?;
+        Ok(Block::new(&block, header))
+    }
+
+    /// As [`BatchFilter::open`], of the batch that was opened last.
+    fn reopen(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
+        if header.is_legacy() || header.compression()? == Compression::None {
+            return self.open(batch, header);
+        }
+        let range = 0..self.arena.len();
+        let payload = Payload::Arena;
+        Ok(Block::new(&block::Block { payload, range }, header))
+    }
+
+    fn open_legacy(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Block> {
+        self.slots.clear();
+        let payload = legacy::walk(
+            batch,
+            0,
+            header,
+            &mut self.decompressor,
+            &mut self.arena,
+            self.rules.limit,
+            &mut self.slots,
+        )?;
+        Ok(Block {
+            payload,
+            walk: None,
+            is_done: false,
+        })
+    }
+}
+
+/// The records of one batch, on their way through [`BatchFilter`].
+struct Block {
+    payload: Payload,
+    /// `None` for magic 0 and 1, whose records are all decoded already.
+    walk: Option<Walk>,
+    is_done: bool,
+}
+
+impl Block {
+    fn new(block: &block::Block, header: &BatchHeader) -> Self {
+        Self {
+            payload: block.payload,
+            walk: Some(Walk::new(header, block.range.start, block.range.end)),
+            is_done: false,
+        }
+    }
+
+    fn source<'a>(&self, batch: &'a [u8], arena: &'a [u8]) -> &'a [u8] {
+        match self.payload {
+            Payload::Source => batch,
+            Payload::Arena => arena,
+        }
+    }
+
+    /// Decodes the next records into `slots`; `false` where there are no more.
+    fn next(&mut self, batch: &[u8], arena: &[u8], slots: &mut Vec<RecordSlot>) -> Result<bool> {
+        if std::mem::replace(&mut self.is_done, self.walk.is_none()) {
+            return Ok(false);
+        }
+        let Some(walk) = &mut self.walk else {
+            return Ok(!slots.is_empty());
+        };
+        slots.resize(AT_ONCE, RecordSlot::default());
+        let source = match self.payload {
+            Payload::Source => batch,
+            Payload::Arena => arena,
+        };
+        let read = walk
+            .step(source, slots)
+            .map_err(|error| match self.payload {
+                Payload::Source => error,
+                // Positions in decompressed bytes mean nothing in the file.
+                Payload::Arena => error.inside(RECORD_BATCH_OVERHEAD as u64),
+            })?;
+        slots.truncate(read);
+        self.is_done = walk.remaining() == 0;
+        Ok(read > 0)
+    }
+}
+
+/// What the filter said of the records so far.
+#[derive(Default)]
+struct Seen {
+    read: u64,
+    kept: u64,
+    first_kept: Offset,
+    has_tombstones: bool,
+}
+
+impl Seen {
+    fn add(&mut self, slots: &[RecordSlot], stays: &[bool]) {
+        self.read = self.read.saturating_add(slots.len() as u64);
+        for (slot, _) in slots.iter().zip(stays).filter(|&(_, &stays)| stays) {
+            if self.kept == 0 {
+                self.first_kept = slot.offset;
+            }
+            self.kept = self.kept.saturating_add(1);
+            self.has_tombstones |= slot.value_len < 0;
+        }
+    }
+}
+
+/// What the header says that a batch in its place has to say too.
+fn options_of(header: &BatchHeader) -> BatchOptions {
+    let is_log_append_time = header.timestamp_type() == TimestampType::LogAppendTime;
+    BatchOptions {
+        base_offset: header.base_offset,
+        codec: Codec::NONE,
+        // Messages of magic 0 have no timestamps, which CreateTime can say.
+        timestamp_type: match header.timestamp_type() {
+            TimestampType::LogAppendTime => TimestampType::LogAppendTime,
+            _ => TimestampType::CreateTime,
+        },
+        log_append_time: if is_log_append_time {
+            header.max_timestamp
+        } else {
+            NO_TIMESTAMP
+        },
+        partition_leader_epoch: header.partition_leader_epoch,
+        producer_id: header.producer_id,
+        producer_epoch: header.producer_epoch,
+        base_sequence: header.base_sequence,
+        is_transactional: header.is_transactional(),
+        is_control: header.is_control(),
+        delete_horizon_ms: None,
+    }
+}
+
+fn put_empty(header: &BatchHeader, out: &mut Vec<u8>) -> Result<BatchHeader> {
+    let begun = out.len();
+    let options = options_of(header);
+    empty_batch(options, header.last_offset(), header.max_timestamp, out)?;
+    header_at(out, begun)
+}
+
+/// The header of the batch that was just written.
+fn header_at(out: &[u8], begun: usize) -> Result<BatchHeader> {
+    let batch = out.get(begun..).unwrap_or_default();
+    let header = BatchHeader::parse(batch)?;
+    header.ok_or_else(|| Error::corrupt("batch header", 0, "a whole header", batch.len()))
+}
+
+#[cfg(test)]
+mod tests;
