@@ -139,6 +139,22 @@ class RecordStream:
 # offsets as they are now (without pending only those that were committed), or every change of one
 def table_offsets(paths: list[str], *, history: bool = False, pending: bool = True) -> RecordStream: ...
 
+# key and value of a record of an internal topic, from Kafka's JSON
+def encode_record(
+    topic: str, kind: str, version: int, key: str | None, value: str | None
+) -> tuple[bytes | None, bytes | None]: ...
+
+# records as (kind, version, JSON); voters as the JSON of a VotersRecord; the file's path
+def write_metadata_snapshot(
+    folder: str,
+    end_offset: int,
+    epoch: int,
+    records: Sequence[tuple[str, int, str]],
+    *,
+    timestamp: int,
+    voters: str | None = None,
+) -> str: ...
+
 # every record of internal topics, decoded
 def table_open_transactions(paths: list[str]) -> Rows: ...
 def table_producers(paths: list[str]) -> Rows: ...

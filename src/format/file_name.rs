@@ -16,6 +16,8 @@ use crate::types::{Offset, TopicPartition};
 
 /// Digits of a base offset in a file name (`LogFileUtils.filenamePrefixFromOffset`).
 pub(crate) const OFFSET_DIGITS: usize = 20;
+/// Digits of an epoch in the name of a snapshot.
+const EPOCH_DIGITS: usize = 10;
 /// Longest topic name (`Topic.MAX_NAME_LENGTH`).
 pub(crate) const MAX_TOPIC_LEN: usize = 249;
 /// The metadata log's topic (KIP-595).
@@ -140,6 +142,13 @@ impl std::fmt::Display for FileName {
 #[must_use]
 pub(crate) fn is_metadata_snapshot(file_name: &str) -> bool {
     base_offset(file_name).is_some() && file_name.ends_with(".checkpoint")
+}
+
+/// The name of a snapshot of the metadata log (`Snapshots.filenameFromSnapshotId`); `None` for negative numbers.
+#[must_use]
+pub(crate) fn snapshot_name(end_offset: Offset, epoch: i32) -> Option<String> {
+    let is_named = end_offset >= 0 && epoch >= 0;
+    is_named.then(|| format!("{end_offset:0OFFSET_DIGITS$}-{epoch:0EPOCH_DIGITS$}.checkpoint"))
 }
 
 /// The offset a file name begins with: exactly 20 digits, then a dot or a dash.
@@ -292,6 +301,14 @@ mod tests {
             assert_eq!(FileName::parse(text), Some(name));
             assert_eq!(name.to_string(), text);
         }
+    }
+
+    #[test]
+    fn names_of_snapshots() {
+        let name = snapshot_name(162, 1).unwrap();
+        assert_eq!(name, "00000000000000000162-0000000001.checkpoint");
+        assert!(is_metadata_snapshot(&name));
+        assert_eq!((snapshot_name(-1, 0), snapshot_name(0, -1)), (None, None));
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! JSON, as far as Kafka's own small files need it: is it an object, and what are its members (RFC 8259).
+//! JSON (RFC 8259), one level at a time: the members of an object, the elements of an array, what a string says. Values
+//! stay as they are spelled until somebody asks for what they say.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The deepest nesting that is followed.
@@ -16,6 +18,80 @@ pub(crate) fn members(text: &str) -> Option<BTreeMap<String, &str>> {
     })?;
     cursor.skip_blanks();
     (cursor.at == text.len()).then_some(found)
+}
+
+/// The elements of the array that `text` is, each as it is spelled; `None` where it is no array.
+#[must_use]
+pub(crate) fn elements(text: &str) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut cursor = Cursor { text, at: 0 };
+    cursor.take(b'[')?;
+    cursor.list(b']', |this| {
+        this.skip_blanks();
+        let begin = this.at;
+        this.value(1)?;
+        found.push(this.text.get(begin..this.at)?);
+        Some(())
+    })?;
+    cursor.skip_blanks();
+    (cursor.at == text.len()).then_some(found)
+}
+
+/// What the string that `text` is says; `None` where it is no string, or half of a surrogate pair stands in it.
+#[must_use]
+pub(crate) fn string(text: &str) -> Option<Cow<'_, str>> {
+    let mut cursor = Cursor { text, at: 0 };
+    let raw = cursor.string()?;
+    cursor.skip_blanks();
+    if cursor.at != text.len() {
+        return None;
+    }
+    if !raw.contains('\\') {
+        return Some(Cow::Borrowed(raw));
+    }
+    let mut said = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once('\\') {
+        said.push_str(before);
+        let mut chars = after.chars();
+        said.push(match chars.next()? {
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            same @ ('"' | '\\' | '/') => same,
+            'u' => {
+                let (escaped, left) = unit_pair(chars.as_str())?;
+                chars = left.chars();
+                escaped
+            }
+            _ => return None,
+        });
+        rest = chars.as_str();
+    }
+    said.push_str(rest);
+    Some(Cow::Owned(said))
+}
+
+/// The character of four hexadecimal digits, or of two such escapes that are a surrogate pair, and what follows it.
+fn unit_pair(text: &str) -> Option<(char, &str)> {
+    let unit = |text: &str| {
+        let digits = text
+            .get(..4)
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(text)?;
+    let after = text.get(4..)?;
+    let (units, rest) = match after.strip_prefix("\\u").map(|low| (unit(low), low)) {
+        Some((Some(low), digits)) if (0xd800..0xdc00).contains(&first) => {
+            (vec![first, low], digits.get(4..)?)
+        }
+        _ => (vec![first], after),
+    };
+    let mut decoded = char::decode_utf16(units);
+    Some((decoded.next()?.ok()?, rest))
 }
 
 struct Cursor<'a> {
@@ -148,6 +224,46 @@ mod tests {
         let found: Vec<_> = found.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         assert_eq!(found, expected);
         assert_eq!(members("{}"), Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn elements_of_an_array() {
+        assert_eq!(
+            elements(" [1, [2,3] ,\"],\",{}] "),
+            Some(vec!["1", "[2,3]", "\"],\"", "{}"])
+        );
+        assert_eq!(elements("[]"), Some(vec![]));
+        for text in ["", "{}", "[", "[1", "[1,]", "[1]x", "[1 2]"] {
+            assert_eq!(elements(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_strings_say() {
+        for (text, said) in [
+            (r#""""#, ""),
+            (r#""plain \u20ac""#, "plain \u{20ac}"),
+            (r#""a\"b\\c\/\b\f\n\r\t""#, "a\"b\\c/\u{8}\u{c}\n\r\t"),
+            (r#""\ud83d\uDE00!""#, "\u{1f600}!"),
+            (r#""\u0041\u0042""#, "AB"),
+        ] {
+            assert_eq!(string(text).as_deref(), Some(said), "{text}");
+        }
+        for text in [
+            "",
+            "1",
+            "\"",
+            "\"a\"b",
+            r#""\x""#,
+            r#""\u12""#,
+            r#""\u+123""#,
+            r#""\ud83d""#,
+            r#""\ud83dx""#,
+            r#""\ud83d\u0041""#,
+            r#""\ude00""#,
+        ] {
+            assert_eq!(string(text), None, "{text}");
+        }
     }
 
     #[test]

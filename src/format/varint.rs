@@ -36,6 +36,12 @@ pub(crate) fn get_uvarint(data: &[u8], at: &mut usize) -> Option<u32> {
     None
 }
 
+/// Appends the unsigned varint.
+#[inline]
+pub(crate) fn put_uvarint(value: u32, to: &mut Vec<u8>) {
+    put_groups(u64::from(value), to);
+}
+
 /// The signed varint at `*at`.
 #[inline]
 pub(crate) fn get_varint(data: &[u8], at: &mut usize) -> Option<i32> {
@@ -67,7 +73,11 @@ pub(crate) const fn zigzag64(value: i64) -> u64 {
 /// Appends the signed varlong.
 #[inline]
 pub(crate) fn put_varlong(value: i64, to: &mut Vec<u8>) {
-    let mut rest = zigzag64(value);
+    put_groups(zigzag64(value), to);
+}
+
+#[inline]
+fn put_groups(mut rest: u64, to: &mut Vec<u8>) {
     while rest >= 0x80 {
         to.push(u8::try_from(rest & 0x7f).unwrap_or_default() | 0x80);
         rest = rest.wrapping_shr(7);
@@ -135,6 +145,23 @@ mod tests {
             assert!(bytes.len() <= MAX_VARLONG_LEN);
             assert_eq!(get_varlong(&bytes, &mut 0), Some(value));
         }
+    }
+
+    #[test]
+    fn unsigned_ones() {
+        for value in (0..32)
+            .flat_map(|shift| [1u32 << shift, (1u32 << shift) - 1])
+            .chain([u32::MAX])
+        {
+            let (mut bytes, mut at) = (Vec::new(), 0);
+            put_uvarint(value, &mut bytes);
+            assert_eq!(get_uvarint(&bytes, &mut at), Some(value));
+            assert_eq!(at, bytes.len());
+        }
+        // KIP-482's own example.
+        let mut bytes = Vec::new();
+        put_uvarint(300, &mut bytes);
+        assert_eq!(bytes, [0xac, 0x02]);
     }
 
     #[test]

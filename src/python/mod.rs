@@ -9,6 +9,7 @@ mod index;
 mod interrupt;
 mod log;
 mod log_dirs;
+mod messages;
 mod partitioner;
 mod range;
 mod reader;
@@ -32,6 +33,8 @@ mod _core {
     use super::log::{LogDir, PartitionLog, bounds, check_output, divide, pieces, plan};
     #[pymodule_export]
     use super::log_dirs::HeldLogDirs;
+    #[pymodule_export]
+    use super::messages::{encode_record, write_metadata_snapshot};
     #[pymodule_export]
     use super::partitioner::partition_for_key;
     #[pymodule_export]

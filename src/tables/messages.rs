@@ -272,6 +272,14 @@ impl Table {
         self.kinds.get(&(family, api_key))
     }
 
+    /// The kind of record of this name that a family writes, with its number.
+    pub(crate) fn named(&self, family: Family, name: &str) -> Option<(i16, &Kind)> {
+        let mut kinds = self.kinds.iter().filter(|((of, _), _)| *of == family);
+        kinds
+            .find(|(_, kind)| kind.name == name)
+            .map(|(&(_, api_key), kind)| (api_key, kind))
+    }
+
     /// A message that is no record of a topic, by Kafka's name.
     ///
     /// # Errors

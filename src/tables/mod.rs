@@ -5,10 +5,13 @@
 //! |---|---|
 //! | [`messages`] | the table of messages: names, types, versions |
 //! | [`decode`] | bytes to values, by the table |
+//! | [`encode`] | JSON to bytes, the inverse |
 //! | [`node`], [`value`] | values in a tree, asked for by name |
 //! | [`json`] | values as Kafka's JSON |
 //! | [`secrets`] | what is not shown |
 //! | [`topic`] | how the records of each topic hold messages |
+//! | [`new_record`] | records made of messages, the inverse |
+//! | [`new_snapshot`] | a snapshot of the metadata log from such records |
 //! | [`topic_ids`] | topics by name, as a metadata log has them |
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
@@ -47,9 +50,12 @@
 //! ```
 
 pub(crate) mod decode;
+mod encode;
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod messages;
+pub(crate) mod new_record;
+pub(crate) mod new_snapshot;
 pub(crate) mod node;
 pub(crate) mod offset_rows;
 pub(crate) mod offsets;

@@ -19,9 +19,9 @@ use crate::format::file_name::CLUSTER_METADATA_TOPIC;
 use crate::format::varint::get_uvarint;
 
 /// What a value begins with in topics without keys.
-const FRAME_VERSION: u32 = 1;
+pub(super) const FRAME_VERSION: u32 = 1;
 /// The version in which every key is written.
-const KEY_VERSION: i16 = 0;
+pub(super) const KEY_VERSION: i16 = 0;
 /// What a key's kind takes, and a value's version.
 const VERSION_BYTES: usize = 2;
 /// The protocol type of consumers (`ConsumerProtocol.PROTOCOL_TYPE`).
@@ -70,7 +70,7 @@ impl Topic {
         Self::ALL.into_iter().find(|topic| topic.name() == name)
     }
 
-    const fn family(self) -> Family {
+    pub(super) const fn family(self) -> Family {
         match self {
             Self::ConsumerOffsets => Family::Group,
             Self::TransactionState => Family::Transaction,
