@@ -355,7 +355,7 @@ def python_release() -> None:
 
 
 # They take their cases from KAFKALOG_CORPUS.
-OF_A_CORPUS = ("corpus", "tables", "tables_cluster", "tables_replay", "verify", "verify_topics")
+OF_A_CORPUS = ("corpus", "damage_corpus", "tables", "tables_cluster", "tables_replay", "verify", "verify_topics")
 
 
 def corpus() -> None:
