@@ -207,6 +207,7 @@ FUZZ_SECONDS = 60
 SEEDS = {
     "batch": ("*.log",),
     "segment": ("*.log",),
+    "resync": ("*.log",),
     "append": ("*.log",),
     "record": (),
     "decompress": (),

@@ -1,6 +1,14 @@
 //! What must hold on any bytes whatever. Each `check` panics where it does not; a fuzzer, a proptest and the mutation
 //! test drive the same ones.
 
+use std::path::{Path, PathBuf};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use kafkalog::internal::arrow::batches::BatchReader;
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::Column;
 use kafkalog::internal::compress::{Codec, DecodeLimit, Decompressor};
 use kafkalog::internal::error::Error;
 use kafkalog::internal::format::batch::BatchHeader;
@@ -17,6 +25,10 @@ use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
 use kafkalog::internal::records::walk::Walk;
 use kafkalog::internal::records::{RecordSlot, block, legacy, plain};
+use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
+use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::segment::reader::ReadOptions;
+use kafkalog::internal::segment::skipping::OnCorrupt;
 use kafkalog::internal::tables::topic::{TOPICS, as_json};
 use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
 
@@ -24,8 +36,8 @@ use kafkalog::internal::types::{AppendOrigin, Compression, TimestampType};
 pub const LIMIT: DecodeLimit = DecodeLimit(1 << 20);
 
 /// All of them.
-pub const ALL: [fn(&[u8]); 8] = [
-    batch, segment, record, decompress, index, names, append, tables,
+pub const ALL: [fn(&[u8]); 9] = [
+    batch, segment, record, decompress, index, names, append, tables, resync,
 ];
 
 /// A batch: header, checksum, records by both decoders.
@@ -327,4 +339,140 @@ pub fn tables(data: &[u8]) {
             }
         }
     }
+}
+
+/// The range of a partition with a single file to read.
+pub fn one_segment(
+    folder: &Path,
+    file_name: &str,
+    size: usize,
+    next: Option<i64>,
+) -> PartitionRange {
+    let base_offset = file_name::base_offset(file_name).unwrap();
+    PartitionRange {
+        folder: folder.to_path_buf(),
+        topic: "t".into(),
+        partition: 0,
+        start_offset: base_offset,
+        end_offset: None,
+        timestamps: TimestampBounds::default(),
+        chosen: None,
+        segments: vec![SegmentRange {
+            base_offset,
+            file_name: file_name.to_owned(),
+            size: u64::try_from(size).unwrap(),
+            is_active: next.is_none(),
+            start_position: 0,
+            next_base_offset: next,
+            aborted: None,
+            start_offset: base_offset,
+            end: None,
+        }],
+    }
+}
+
+/// A folder for this thread's files, in memory where there is such a place.
+fn scratch() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() {
+        memory.to_path_buf()
+    } else {
+        std::env::temp_dir()
+    };
+    let thread = format!("{:?}", std::thread::current().id());
+    let number: String = thread.chars().filter(char::is_ascii_digit).collect();
+    parent.join(format!("kafkalog-resync-{}-{number}", std::process::id()))
+}
+
+/// A `.log`, read past its damage: bytes given and bytes lost are those of the file, in turn; what is given are batches
+/// whose checksums are right, their offsets rising; a file without damage loses nothing.
+pub fn resync(data: &[u8]) {
+    let folder = scratch();
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = format!("{:020}.log", 0);
+    std::fs::write(folder.join(&name), data).unwrap();
+    for next in [None, Some(1 << 20)] {
+        past_damage(data, &one_segment(&folder, &name, data.len(), next));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn past_damage(data: &[u8], range: &PartitionRange) {
+    let mut batches = BatchReader::new(vec![range.clone()], true, OnCorrupt::Skip);
+    let (mut given, mut offsets) = (Vec::new(), Vec::new());
+    while let Some(rows) = batches.next_batch().unwrap() {
+        let [position, first, last] = ["position", "baseOffset", "lastOffset"]
+            .map(|name| rows[name].as_primitive::<Int64Type>().values().clone());
+        let size = rows["size"].as_primitive::<Int32Type>().values();
+        for row in 0..rows.num_rows() {
+            let begin = usize::try_from(position[row]).unwrap();
+            let end = begin + usize::try_from(size[row]).unwrap();
+            let header = BatchHeader::parse(&data[begin..end]).unwrap().unwrap();
+            header.ensure_valid(&data[begin..end]).unwrap();
+            given.push((begin, end));
+            offsets.push((first[row], last[row]));
+        }
+    }
+    assert!(offsets.iter().all(|(first, last)| first <= last));
+    assert!(offsets.is_sorted_by(|a, b| a.1 < b.0), "{offsets:?}");
+    let lost = batches.take_lost();
+    let lost = lost
+        .iter()
+        .map(|range| [range.lost.position, range.lost.end].map(|at| usize::try_from(at).unwrap()));
+    // A segment that ends too early has lost offsets and no bytes.
+    let lost = lost.filter(|[begin, end]| begin < end);
+    let lost: Vec<_> = lost.map(|[begin, end]| (begin, end)).collect();
+    let mut parts = [&given[..], &lost].concat();
+    parts.sort_unstable();
+    let end = parts.iter().fold(0, |end, &(begin, its_end)| {
+        assert_eq!(begin, end, "{parts:?}");
+        its_end
+    });
+    assert_eq!(end, data.len());
+    assert!(lost.is_empty() || !is_whole(data), "{lost:?}");
+
+    let options = ReadOptions {
+        limit: LIMIT,
+        on_corrupt: OnCorrupt::Skip,
+        include_control: true,
+        ..ReadOptions::default()
+    };
+    let columns = ColumnOptions {
+        columns: vec![Column::Offset, Column::BatchPosition],
+        ..ColumnOptions::default()
+    };
+    let mut records = RecordReader::try_new(vec![range.clone()], options, columns).unwrap();
+    let mut before = -1;
+    while let Some(rows) = records.next_batch().unwrap() {
+        let [offsets, places] = ["offset", "batchPosition"]
+            .map(|name| rows[name].as_primitive::<Int64Type>().values().clone());
+        for (&offset, &place) in offsets.iter().zip(&places) {
+            assert!(offset > before, "{offset} after {before}");
+            before = offset;
+            let place = usize::try_from(place).unwrap();
+            let is_given = given.binary_search_by_key(&place, |&(begin, _)| begin);
+            assert!(is_given.is_ok(), "{place}");
+        }
+    }
+    let (metrics, _) = records.metrics();
+    assert_eq!(metrics.bytes + metrics.bytes_lost, data.len() as u64);
+}
+
+/// Whether a `.log` from offset 0 on is batch after batch, with nothing wrong and no offset missing.
+fn is_whole(data: &[u8]) -> bool {
+    let (mut rest, mut next, mut epoch) = (data, 0, -1);
+    while let Ok(Some(header)) = BatchHeader::parse(rest) {
+        let Some((batch, after)) = rest.split_at_checked(header.size) else {
+            return false;
+        };
+        let is_next = header.base_offset == next && header.partition_leader_epoch >= epoch;
+        if header.is_legacy() || !is_next || header.ensure_valid(batch).is_err() {
+            return false;
+        }
+        (rest, next, epoch) = (after, header.next_offset(), header.partition_leader_epoch);
+        if next > 1 << 20 {
+            return false;
+        }
+    }
+    rest.is_empty()
 }

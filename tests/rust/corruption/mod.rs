@@ -14,8 +14,7 @@ use kafkalog::internal::error::{Error, Result};
 use kafkalog::internal::format::batch::BatchHeader;
 use kafkalog::internal::format::file_name::base_offset;
 use kafkalog::internal::records::{legacy, plain};
-use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
-use kafkalog::internal::segment::filter::TimestampBounds;
+use kafkalog::internal::scan::range::PartitionRange;
 use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::checks;
@@ -114,26 +113,8 @@ impl Bench {
             let next = format!("{:020}.log", seed.next_offset());
             std::fs::write(path.with_file_name(next), b"").unwrap();
         }
-        PartitionRange {
-            folder: self.folder.path().to_path_buf(),
-            topic: "t".into(),
-            partition: 0,
-            start_offset: seed.base_offset,
-            end_offset: None,
-            timestamps: TimestampBounds::default(),
-            chosen: None,
-            segments: vec![SegmentRange {
-                base_offset: seed.base_offset,
-                file_name: seed.name.clone(),
-                size: u64::try_from(data.len()).unwrap(),
-                is_active,
-                start_position: 0,
-                next_base_offset: (!is_active).then(|| seed.next_offset()),
-                aborted: None,
-                start_offset: seed.base_offset,
-                end: None,
-            }],
-        }
+        let next = (!is_active).then(|| seed.next_offset());
+        checks::one_segment(self.folder.path(), &seed.name, data.len(), next)
     }
 }
 
