@@ -161,9 +161,12 @@ impl LogDir {
             }
         }
         if !seen.dirs_own {
-            let named = folders.len();
-            folders.retain(|folder| holds_partition_files(&folder.path));
-            seen.foreign |= folders.len() < named;
+            folders.retain(|folder| {
+                let counts = holds_partition_files(&folder.path);
+                // A crash may leave an empty one before anything else is in the log dir.
+                seen.foreign |= !counts && !is_empty(&folder.path);
+                counts
+            });
         }
         // Else it would look like one that holds nothing.
         if folders.is_empty() && seen.partitions_own && !seen.dirs_own {
@@ -192,6 +195,17 @@ impl LogDir {
             return Err(Error::InvalidArgument(text));
         }
         Ok(self)
+    }
+
+    /// As [`LogDir::ensure_log_dir`], of a directory that need not be listed if a broker's file is in it.
+    ///
+    /// # Errors
+    /// As [`LogDir::open`] and [`LogDir::ensure_log_dir`].
+    pub(crate) fn check(path: &Path) -> Result<()> {
+        if has_log_dir_files(path) {
+            return Ok(());
+        }
+        Self::open(path)?.ensure_log_dir().map(drop)
     }
 
     /// The directory.
@@ -252,7 +266,10 @@ impl Seen {
             self.dirs_own = true;
         } else if is_of_partition(name) {
             self.partitions_own = true;
-        } else if !name.starts_with('.') && name != "lost+found" {
+        } else if !name.starts_with('.')
+            && name != "lost+found"
+            && !name.strip_suffix(".tmp").is_some_and(is_of_log_dir)
+        {
             self.foreign = true;
         }
     }
@@ -287,6 +304,11 @@ pub(crate) fn holds_partition_files(folder: &Path) -> bool {
             .any(|entry| entry.file_name().to_str().is_some_and(is_of_partition)),
         Err(e) => e.kind() != io::ErrorKind::NotFound,
     }
+}
+
+/// Whether a directory can be listed and has no entries.
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// What a path that a user names may be.
@@ -519,20 +541,24 @@ mod tests {
         let root = folder(&[
             "home/notes.txt",
             "above/data/t-0/",
+            "mixed/t-0/",
+            "mixed/dbus-1/system.conf",
             "empty/",
             "disk/lost+found/",
             "new/.lock",
+            "begun/t-0/",
+            "begun/meta.properties.tmp",
             "kept/notes.txt",
             "kept/meta.properties",
             "logs/notes.txt",
             "logs/t-0/partition.metadata",
         ]);
         let open = |name: &str| LogDir::open(&root.path().join(name)).unwrap();
-        for name in ["home", "above"] {
+        for name in ["home", "above", "mixed"] {
             let error = open(name).ensure_log_dir().unwrap_err();
             assert!(error.to_string().contains("no log dir"), "{error}");
         }
-        for name in ["empty", "disk", "new", "kept", "logs"] {
+        for name in ["empty", "disk", "new", "begun", "kept", "logs"] {
             open(name).ensure_log_dir().unwrap();
         }
     }

@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::dir::{holds_partition_files, is_of_log_dir, is_of_partition};
+use super::dir::{LogDir, holds_partition_files, is_of_log_dir, is_of_partition};
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
 
@@ -129,11 +129,15 @@ pub(crate) fn check_output<S: AsRef<Path>>(
 }
 
 /// Refuses a log dir to be written that lies in another log dir, or in a partition folder: a broker that finds a folder with
-/// such a name in its log dir does not start (`LogManager.loadLogs`).
+/// such a name in its log dir does not start (`LogManager.loadLogs`). For the same reason, refuses a directory that holds
+/// others' files and none of a broker's ([`LogDir::ensure_log_dir`]).
 ///
 /// # Errors
 /// `InvalidArgument`; `Io` where a directory on the way cannot be looked at.
 pub(crate) fn check_log_dir(log_dir: &Path) -> Result<()> {
+    if log_dir.is_dir() {
+        LogDir::check(log_dir)?;
+    }
     let real = resolve(log_dir).map_err(Error::io(log_dir))?;
     for dir in real.ancestors().skip(1) {
         match Kind::of(dir) {
@@ -248,11 +252,13 @@ mod tests {
     fn log_dirs_are_not_nested() {
         let dirs = dirs();
         let root = dirs.path();
-        for path in ["L/x", "L/x/y", "L/t-0/x", "plain/../L/x"] {
+        fs::create_dir(root.join("home")).unwrap();
+        fs::write(root.join("home/notes.txt"), b"").unwrap();
+        for path in ["L/x", "L/x/y", "L/t-0/x", "plain/../L/x", "L/t-0", "home"] {
             let error = check_log_dir(&root.join(path)).unwrap_err();
             assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         }
-        for path in ["L", "M", "plain", "plain/x", "absent", "copy"] {
+        for path in ["L", "M", "plain", "plain/x", "home/x", "absent", "copy"] {
             check_log_dir(&root.join(path)).unwrap();
         }
     }

@@ -236,6 +236,12 @@ pub(super) fn check_output(py: Python<'_>, out: PathBuf, sources: Vec<PathBuf>) 
         .map_err(into_py)
 }
 
+/// Refuses a log dir to be written that holds others' files or lies among logs.
+#[pyfunction]
+pub(super) fn check_log_dir(py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    py.detach(|| output::check_log_dir(&path)).map_err(into_py)
+}
+
 /// Divides planned ranges into pieces of about this many bytes, at batches that an index entry names and the log
 /// confirms.
 #[pyfunction]

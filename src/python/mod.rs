@@ -30,7 +30,9 @@ mod _core {
     #[pymodule_export]
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
-    use super::log::{LogDir, PartitionLog, bounds, check_output, divide, pieces, plan};
+    use super::log::{
+        LogDir, PartitionLog, bounds, check_log_dir, check_output, divide, pieces, plan,
+    };
     #[pymodule_export]
     use super::log_dirs::HeldLogDirs;
     #[pymodule_export]

@@ -88,3 +88,52 @@ def test_a_partition_goes_into_another_log_dir_by_its_name(
 def test_elsewhere_it_is_written(verb: Callable[[Path, Path], None], log_dir: Path, tmp_path: Path) -> None:
     verb(log_dir / "orders-0", tmp_path / "elsewhere" / "out")
     assert (tmp_path / "elsewhere" / "out").is_dir()
+
+
+def write(log_dir: Path) -> None:
+    with kafkalog.LogWriter(log_dir, "events") as writer:
+        writer.append([kafkalog.Record(b"1")])
+
+
+def import_(log_dir: Path) -> None:
+    done = call("import", GOLDEN / "orders-0", log_dir)
+    if done.returncode:
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        raise ValueError(done.stderr)
+
+
+@pytest.mark.parametrize("verb", [write, import_])
+@pytest.mark.parametrize("found", [["notes.txt"], ["dbus-1/system.conf"], ["orders-0/", "notes.txt"]], ids=str)
+def test_a_folder_of_others_does_not_become_a_log_dir(
+    verb: Callable[[Path], None], found: list[str], tmp_path: Path
+) -> None:
+    place(tmp_path / "home", found)
+    (tmp_path / "link").symlink_to("home")
+    before = contents(tmp_path / "home")
+    for name in ("home", "link"):
+        with pytest.raises(ValueError, match=f"{name}: no log dir: it holds no partition folder and none of a broker"):
+            verb(tmp_path / name)
+    assert contents(tmp_path / "home") == before
+
+
+@pytest.mark.parametrize("verb", [write, import_])
+@pytest.mark.parametrize(
+    "found",
+    [[], ["lost+found/"], [".lock"], ["events-0/", "meta.properties.tmp"], ["notes.txt", "meta.properties"]],
+    ids=str,
+)
+def test_what_may_become_a_log_dir(verb: Callable[[Path], None], found: list[str], tmp_path: Path) -> None:
+    place(tmp_path / "logs", found)
+    verb(tmp_path / "logs")
+    assert kafkalog.read_table(tmp_path / "logs").num_rows > 0
+
+
+def place(folder: Path, names: list[str]) -> None:
+    folder.mkdir()
+    for name in names:
+        if name.endswith("/"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).touch()

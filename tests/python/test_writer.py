@@ -292,7 +292,7 @@ def test_a_copy_begins_where_its_source_does(tmp_path: Path) -> None:
 
 def test_append_batches_in_parts(tmp_path: Path) -> None:
     source = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
-    nothing = tmp_path / "nothing"
+    nothing = tmp_path.parent / f"{tmp_path.name}-nothing"
     nothing.mkdir()
     with writer(tmp_path) as log:
         assert log.append_batches(kafkalog.scan_batches(source, ending_offsets=300)).first_offset == 0

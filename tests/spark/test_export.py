@@ -100,12 +100,28 @@ def test_csv(spark: SparkSession, tmp_path: Path, expected: pa.Table) -> None:
 def test_a_pattern_is_the_whole_name_as_in_a_local_export(spark: SparkSession, tmp_path: Path) -> None:
     for number, (pattern, rows) in enumerate({"order": 0, "order.": 880, "orders|x": 880}.items()):
         words = ["export", str(DATA), "--topic-pattern", pattern]
-        # No topic matches: a negative answer here, an empty frame on Spark.
-        assert main([*words, str(tmp_path / f"local{number}")]) == (0 if rows else 1)
-        assert main([*words, "--spark", "local[2]", str(tmp_path / f"spark{number}")]) == 0
-        for way in ("local", "spark"):
+        for way, more in {"local": [], "spark": ["--spark", "local[2]"]}.items():
+            assert main([*words, *more, str(tmp_path / f"{way}{number}")]) == (0 if rows else 1)
             files = list((tmp_path / f"{way}{number}").glob("*.parquet"))
             assert sum(pq.read_metadata(file).num_rows for file in files) == rows, (way, pattern)
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [["--topic-pattern", "nope"], ["--topic-pattern", "("], ["-t", "nope"], ["-t", "orders", "-p", "99"]],
+    ids=" ".join,
+)
+def test_a_selection_without_a_match_is_answered_as_in_a_local_export(
+    selection: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for more in ([], ["--spark", "local[2]"]):
+        code = main(["export", str(DATA), *selection, *more, str(tmp_path / "out")])
+        said.append((code, capfd.readouterr().err))
+        assert not (tmp_path / "out").exists()
+    assert said[0] == said[1]
+    assert said[0][0] == (2 if "(" in selection else 1)
+    assert said[0][1].count("\n") == 1
 
 
 # Workers import this first: a task that has opened its file waits, or dies.

@@ -66,8 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.spark is not None:
         if named and named.compressed:
             raise ValueError(f"{out}: only local exports write .gz files; on Spark, name a folder")
-        _core.check_output(str(out), _arguments.paths(arguments.paths))
-        return _on_spark(arguments, form)
+        _check_for_spark(arguments)
     options = ReadOptions(
         topics=arguments.topic,
         topic_pattern=arguments.topic_pattern,
@@ -86,6 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"no topic in {', '.join(arguments.paths)} matches {arguments.topic_pattern!r}"
         )
     _core.check_output(str(out), _arguments.paths(arguments.paths))
+    # Spark plans again; what is wrong with the selection has the same answer with and without it.
+    if arguments.spark is not None:
+        return _on_spark(arguments, form)
     files = Files(
         form, overwrite=arguments.overwrite, text=arguments.text, compressed=named is not None and named.compressed
     )
@@ -139,16 +141,19 @@ def _targets(
         yield out / name, some
 
 
-def _on_spark(arguments: argparse.Namespace, form: str) -> int:
-    from kafkalog.spark import export
-
+def _check_for_spark(arguments: argparse.Namespace) -> None:
     if arguments.overwrite:
         raise ValueError("--overwrite is for local exports; on Spark, name a folder that does not exist yet")
     if arguments.text:
         raise ValueError("--text is for local exports; on Spark keys and values are base64 in jsonl and csv")
-    partitions = arguments.partition
-    if partitions and not arguments.topic:
+    if arguments.partition and not arguments.topic:
         raise ValueError("on Spark, --partition needs --topic")
+
+
+def _on_spark(arguments: argparse.Namespace, form: str) -> int:
+    from kafkalog.spark import export
+
+    partitions = arguments.partition
     selection: dict[str, Any] = {
         "columns": arguments.columns,
         "startingTimestamp": arguments.start,

@@ -396,6 +396,8 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
     sink.config()
     if sink.topic is not None:
         _core.check_topic(sink.topic)
+    for path in sink.paths:
+        _core.check_log_dir(path)
     return sink.prepared()
 
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{write_clean_shutdown, write_offsets};
-use crate::format::file_name::{FileName, FolderState};
+use crate::format::file_name::FolderState;
 use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::lock::LogDirLock;
@@ -106,7 +106,6 @@ impl DirHandle {
         if !path.is_dir() {
             disk.create_folders(&path)?;
         }
-        refuse_partition_folder(&path)?;
         let lock = LogDirLock::acquire(&path)?;
         let dir = open_dir(LogDirLock::acquire(&path)?);
         let mut known = dir.known();
@@ -237,20 +236,6 @@ pub(crate) fn write_checkpoints(
     for (name, known) in dir.checkpoints() {
         if let Some(lines) = checkpoints.lines(name) {
             known.clone_from(lines);
-        }
-    }
-    Ok(())
-}
-
-/// A partition folder named by mistake would get partition folders of its own.
-fn refuse_partition_folder(path: &Path) -> Result<()> {
-    for entry in path.read_dir().map_err(Error::io(path))? {
-        let name = entry.map_err(Error::io(path))?.file_name();
-        if name.to_str().and_then(FileName::parse).is_some() {
-            return Err(Error::InvalidArgument(format!(
-                "{} is a partition folder, not a log dir",
-                path.display()
-            )));
         }
     }
     Ok(())

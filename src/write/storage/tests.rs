@@ -287,7 +287,10 @@ fn refused() {
     assert!(matches!(broken, Error::CorruptIndex(_)), "{broken}");
     fs::write(path.join("t-0/00000000000000000000.log"), "").unwrap();
     let inside = all(&[&path.join("t-0")]).unwrap_err();
-    assert!(inside.to_string().contains("partition folder"), "{inside}");
+    assert!(
+        inside.to_string().contains("partition's folder"),
+        "{inside}"
+    );
 }
 
 /// Fails every step at a file of this name.
