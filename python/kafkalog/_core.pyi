@@ -236,6 +236,11 @@ class LogDir:
     def clean_shutdown(self) -> bool: ...
     # (folder, topic, partition, state) with state "live", "delete", "future" or "stray"; sorted
     def folders(self) -> list[tuple[str, str, int, Literal["live", "delete", "future", "stray"]]]: ...
+    # for each folder: topic id, log start offset, high watermark, leader epochs, (base offset, size) of each segment,
+    # and what could not be read
+    def identities(
+        self,
+    ) -> list[tuple[str | None, int, int | None, list[tuple[int, int]], list[tuple[int, int]], list[str]]]: ...
 
 @final
 class PartitionLog:

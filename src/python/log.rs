@@ -19,6 +19,7 @@ use super::range::{PartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
+use crate::log::listed::ListedLog;
 use crate::log::output;
 use crate::log::partition;
 use crate::scan::bounds::{self as ranging, PartitionBounds};
@@ -330,6 +331,53 @@ impl LogDir {
         };
         self.dir.folders().iter().map(plain).collect()
     }
+
+    fn identities(&self, py: Python<'_>) -> PyResult<Vec<Identity>> {
+        interrupt::detach(py, || {
+            let state = self.dir.state();
+            let folders = self.dir.folders().iter();
+            Ok(folders.map(|folder| identity(folder, &state)).collect())
+        })
+    }
+}
+
+/// Topic id, log start offset, high watermark, leader epochs, base offset and size of each segment, and what could not be
+/// read.
+type Identity = (
+    Option<String>,
+    i64,
+    Option<i64>,
+    Vec<(i32, i64)>,
+    Vec<(i64, u64)>,
+    Vec<String>,
+);
+
+/// What a folder's small files say. One that is damaged does not hide the others.
+fn identity(folder: &dir::PartitionFolder, state: &dir::DirState) -> Identity {
+    let log = match ListedLog::open_in(&folder.path, folder.name.clone(), state) {
+        Ok(log) => log,
+        Err(error) => return (None, 0, None, vec![], vec![], vec![error.to_string()]),
+    };
+    let mut wrong = Vec::new();
+    let topic_id = log.topic_id().unwrap_or_else(|error| {
+        wrong.push(error.to_string());
+        None
+    });
+    let epochs = log.leader_epochs().unwrap_or_else(|error| {
+        wrong.push(error.to_string());
+        Vec::new()
+    });
+    (
+        topic_id,
+        log.log_start_offset(),
+        log.high_watermark(),
+        epochs.iter().map(|e| (e.epoch, e.start_offset)).collect(),
+        log.segments()
+            .iter()
+            .map(|s| (s.base_offset, s.size))
+            .collect(),
+        wrong,
+    )
 }
 
 type Checkpoints = BTreeMap<&'static str, Vec<(String, i32, i64)>>;

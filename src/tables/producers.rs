@@ -3,6 +3,7 @@
 //! The state is that of [`ProducerStateManager`]: the newest sound snapshot up to the log's end, and the batches after
 //! it. Nothing is written, and nobody expires: a log that lies on a shelf keeps the producers it had.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,12 +74,16 @@ impl Producers {
     /// As [`folders`]; what is wrong with a batch on the way, `Io`.
     pub(crate) fn of_all(paths: &[PathBuf]) -> Result<Vec<Self>> {
         let mut found = Vec::new();
+        // Many folders of one log dir share its checkpoints.
+        let mut states = BTreeMap::new();
         for (log_dir, folders) in folders(paths)? {
-            let state = DirState::read(&log_dir);
+            let state = states
+                .entry(log_dir)
+                .or_insert_with_key(|log_dir| DirState::read(log_dir));
             for folder in folders {
                 // It has none.
                 if folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC {
-                    found.push(Self::of(folder, &state)?);
+                    found.push(Self::of(folder, state)?);
                 }
             }
         }

@@ -133,7 +133,11 @@ class Replica:
 
 @dataclass(frozen=True)
 class Piece:
-    """Offsets to take from one replica: ``first_offset`` up to but without ``end_offset``, whole batches."""
+    """Offsets to take from one replica: ``first_offset`` up to but without ``end_offset``.
+
+    Batches are taken whole. The first piece may begin inside a batch, at the log start offset; all other borders are
+    those of batches.
+    """
 
     replica: Replica
     first_offset: int

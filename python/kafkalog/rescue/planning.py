@@ -1,0 +1,192 @@
+"""The plan: inventory, metadata, and a choice for each partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _arguments, _core
+from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
+from kafkalog.reader import RecordReader
+from kafkalog.rescue.choosing import Partition, choose
+from kafkalog.rescue.inventory import METADATA, take
+from kafkalog.rescue.metadata import image_of
+from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kafkalog.rescue.inventory import Inventory
+    from kafkalog.rescue.plan import Choice, Image, Replica
+    from kafkalog.typing import Paths
+
+__all__ = ["plan_rescue"]
+
+_SEVERITIES = ("error", "warning", "info")
+# ConfigResource.Type.TOPIC
+_TOPIC_CONFIG = 2
+_OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+
+def plan_rescue(paths: Paths, topics: str | Iterable[str] | None = None) -> RescuePlan:
+    """Read the disks of a dead cluster, and decide what to take from which.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        The log dirs.
+    topics : str or iterable of str, optional
+        Only these, and internal ones. Default: all.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a path does not exist.
+    ValueError
+        For disks of different clusters, a directory that is no log dir, or a topic that the metadata does not have.
+    """
+    wanted = _arguments.names("topics", topics)
+    inventory = take(_arguments.paths(paths))
+    image, findings = image_of(inventory)
+    partitions = _partitions(image)
+    unknown = {*(wanted or ())} - {each.topic for each in partitions}
+    if unknown:
+        raise UnknownTopicOrPartitionError(f"no topic {', '.join(sorted(unknown))} in the metadata of the disks")
+    by_place: dict[tuple[str, int], list[Replica]] = {}
+    for replica in inventory.replicas:
+        by_place.setdefault((replica.topic, replica.partition), []).append(replica)
+    choices = []
+    for partition in partitions:
+        if wanted is None or partition.topic in wanted or partition.topic in {_OFFSETS, _TRANSACTIONS}:
+            found = by_place.get((partition.topic, partition.number), [])
+            choice, about = choose(partition, found, inventory.runs)
+            choices.append(choice)
+            findings += about
+    findings += [*inventory.findings, *_unknown_folders(inventory, partitions), *_damage(inventory)]
+    offsets, about = _beyond_ends(choices)
+    findings += about
+    transactions, about = _open_transactions(choices, inventory.transactional)
+    findings += about
+    return RescuePlan(
+        cluster_id=next((disk.cluster_id for disk in inventory.disks if disk.cluster_id), None),
+        disks=inventory.disks,
+        replicas=inventory.replicas,
+        image=image,
+        choices=tuple(choices),
+        group_offsets=tuple(offsets),
+        open_transactions=tuple(transactions),
+        findings=tuple(sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))),
+    )
+
+
+def _partitions(image: Image) -> list[Partition]:
+    """Return the partitions of the image, by topic and number."""
+    names = {r.value["topicId"]: r.value["name"] for r in image.records if r.type == "TOPIC_RECORD"}
+    policies = {
+        r.value["resourceName"]: r.value["value"] or ""
+        for r in image.records
+        if r.type == "CONFIG_RECORD"
+        and r.value["resourceType"] == _TOPIC_CONFIG
+        and r.value["name"] == "cleanup.policy"
+    }
+    partitions = []
+    for record in image.records:
+        if record.type != "PARTITION_RECORD":
+            continue
+        value = record.value
+        topic = names[value["topicId"]]
+        # Without metadata any topic may have been compacted.
+        policy = policies.get(topic, "delete" if image.path else "compact")
+        partitions.append(
+            Partition(
+                topic=topic,
+                topic_id=value["topicId"],
+                number=value["partitionId"],
+                replicas=tuple(value["replicas"]),
+                isr=tuple(value["isr"]),
+                elr=tuple(value.get("eligibleLeaderReplicas") or ()),
+                leader_epoch=value["leaderEpoch"],
+                partition_epoch=value["partitionEpoch"],
+                is_compacted="compact" in policy,
+                is_known=image.path is not None,
+            )
+        )
+    return sorted(partitions, key=lambda each: (each.topic, each.number))
+
+
+def _unknown_folders(inventory: Inventory, partitions: Iterable[Partition]) -> Iterator[Finding]:
+    """Name folders of topics and partitions that the metadata does not have."""
+    known = {(each.topic, each.number) for each in partitions}
+    for replica in inventory.replicas:
+        if replica.topic != METADATA and (replica.topic, replica.partition) not in known:
+            text = (
+                f"not in the metadata (id {replica.topic_id}, offsets to {replica.log_end_offset}): deleted, "
+                "or newer than the metadata; left out"
+            )
+            yield Finding("info", "unknown-partition", text, replica.path, replica.topic, replica.partition)
+
+
+def _damage(inventory: Inventory) -> Iterator[Finding]:
+    for replica in inventory.replicas:
+        for each in replica.damage:
+            last = "the end" if each.end_offset <= each.first_offset else str(each.end_offset - 1)
+            bytes_ = "" if each.reason == "missing" else f"bytes {each.position} to {each.end_position - 1}, "
+            text = f"{each.segment}: {bytes_}offsets {each.first_offset} to {last}: {each.reason}"
+            is_tail = each.reason == "torn" and last == "the end"
+            yield Finding(
+                "info" if is_tail else "warning", "damaged", text, replica.path, replica.topic, replica.partition
+            )
+
+
+def _folders(choices: Iterable[Choice], topic: str | None = None) -> list[str]:
+    return [each.replica.path for each in choices if each.replica is not None and topic in {each.topic, None}]
+
+
+def _beyond_ends(choices: Iterable[Choice]) -> tuple[list[GroupOffset], list[Finding]]:
+    """Find committed offsets beyond the ends of the logs: a consumer would start elsewhere (``auto.offset.reset``)."""
+    folders = _folders(choices, _OFFSETS)
+    if not folders:
+        return [], []
+    ends = {(each.topic, each.partition): each.log_end_offset for each in choices}
+    try:
+        table = RecordReader(_core.table_offsets(folders)).read_all()
+    except (KafkaLogError, OSError) as error:
+        return [], [Finding("warning", "offsets-unknown", f"committed offsets are not known: {error}")]
+    offsets, findings = [], []
+    columns = (table[name].to_pylist() for name in ("group", "topic", "partition", "offset"))
+    for group, topic, partition, offset in zip(*columns, strict=True):
+        end = ends.get((topic, partition))
+        if end is not None and offset > end:
+            offsets.append(GroupOffset(group, topic, partition, offset, end))
+            text = f"group {group} has committed offset {offset}, beyond the end {end}: lowered to it"
+            findings.append(Finding("error", "group-beyond-end", text, None, topic, partition))
+    return offsets, findings
+
+
+def _open_transactions(
+    choices: Iterable[Choice], transactional: set[str]
+) -> tuple[list[OpenTransaction], list[Finding]]:
+    """Find transactions that the new cluster's coordinator will abort."""
+    import pyarrow as pa
+
+    folders = [each for each in _folders(choices) if each in transactional]
+    if not folders:
+        return [], []
+    try:
+        rows: list[dict[str, Any]] = pa.table(_core.table_open_transactions(folders)).to_pylist()
+    except (KafkaLogError, OSError) as error:
+        return [], [Finding("warning", "transactions-unknown", f"open transactions are not known: {error}")]
+    transactions, findings = [], []
+    for row in rows:
+        found = OpenTransaction(
+            topic=row["topic"],
+            partition=row["partition"],
+            producer_id=row["producerId"],
+            producer_epoch=row["producerEpoch"],
+            first_offset=row["firstOffset"],
+            transactional_id=row["transactionalId"],
+        )
+        named = f" ({found.transactional_id})" if found.transactional_id else ""
+        text = f"producer {found.producer_id}{named} has an open transaction from offset {found.first_offset} on"
+        transactions.append(found)
+        findings.append(Finding("info", "open-transaction", text, None, found.topic, found.partition))
+    return transactions, findings
