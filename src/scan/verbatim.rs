@@ -1,6 +1,8 @@
 //! Planned ranges as whole batches, byte for byte: what a follower fetches from its leader.
 //!
-//! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch.
+//! Batches are never cut, so the first may begin below the range and the last may reach beyond it, as in a fetch. A group
+//! ends with a control batch: a log that takes a transaction's end together with transactions that begin after it notes
+//! for it a last stable offset that is too high (`UnifiedLog.append`), and later aborts are hidden from consumers.
 //! Checksums are left to the log that appends them.
 
 use crate::error::{Error, Result};
@@ -144,6 +146,9 @@ fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
                 open.put_back((position, header));
                 break;
             }
+        }
+        if header.is_control() {
+            break;
         }
     }
     Ok(run)
