@@ -378,7 +378,7 @@ class LogWriter:
                 raise cause from error
             raise
 
-    def append_batches(self, source: Paths | RecordReader) -> AppendInfo:
+    def append_batches(self, source: Paths | RecordReader | _core.PartitionRange) -> AppendInfo:
         """Append whole batches of another log, as a follower does.
 
         Offsets, timestamps, leader epochs, producers, transactions, control records, headers and compression stay as
@@ -405,7 +405,11 @@ class LogWriter:
             When the source holds no partition or several, or starts with a leader epoch below the log's latest: Kafka's
             follower accepts that, but a reader could not tell it from a flipped bit.
         """
-        ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
+        if isinstance(source, _core.PartitionRange):
+            # Planned by this package.
+            ranges = [source]
+        else:
+            ranges = source.take_batch_ranges() if isinstance(source, RecordReader) else plan_ranges(source)
         if len(ranges) > 1:
             named = ", ".join(f"{each.topic}-{each.partition}" for each in ranges[:3])
             raise ValueError(f"append_batches takes the batches of one partition, not of {len(ranges)} ({named}, ...)")

@@ -45,11 +45,7 @@ def export(source: Path, out: Path) -> None:
         raise ValueError(done.stderr)
 
 
-def retain(source: Path, out: Path) -> None:
-    kafkalog.retain(source, out, config={"retention.ms": -1})
-
-
-VERBS = [retain, truncate, recover, rebuild, export]
+VERBS = [truncate, recover, rebuild, export]
 
 
 @pytest.mark.parametrize("verb", VERBS)

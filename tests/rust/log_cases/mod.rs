@@ -13,7 +13,6 @@ mod append;
 mod batches;
 mod index_ops;
 pub mod recover;
-mod retain;
 mod truncate;
 
 use std::collections::BTreeMap;

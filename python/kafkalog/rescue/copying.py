@@ -1,0 +1,185 @@
+"""One partition, written from the pieces that were chosen for it.
+
+A writer appends the pieces' batches as a follower does: checksums verified, offsets and leader epochs kept, indexes and
+producer state built. Each partition is written in a log dir of its own and moved to where it belongs when it is whole;
+one that was not is continued where it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import filecmp
+import itertools
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkalog import _core
+from kafkalog.config import LogConfig
+from kafkalog.errors import CorruptRecordError
+from kafkalog.log import PartitionLog
+from kafkalog.rescue.files import replace, sync_folder
+from kafkalog.writer import LogWriter, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafkalog.rescue.plan import Choice, Piece
+
+__all__ = ["write_partition"]
+
+# Segments end where those of the source end, and where Kafka's own limit is.
+_CONFIG = LogConfig(segment_bytes=(1 << 31) - 1, segment_ms=(1 << 63) - 1)
+
+
+def write_partition(
+    choice: Choice,
+    staging: Path,
+    target: Path,
+    *,
+    offsets: Sequence[Record] = (),
+    link: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write a partition into a log dir; return the bytes of its segments.
+
+    Parameters
+    ----------
+    choice : Choice
+        What to write.
+    staging : Path
+        A folder for this partition alone, which may hold what an earlier call left.
+    target : Path
+        The log dir that gets the folder.
+    offsets : sequence of Record
+        Records to append at the end.
+    link : bool
+        Share the blocks of closed segments with the source, where their bytes are the same.
+    progress : callable, optional
+        Called with the bytes that were appended since the last call.
+
+    Raises
+    ------
+    CorruptRecordError
+        If a piece does not hold what the plan says.
+    """
+    name = f"{choice.topic}-{choice.partition}"
+    with LogWriter(staging, choice.topic, choice.partition, config=_CONFIG, topic_id=choice.topic_id) as writer:
+        first = choice.pieces[0].first_offset if choice.pieces else choice.log_start_offset
+        if writer.log_end_offset == 0 < first:
+            writer.truncate_fully(first)
+        for piece in choice.pieces:
+            _append(writer, piece, progress)
+        if choice.pieces and writer.log_end_offset < choice.log_end_offset:
+            raise CorruptRecordError(
+                f"{choice.pieces[-1].replica.path}: offset {writer.log_end_offset}: expected batches up to offset "
+                f"{choice.log_end_offset}, found the end of the log",
+                choice.pieces[-1].replica.path,
+                offset=writer.log_end_offset,
+            )
+        if writer.log_end_offset < choice.log_start_offset:
+            writer.truncate_fully(choice.log_start_offset)
+        if choice.log_start_offset > writer.log_start_offset:
+            writer.delete_records(choice.log_start_offset)
+        if offsets and writer.log_end_offset == choice.log_end_offset:
+            writer.append(offsets)
+        end = writer.log_end_offset
+    folder = staging / name
+    for left in folder.glob("*.deleted"):
+        left.unlink()
+    _write_epochs(folder, choice, end)
+    if link:
+        _share(folder, choice)
+    size = sum(segment.size for segment in PartitionLog(folder).segments)
+    sync_folder(folder)
+    folder.rename(target / name)
+    return size
+
+
+def _append(writer: LogWriter, piece: Piece, progress: Callable[[int], None] | None) -> None:
+    """Append what the log does not have of a piece yet, in segments that begin where those of the source do."""
+    log = PartitionLog(piece.replica.path)
+    first = max(piece.first_offset, writer.log_end_offset)
+    if first >= piece.end_offset:
+        return
+    is_filled = first > piece.first_offset
+    for planned in log.batches(starting_offsets=first, ending_offsets=piece.end_offset).take_batch_ranges():
+        for segment in planned.segments:
+            if is_filled and segment.base_offset > first:
+                writer.roll()
+                is_filled = False
+            for part in _around_damage(segment, piece):
+                done = writer.append_batches(planned.with_segments([part]))
+                is_filled |= done.bytes > 0
+                if progress is not None:
+                    progress(done.bytes)
+
+
+def _around_damage(segment: _core.SegmentRange, piece: Piece) -> Iterator[_core.SegmentRange]:
+    """Yield the parts of a segment between its damage, where they have offsets of the piece."""
+    found = [each for each in piece.replica.damage if Path(each.segment).name == segment.file_name]
+    position, offset = segment.start_position, segment.start_offset
+    for each in sorted(found, key=lambda each: each.position):
+        if each.position > position and each.first_offset > piece.first_offset:
+            yield _part(segment, position, offset, (each.position, each.first_offset))
+        position, offset = max(position, each.end_position), max(offset, each.end_offset)
+    if position < segment.size and offset < piece.end_offset:
+        yield _part(segment, position, offset, None)
+
+
+def _part(segment: _core.SegmentRange, position: int, offset: int, end: tuple[int, int] | None) -> _core.SegmentRange:
+    return _core.SegmentRange(
+        base_offset=segment.base_offset,
+        file_name=segment.file_name,
+        size=segment.size,
+        is_active=segment.is_active,
+        start_position=position,
+        next_base_offset=segment.next_base_offset,
+        start_offset=offset,
+        end_position=None if end is None else end[0],
+        end_offset=None if end is None else end[1],
+    )
+
+
+def _write_epochs(folder: Path, choice: Choice, end: int) -> None:
+    """Write the leader epochs of the plan: those without a batch that is left are known to the replicas alone."""
+    epochs = [(epoch, first) for epoch, first in choice.leader_epochs if first < end]
+    if not epochs:
+        return
+    # LeaderEpochFileCache.truncateFromStart: the last epoch that began by then begins at the log start.
+    start = choice.log_start_offset
+    before = [epoch for epoch, first in epochs if first <= start]
+    epochs = [*((each, start) for each in before[-1:]), *(each for each in epochs if each[1] > start)]
+    lines = "".join(f"{epoch} {first}\n" for epoch, first in epochs)
+    replace(folder / "leader-epoch-checkpoint", f"0\n{len(epochs)}\n{lines}")
+
+
+def _share(folder: Path, choice: Choice) -> None:
+    """Replace closed segments by links to the sources' files where these have the same bytes.
+
+    A broker appends to the last segment alone, and to others it does nothing but remove or replace their files; so no
+    byte of a source changes.
+    """
+    folders = {piece.replica.path for piece in choice.pieces}
+    sources = [each for path in sorted(folders) for each in Path(path).glob("*.log")]
+    by_size = defaultdict[int, list[Path]](list)
+    for source in sources:
+        by_size[source.stat().st_size].append(source)
+    for log in sorted(folder.glob("*.log"))[:-1]:
+        same = (each for each in by_size[log.stat().st_size] if filecmp.cmp(log, each, shallow=False))
+        for found in itertools.islice(same, 1):
+            _link(found, log)
+
+
+def _link(source: Path, target: Path) -> None:
+    beside = target.with_name(f"{target.name}.tmp")
+    beside.unlink(missing_ok=True)
+    try:
+        os.link(source, beside)
+    except OSError as error:
+        # Another file system, or one without links: the copy stays.
+        if error.errno not in {errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}:
+            raise
+        return
+    beside.replace(target)

@@ -1,0 +1,120 @@
+"""The metadata of the new cluster: the old image, with its nodes gone and every partition on a new node.
+
+What stays: topics with their ids, configurations, ACLs, users, quotas, tokens, features. What goes: registrations of
+brokers and controllers, and what was set for single brokers that are no nodes of the new cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog.rescue.plan import MetadataRecord
+from kafkalog.rescue.target import metadata_version
+from kafkalog.tables._image import TOPIC_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kafkalog.rescue.plan import Choice, Image
+    from kafkalog.rescue.target import Node
+
+__all__ = ["new_image", "replicas_of"]
+
+# ConfigResource.Type.BROKER; its name is empty for all brokers.
+_BROKER_CONFIG = 4
+# MetadataVersion.IBP_3_7_IV2: partitions know the directories of their replicas (KIP-858).
+_DIRECTORIES = 17
+# ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE
+_PRODUCER_IDS = 1000
+_GONE = frozenset(
+    {
+        "REGISTER_BROKER_RECORD",
+        "REGISTER_CONTROLLER_RECORD",
+        "NO_OP_RECORD",
+        "PRODUCER_IDS_RECORD",
+    }
+)
+# Tagged fields whose defaults mean none, and a leader whose log is whole.
+_CLEARED = ("eligibleLeaderReplicas", "lastKnownElr", "leaderRecoveryState", "directories")
+
+
+def new_image(
+    image: Image, placed: Mapping[tuple[str, int], tuple[Choice, Node]], highest_producer_id: int
+) -> list[MetadataRecord]:
+    """Return the records of the new cluster's metadata.
+
+    Parameters
+    ----------
+    image : Image
+        The old cluster's metadata.
+    placed : mapping
+        The choice for each partition and the node it goes to, by topic id and number. Other partitions, and topics
+        without any, are left out.
+    highest_producer_id : int
+        The highest one on any disk, or -1.
+    """
+    topics = {topic_id: choice.topic for (topic_id, _), (choice, _) in placed.items()}
+    level = metadata_version(image)
+    records = list(_kept(image, placed, topics, level))
+    if not any(record.type == "FEATURE_LEVEL_RECORD" for record in records):
+        records.append(MetadataRecord("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": level}))
+    # What a level decides is read after it.
+    records.sort(key=lambda record: record.type != "FEATURE_LEVEL_RECORD")
+    given = [record.value["nextProducerId"] for record in image.records if record.type == "PRODUCER_IDS_RECORD"]
+    # The blocks that were given out may be newer than this image: a whole one is left out.
+    beyond = (highest_producer_id // _PRODUCER_IDS + 2) * _PRODUCER_IDS if highest_producer_id >= 0 else 0
+    following = max([beyond, *given])
+    ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}
+    return [*records, MetadataRecord("PRODUCER_IDS_RECORD", 0, ids)]
+
+
+def _kept(
+    image: Image, placed: Mapping[tuple[str, int], tuple[Choice, Node]], topics: Mapping[str, str], level: int
+) -> Iterator[MetadataRecord]:
+    names = set(topics.values())
+    nodes = {str(node.id) for _, node in placed.values()}
+    for record in image.records:
+        value = record.value
+        if record.type in _GONE:
+            continue
+        if record.type == "TOPIC_RECORD" and value["topicId"] not in topics:
+            continue
+        if record.type == "CONFIG_RECORD":
+            kind, name = value["resourceType"], value["resourceName"]
+            if kind == TOPIC_CONFIG and name not in names:
+                continue
+            if kind == _BROKER_CONFIG and name and name not in nodes:
+                continue
+        if record.type == "PARTITION_RECORD":
+            found = placed.get((value["topicId"], value["partitionId"]))
+            if found is not None:
+                yield _partition(record, *found, level)
+            continue
+        yield record
+
+
+def _partition(record: MetadataRecord, choice: Choice, node: Node, level: int) -> MetadataRecord:
+    value = {name: each for name, each in record.value.items() if name not in _CLEARED}
+    value |= {
+        "replicas": [node.id],
+        "isr": [node.id],
+        "removingReplicas": [],
+        "addingReplicas": [],
+        "leader": node.id,
+        "leaderEpoch": max(choice.leader_epoch, record.value["leaderEpoch"]) + 1,
+        "partitionEpoch": max(choice.partition_epoch, record.value["partitionEpoch"]) + 1,
+    }
+    version = max(record.version, 1) if level >= _DIRECTORIES else 0
+    if version:
+        value["directories"] = [node.directory_id]
+    return MetadataRecord(record.type, version, value)
+
+
+def replicas_of(image: Image) -> dict[tuple[str, int], list[int]]:
+    """Return the old replicas of each topic and partition."""
+    names = {record.value["topicId"]: record.value["name"] for record in image.records if record.type == "TOPIC_RECORD"}
+    return {
+        (names[record.value["topicId"]], record.value["partitionId"]): record.value["replicas"]
+        for record in image.records
+        if record.type == "PARTITION_RECORD" and record.value["topicId"] in names
+    }

@@ -1,0 +1,276 @@
+"""The output of a rescue: under another name until it is whole, and finished by the same command after a kill.
+
+While it is written, ``OUT.unfinished`` holds
+
+========================= =======================================================
+``rescue.json``           which rescue it is, and the ids that were made up for it
+``partitions/T-P``        a log dir for each partition that is being written
+``whole``                 what will be ``OUT``: the partitions that are whole
+========================= =======================================================
+
+``OUT`` itself appears by one rename, at the very end.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _core
+from kafkalog.log import PartitionLog
+from kafkalog.rescue import group_offsets
+from kafkalog.rescue.copying import write_partition
+from kafkalog.rescue.files import replace, sync_folder
+from kafkalog.rescue.new_image import new_image, replicas_of
+from kafkalog.rescue.plan import RescueReport
+from kafkalog.rescue.target import (
+    meta_properties,
+    random_id,
+    reassignment,
+    server_properties,
+    target_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kafkalog.rescue.plan import Choice, RescuePlan
+    from kafkalog.rescue.target import Node, Target
+    from kafkalog.writer import Record
+
+__all__ = ["UNFINISHED", "check_out", "write"]
+
+UNFINISHED = ".unfinished"
+_NOTE = "rescue.json"
+_METADATA = "__cluster_metadata-0"
+_THREADS = 2
+
+
+def check_out(out: Path, sources: Iterable[str]) -> None:
+    """Refuse an output that exists and is not empty, or that lies among logs.
+
+    Parameters
+    ----------
+    out : Path
+        The new directory.
+    sources : iterable of str
+        The log dirs that are read.
+
+    Raises
+    ------
+    FileExistsError
+        If it is not empty.
+    ValueError
+        If a broker would look for logs there.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(out))
+    _core.check_output(str(out), list(sources))
+
+
+def write(
+    plan: RescuePlan,
+    out: Path,
+    *,
+    node_id: int = 1,
+    nodes: int = 1,
+    controller: str = "127.0.0.1:9093",
+    listener: str = "127.0.0.1:9092",
+    cluster_id: str | None = None,
+    link: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> RescueReport:
+    """Write what a plan says into a new directory.
+
+    Parameters
+    ----------
+    plan : RescuePlan
+        What to write.
+    out : Path
+        The new directory: with one node its log dir, else a folder of one for each node.
+    node_id, nodes : int
+        The id of the first new node, and how many there are.
+    controller, listener : str
+        Their endpoints.
+    cluster_id : str, optional
+        Default: the old cluster's, or a new one if that is not known.
+    link : bool
+        Share the blocks of closed segments with the sources, where the file system can.
+    progress : callable, optional
+        Called with the bytes that were written so far, and with all that are to be written.
+
+    Raises
+    ------
+    FileExistsError
+        If ``out`` is not empty, or ``OUT.unfinished`` holds another rescue.
+    CorruptRecordError
+        If a disk does not hold what the plan says.
+    OSError
+        When the disk is full, and the like. The same call continues then.
+    """
+    out = Path.cwd() / out
+    check_out(out, [disk.path for disk in plan.disks])
+    options = {"node_id": node_id, "nodes": nodes, "controller": controller, "listener": listener, "link": link}
+
+    def described(cluster: str, directory_ids: Sequence[str]) -> Target:
+        return target_of(
+            plan.image,
+            node_id=node_id,
+            nodes=nodes,
+            controller=controller,
+            listener=listener,
+            cluster_id=cluster,
+            directory_ids=directory_ids,
+        )
+
+    # What makes no sense is refused before anything is written.
+    target = described(cluster_id or plan.cluster_id or random_id(), [random_id() for _ in range(nodes)])
+    unfinished = out.with_name(out.name + UNFINISHED)
+    noted = _begin(
+        unfinished,
+        {
+            "fingerprint": _fingerprint(plan, {**options, "cluster_id": cluster_id}),
+            "cluster_id": target.cluster_id,
+            "directory_ids": [node.directory_id for node in target.nodes],
+        },
+    )
+    target = described(noted["cluster_id"], noted["directory_ids"])
+    whole = unfinished / "whole"
+    for node in target.nodes:
+        (whole / node.folder).mkdir(parents=True, exist_ok=True)
+    placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
+    size = _copy(plan, placed, unfinished, link=link, progress=progress)
+    for node in target.nodes:
+        _finish(plan, target, node, whole, out)
+    wanted = reassignment(plan.choices, target, replicas_of(plan.image))
+    replace(whole / "reassignment.json", json.dumps(wanted, indent=1) + "\n")
+    if out.exists():
+        out.rmdir()
+    whole.rename(out)
+    sync_folder(out.parent)
+    shutil.rmtree(unfinished)
+    log_dirs = tuple(str(out / node.folder) for node in target.nodes)
+    return RescueReport(plan=plan, out=str(out), dry_run=False, log_dirs=log_dirs, bytes=size)
+
+
+def _fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
+    return hashlib.sha256(
+        repr((plan.disks, plan.image, plan.choices, plan.group_offsets, options)).encode()
+    ).hexdigest()
+
+
+def _begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
+    """Begin a rescue, or continue the one that was begun; return its note."""
+    path = unfinished / _NOTE
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if found["fingerprint"] != note["fingerprint"]:
+            text = (
+                f"holds an unfinished rescue of other disks or with other options, begun {found['begun']}; finish it "
+                "by the same command, or remove it"
+            )
+            raise FileExistsError(errno.EEXIST, text, str(unfinished))
+        return found
+    unfinished.mkdir(parents=True, exist_ok=True)
+    if any(each.name != f"{_NOTE}.tmp" for each in unfinished.iterdir()):
+        raise FileExistsError(errno.EEXIST, f"is no unfinished rescue: it has no {_NOTE}", str(unfinished))
+    begun = {**note, "begun": time.strftime("%Y-%m-%d %H:%M:%S")}
+    replace(path, json.dumps(begun, indent=1) + "\n")
+    return begun
+
+
+def _copy(
+    plan: RescuePlan,
+    placed: Sequence[tuple[Choice, Node]],
+    unfinished: Path,
+    *,
+    link: bool,
+    progress: Callable[[int, int], None] | None,
+) -> int:
+    """Write the partitions that are not whole yet; return the bytes of the segments of all."""
+    offsets = _lowered(plan)
+    total = sum(piece.replica.size for choice in plan.choices for piece in choice.pieces[:1])
+    done = 0
+
+    def told(size: int) -> None:
+        nonlocal done
+        done += size
+        if progress is not None:
+            progress(min(done, total), total)
+
+    def work(choice: Choice, node: Node) -> int:
+        name = f"{choice.topic}-{choice.partition}"
+        log_dir = unfinished / "whole" / node.folder
+        if (log_dir / name).exists():
+            size = sum(segment.size for segment in PartitionLog(log_dir / name).segments)
+            told(size)
+            return size
+        staging = unfinished / "partitions" / name
+        records = offsets.get(choice.partition, []) if choice.topic == group_offsets.TOPIC else []
+        size = write_partition(choice, staging, log_dir, offsets=records, link=link, progress=told)
+        shutil.rmtree(staging)
+        return size
+
+    # The largest first, so that no thread is left with it at the end.
+    order = sorted(placed, key=lambda each: -sum(piece.replica.size for piece in each[0].pieces))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        futures = [pool.submit(work, choice, node) for choice, node in order]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
+    shutil.rmtree(unfinished / "partitions", ignore_errors=True)
+    return sum(future.result() for future in futures if not future.cancelled())
+
+
+def _lowered(plan: RescuePlan) -> dict[int, list[Record]]:
+    """Return the records that lower committed offsets, by the partition that gets them."""
+    partitions = sum(choice.topic == group_offsets.TOPIC for choice in plan.choices)
+    if not partitions or not plan.group_offsets:
+        return {}
+    return group_offsets.lowered(plan.group_offsets, partitions, time.time_ns() // 1_000_000)
+
+
+def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path) -> None:
+    """Write what a log dir has beside its partitions."""
+    placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
+    log_dir = whole / node.folder
+    recovery, starts = [], []
+    for choice, at in placed:
+        if at.id != node.id:
+            continue
+        log = PartitionLog(log_dir / f"{choice.topic}-{choice.partition}")
+        recovery.append((choice, log.log_end_offset))
+        if choice.log_start_offset > log.segments[0].base_offset:
+            starts.append((choice, choice.log_start_offset))
+    # Everything was flushed, up to the end.
+    for name, lines in (
+        ("recovery-point-offset-checkpoint", recovery),
+        ("replication-offset-checkpoint", recovery),
+        ("log-start-offset-checkpoint", starts),
+    ):
+        text = "".join(f"{choice.topic} {choice.partition} {offset}\n" for choice, offset in lines)
+        replace(log_dir / name, f"0\n{len(lines)}\n{text}")
+    metadata = log_dir / _METADATA
+    metadata.mkdir(exist_ok=True)
+    by_id = {(choice.topic_id, choice.partition): (choice, at) for choice, at in placed if choice.topic_id}
+    records = new_image(plan.image, by_id, plan.highest_producer_id)
+    _core.write_metadata_snapshot(
+        str(metadata),
+        max(plan.image.end_offset, 1),
+        max(plan.image.epoch, 0) + 1,
+        [(record.type, record.version, json.dumps(record.value)) for record in records],
+        timestamp=time.time_ns() // 1_000_000,
+        voters=target.voters(),
+    )
+    replace(log_dir / "server.properties", server_properties(target, node, str(out / node.folder), plan.image))
+    replace(log_dir / ".kafka_cleanshutdown", "")
+    replace(log_dir / "meta.properties", meta_properties(target, node))
