@@ -118,6 +118,9 @@ pub mod log {
     pub mod partition {
         pub use crate::log::partition::{OffsetAndTimestamp, PartitionLog};
     }
+    pub mod retention {
+        pub use crate::log::retention::{Rule, SegmentAge};
+    }
 }
 pub mod producers {
     pub use crate::producers::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
-from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
+from kafkalog.tools.reports import PartitionRecovery, RecoveryReport, RetainReport
 from kafkalog.writer import AppendInfo
 
 __version__: str
@@ -448,6 +448,15 @@ def recover(
     producer_id_expiration_ms: int = ...,
     clock: Callable[[], int] | None = None,
 ) -> RecoveryReport: ...
+def retain(
+    path: str,
+    out: str,
+    *,
+    now_ms: int,
+    dry_run: bool = False,
+    settings: _Settings = ...,
+    topics: list[tuple[str, _Settings]] = ...,
+) -> RetainReport: ...
 def rebuild_indexes(
     path: str,
     *,

@@ -3,6 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 /// Opens a file for reading, and nothing else: a pipe would wait until somebody writes into it.
 ///
@@ -30,6 +31,19 @@ pub(crate) fn about(path: &Path) -> io::Result<Metadata> {
     });
     #[cfg(not(unix))]
     return Err(io::ErrorKind::InvalidInput.into());
+}
+
+/// When a file was last modified, in milliseconds since the epoch.
+///
+/// # Errors
+/// `Unsupported` where the file system does not note it.
+pub(crate) fn modified_ms(meta: &Metadata) -> io::Result<i64> {
+    Ok(match meta.modified()?.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_millis())
+            .unwrap_or(i64::MAX)
+            .saturating_neg(),
+    })
 }
 
 /// All bytes of a file, which [`open`] takes.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::loaded::{LoadedLog, LoadedSegment};
+use super::loaded::LoadedLog;
 use super::note::Note;
 use super::plan::Plan;
 use super::producers::PlannedBatches;
@@ -144,18 +144,11 @@ impl Loader<'_> {
         if flush_epochs {
             self.note_epochs();
         }
-        let segments = self.segments.iter();
         Ok(LoadedLog {
             log_start_offset,
             log_end_offset,
             recovery_point: recovery_point.max(log_start_offset),
-            segments: segments
-                .map(|segment| LoadedSegment {
-                    base_offset: segment.base_offset(),
-                    size: segment.size(),
-                    max_timestamp: segment.known().max_timestamp,
-                })
-                .collect(),
+            segments: self.segments.listed(),
             epochs: self.epochs.clone(),
             producers,
             topic_id,

@@ -8,6 +8,7 @@
 //! | `rebuilt` | rebuilt indexes that do not fit into memory |
 //! | `producers` | batches for replaying the producers' state |
 //! | `salvage` | the step before, where no whole batch may be lost |
+//! | `retain` | retention over the loaded log |
 //! | `plan`, `loaded`, `note` | the outcome |
 //! | `apply` | a plan carried out, in place or into another folder |
 //!
@@ -24,6 +25,7 @@ mod producers;
 mod rebuilt;
 mod recovery;
 mod request;
+mod retain;
 mod salvage;
 mod segments;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::loaded::LoadedSegment;
 use crate::io::overlay::Overlay;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
@@ -49,6 +50,16 @@ impl Segments {
 
     pub(super) fn active_mut(&mut self) -> Option<&mut Segment> {
         self.iter_mut().next_back()
+    }
+
+    /// What a broker knows of them.
+    pub(super) fn listed(&self) -> Vec<LoadedSegment> {
+        let listed = self.iter().map(|segment| LoadedSegment {
+            base_offset: segment.base_offset(),
+            size: segment.size(),
+            max_timestamp: segment.known().max_timestamp,
+        });
+        listed.collect()
     }
 
     pub(super) fn base_offsets(&self) -> Vec<Offset> {

@@ -13,10 +13,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::file::modified_ms;
 use crate::segment::LogSegment;
 use crate::segment::lookup::SegmentLookup;
 use crate::types::{Offset, TimestampMs};
@@ -198,13 +199,7 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
 
 /// Length and modification time of a file.
 pub(super) fn stat(meta: &Metadata) -> io::Result<Stat> {
-    let modified = match meta.modified()?.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_millis())
-            .unwrap_or(i64::MAX)
-            .saturating_neg(),
-    };
-    Ok((meta.len(), modified))
+    Ok((meta.len(), modified_ms(meta)?))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! | [`listed`] | a partition folder as a broker would have it after loading |
 //! | [`output`] | where results may be written: never among logs |
 //! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
+//! | [`retention`] | which segments retention deletes |
 
 pub(crate) mod config;
 pub(crate) mod dir;
@@ -17,3 +18,4 @@ pub(crate) mod listed;
 pub(crate) mod listing;
 pub(crate) mod output;
 pub(crate) mod partition;
+pub(crate) mod retention;

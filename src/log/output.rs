@@ -19,6 +19,9 @@ use super::dir::{LogDir, holds_partition_files, is_of_log_dir, is_of_partition};
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
 
+/// The note in an output that is not finished: a broker ignores it, and the next run with the same source starts over.
+pub(crate) const UNFINISHED: &str = ".kafkalog-unfinished";
+
 /// What a directory is to a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -30,6 +33,9 @@ enum Kind {
 impl Kind {
     /// A directory that cannot be listed, or does not exist, is neither.
     fn of(path: &Path) -> Self {
+        if path.join(UNFINISHED).exists() {
+            return Self::Other;
+        }
         let (mut is_partition, mut partitions) = (false, 0usize);
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let name = entry.file_name();

@@ -8,7 +8,9 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::arrow::append::Appended;
 use crate::io::overlay::FileChange;
 use crate::load::Note;
+use crate::log::retention::{Rule, SegmentAge};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
+use crate::tools::retain::{PartitionRetention, RetainReport};
 use crate::write::checkpoints::CheckpointChange;
 
 /// An instance of a Python class, by keywords.
@@ -118,5 +120,51 @@ fn checkpoint<'py>(py: Python<'py>, change: &CheckpointChange) -> PyResult<Bound
         partition: change.partition.partition,
         before: change.before,
         after: change.after,
+    })
+}
+
+pub(super) fn retention<'py>(
+    py: Python<'py>,
+    report: &RetainReport,
+    now_ms: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let recovery = &report.recovery;
+    instance!(py, "kafkalog.tools.reports", "RetainReport", {
+        path: recovery.path.as_os_str(),
+        out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
+        dry_run: recovery.dry_run,
+        now_ms: now_ms,
+        partitions: tuple(py, &report.partitions, retained)?,
+        checkpoints: tuple(py, &recovery.checkpoints, checkpoint)?,
+        skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
+    })
+}
+
+fn retained<'py>(py: Python<'py>, partition: &PartitionRetention) -> PyResult<Bound<'py, PyAny>> {
+    let (before, after) = partition.log_start_offset;
+    instance!(py, "kafkalog.tools.reports", "PartitionRetention", {
+        path: partition.folder.as_os_str(),
+        topic: &partition.topic_partition.topic,
+        partition: partition.topic_partition.partition,
+        log_start_before: before,
+        log_start_offset: after,
+        log_end_offset: partition.log_end_offset,
+        high_watermark: partition.high_watermark,
+        segments: partition.segments,
+        size: partition.size,
+        deleted: tuple(py, &partition.deleted, deleted)?,
+    })
+}
+
+fn deleted<'py>(
+    py: Python<'py>,
+    (segment, rule): &(SegmentAge, Rule),
+) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "DeletedSegment", {
+        base_offset: segment.base_offset,
+        size: segment.size,
+        rule: rule.name(),
+        largest_timestamp: segment.largest_timestamp,
+        from_mtime: segment.is_from_mtime,
     })
 }

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
+use crate::tools::retain::{self as retaining, RetainOptions};
 
 /// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
 fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
@@ -70,6 +71,32 @@ pub(super) fn recover(
     };
     let done = run(py, || recovering::recover(&path, &options))?;
     Ok(report::recovery(py, &done)?.unbind())
+}
+
+/// Copies a log dir or a partition into a new log dir, without what retention deletes at this time.
+#[pyfunction]
+#[pyo3(signature = (path, out, *, now_ms, dry_run=false, settings=Vec::new(), topics=Vec::new()))]
+pub(super) fn retain(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    now_ms: i64,
+    dry_run: bool,
+    settings: Settings,
+    topics: Vec<(String, Settings)>,
+) -> PyResult<Py<PyAny>> {
+    let options = RetainOptions {
+        config: config_of(&settings).map_err(into_py)?,
+        topics: topics
+            .into_iter()
+            .map(|(topic, settings)| Ok((topic, config_of(&settings)?)))
+            .collect::<Result<_>>()
+            .map_err(into_py)?,
+        now_ms,
+        dry_run,
+    };
+    let done = run(py, || retaining::retain(&path, &out, &options))?;
+    Ok(report::retention(py, &done, now_ms)?.unbind())
 }
 
 /// Rebuilds the indexes of a partition folder as a broker of a version would.

@@ -208,7 +208,7 @@ impl ReplayedLog for Batches<'_> {
 }
 
 /// Milliseconds since the epoch, as a column.
-pub(super) fn times(values: Vec<Option<TimestampMs>>) -> ArrayRef {
+pub(crate) fn times(values: Vec<Option<TimestampMs>>) -> ArrayRef {
     let times = PrimitiveArray::<TimestampMillisecondType>::from(values);
     Arc::new(times.with_timezone("UTC"))
 }
@@ -217,7 +217,7 @@ pub(super) fn times(values: Vec<Option<TimestampMs>>) -> ArrayRef {
 ///
 /// # Errors
 /// `Internal`.
-pub(super) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+pub(crate) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     let field =
         |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
     let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());

@@ -5,9 +5,11 @@
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
+//! | [`retain`] | a copy without what retention deletes |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
 pub(crate) mod dump;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
+pub(crate) mod retain;
 pub(crate) mod verify;

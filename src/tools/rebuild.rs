@@ -159,7 +159,9 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     if !options.dry_run {
         match &options.out {
             None => interrupt::with_cancellation(|| false, || plan.apply(&options.disk))?,
-            Some(out) => fill(out, || plan.write_to(&options.disk, out))?,
+            Some(out) => fill(path, out, &options.disk, || {
+                plan.write_to(&options.disk, out)
+            })?,
         }
     }
     PartitionReport::of(&partition, request, &plan)

@@ -120,6 +120,27 @@ impl Checkpoints {
         planned
     }
 
+    /// Plans the checkpoints of a new log dir that holds these logs of another one, and nothing else.
+    #[must_use]
+    pub(crate) fn alone(log_dir: &Path, logs: &[LogEnds]) -> Self {
+        let mut planned = Self::default();
+        for file in CHECKPOINTS {
+            let before = read_parsed(&log_dir.join(file), parse_offsets);
+            let mut before = before.ok().flatten().unwrap_or_default();
+            before.retain(|partition, _| logs.iter().any(|log| log.partition == *partition));
+            let line = |log: &LogEnds| {
+                let offset = log.line(file, before.get(&log.partition).copied())?;
+                Some((log.partition.clone(), offset))
+            };
+            let after: Offsets = logs.iter().filter_map(line).collect();
+            planned.note(file, &before, &after);
+            if !after.is_empty() {
+                planned.files.push((file, after));
+            }
+        }
+        planned
+    }
+
     fn note(&mut self, file: &'static str, before: &Offsets, after: &Offsets) {
         let partitions: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for partition in partitions {

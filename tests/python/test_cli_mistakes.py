@@ -35,6 +35,8 @@ SEGMENT = ORDERS / f"{0:020}.log"
 READS = {"PATH", "SOURCE", "FILE,..."}
 # kafka-dump-log passes over files that it does not know; so does dump.
 AS_KAFKA = {"dump"}
+# What a command needs because the log dir has no metadata log.
+NEEDS = {"retain": ("--config", "retention.ms=-1")}
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:
@@ -53,7 +55,7 @@ def writes(action: argparse.Action) -> bool:
 
 def words(command: str, source: Path, target: Path, *more: str, but: argparse.Action | None = None) -> list[str]:
     """Give a command what it requires, except for one argument."""
-    given = [command, *more]
+    given = [command, *more, *NEEDS.get(command, ())]
     for action in ACTIONS[command]:
         if action is but or not action.required or action.nargs in {"?", "*"}:
             continue

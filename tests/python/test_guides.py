@@ -129,7 +129,16 @@ def test_shell_blocks_are_these() -> None:
     """CI runs the first two of the README, tests/spark that of ``cluster``; the others run here."""
     counts = {name: len(documents.blocks(name, "sh")) for name in DOCUMENTS}
     kept = {name: count for name, count in counts.items() if count}
-    assert kept == {"README": 3, "cluster": 1, "writing": 1, "recovering": 1, "damage": 1, "shell": 1, "tables": 1}
+    assert kept == {
+        "README": 3,
+        "cluster": 1,
+        "writing": 1,
+        "recovering": 1,
+        "damage": 1,
+        "care": 1,
+        "shell": 1,
+        "tables": 1,
+    }
 
 
 def test_readme_shell_examples_run(tmp_path: Path) -> None:
@@ -182,6 +191,13 @@ def test_damage_examples_run(tmp_path: Path) -> None:
     saved = kafkalog.verify(tmp_path / "data" / "saved-ledger-0")
     assert "error" not in saved["severity"].to_pylist()
     assert '"sha256":"' in (tmp_path / "data" / "evidence.jsonl").read_text()
+
+
+def test_care_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    shown = shell(documents.blocks("care", "sh")[0], tmp_path, tmp_path)
+    assert "would be deleted" in shown
+    assert kafkalog.LogDir(tmp_path / "data" / "retained").partitions()
 
 
 def test_columns_are_those_of_the_table() -> None:

@@ -45,7 +45,11 @@ def export(source: Path, out: Path) -> None:
         raise ValueError(done.stderr)
 
 
-VERBS = [truncate, recover, rebuild, export]
+def retain(source: Path, out: Path) -> None:
+    kafkalog.retain(source, out, config={"retention.ms": -1})
+
+
+VERBS = [retain, truncate, recover, rebuild, export]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -350,6 +350,7 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
         ("old.tar", "info", "unknown-file"),
         ("x.tmp", "info", "leftover"),
         (".kafkalog-job", "warning", "pending-job"),
+        (".kafkalog-unfinished", "warning", "unfinished-output"),
     }
     assert ".kafkalog-sink" not in {name for name, _, _ in rows}
     rewrite(log_dir / "log-start-offset-checkpoint", with_line("ledger 0 900"))

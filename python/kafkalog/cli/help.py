@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 # In the order in which a newcomer reads them.
-GUIDES = ("reading", "engines", "tables", "spark", "cluster", "writing", "recovering", "damage", "shell", "safety")
+GUIDES = (
+    "reading",
+    "engines",
+    "tables",
+    "spark",
+    "cluster",
+    "writing",
+    "recovering",
+    "damage",
+    "care",
+    "shell",
+    "safety",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""What recovery, rebuilding and truncation report: frozen, comparable, picklable."""
+"""What recovery, rebuilding, truncation and retention report: frozen, comparable, picklable."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 __all__ = [
     "CheckpointChange",
+    "DeletedSegment",
     "FileChange",
     "PartitionRecovery",
+    "PartitionRetention",
     "RecoveryNote",
     "RecoveryReport",
+    "RetainReport",
     "TruncateReport",
 ]
 
@@ -218,3 +221,105 @@ class TruncateReport:
     segments: int
     size: int
     bytes_cut: int
+
+
+@dataclass(frozen=True)
+class DeletedSegment:
+    """A segment that retention deletes.
+
+    Attributes
+    ----------
+    base_offset : int
+        Its first possible offset, which names its files.
+    size : int
+        Bytes of its ``.log``.
+    rule : str
+        ``log_start``, ``size`` or ``time``.
+    largest_timestamp : int
+        In milliseconds since the epoch: that of its records, or of the file.
+    from_mtime : bool
+        Whether the largest timestamp is the time at which the ``.log`` was last modified, because no record has one.
+    """
+
+    base_offset: int
+    size: int
+    rule: str
+    largest_timestamp: int
+    from_mtime: bool
+
+
+@dataclass(frozen=True)
+class PartitionRetention:
+    """What retention deletes from one partition.
+
+    Attributes
+    ----------
+    path : str
+        Its folder in the source.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    log_start_before, log_start_offset : int
+        The first offset that is served, before and after.
+    log_end_offset : int
+        The next offset to be written.
+    high_watermark : int
+        No segment that reaches above it is deleted: the checkpoint's, else the log end offset.
+    segments, size : int
+        The number of segments afterwards, and the size of their ``.log`` files in bytes.
+    deleted : tuple of DeletedSegment
+        The deleted segments, oldest first.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_start_before: int
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    segments: int
+    size: int
+    deleted: tuple[DeletedSegment, ...]
+
+    @property
+    def bytes_deleted(self) -> int:
+        """Bytes of the ``.log`` files of deleted segments."""
+        return sum(segment.size for segment in self.deleted)
+
+
+@dataclass(frozen=True)
+class RetainReport:
+    """What retention deleted, or would delete.
+
+    Attributes
+    ----------
+    path : str
+        The source.
+    out : str or None
+        The log dir that was written; None for a dry run.
+    dry_run : bool
+        Whether nothing was written.
+    now_ms : int
+        The time at which retention looked at the segments, in milliseconds since the epoch.
+    partitions : tuple of PartitionRetention
+        By topic and number.
+    checkpoints : tuple of CheckpointChange
+        Lines of checkpoints that differ from the source's, by file and partition.
+    skipped : tuple of str
+        Folders that are copied as they are: those being deleted, and the metadata log.
+    """
+
+    path: str
+    out: str | None
+    dry_run: bool
+    now_ms: int
+    partitions: tuple[PartitionRetention, ...]
+    checkpoints: tuple[CheckpointChange, ...]
+    skipped: tuple[str, ...]
+
+    @property
+    def bytes_deleted(self) -> int:
+        """Bytes of the ``.log`` files of deleted segments."""
+        return sum(partition.bytes_deleted for partition in self.partitions)

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::content::{Content, Origins, Source};
+use super::file::{about, modified_ms};
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile, read_small};
 use super::stored_index::StoredIndex;
 use crate::error::{Error, Result};
+use crate::types::TimestampMs;
 
 pub(crate) mod content;
 
@@ -332,6 +334,17 @@ impl Overlay {
     #[must_use]
     pub(crate) fn length(&self, name: &str) -> u64 {
         self.state().files.get(name).map_or(0, Content::length)
+    }
+
+    /// When the file was last modified whose bytes this one has; `None` where the bytes are the plan's own.
+    #[must_use]
+    pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
+        let state = self.state();
+        let path = match state.files.get(name)?.source() {
+            Source::Base { name, .. } | Source::Parts { name, .. } => state.origins.path(name),
+            Source::Bytes(_) | Source::Rebuilt(_) => return None,
+        };
+        modified_ms(&about(&path).ok()?).ok()
     }
 
     /// All of a small file; nothing where there is none.

@@ -21,6 +21,7 @@ pub(super) mod output;
 mod refused;
 pub(crate) mod report;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,8 +39,9 @@ use crate::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::config::LogConfig;
 use crate::log::dir::{
     CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, META_PROPERTIES, Offsets, PartitionFolder,
-    PathKind, UNKNOWN_PARTITION, dir_above,
+    PathKind, UNKNOWN_PARTITION, dir_above, folder_name,
 };
+use crate::log::output::UNFINISHED;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::segment::files::free_segment_room;
 use crate::types::{Offset, TimestampMs};
@@ -71,6 +73,8 @@ pub struct RecoverOptions {
     pub log_start_offset: Option<Offset>,
     /// Topic settings: those of the indexes count.
     pub config: LogConfig,
+    /// The settings of topics that have others.
+    pub topics: BTreeMap<String, LogConfig>,
     /// The clock, for producers that have expired.
     pub now_ms: TimestampMs,
     /// `producer.id.expiration.ms`.
@@ -94,6 +98,7 @@ impl RecoverOptions {
             recovery_point: None,
             log_start_offset: None,
             config: LogConfig::default(),
+            topics: BTreeMap::new(),
             now_ms,
             producer_id_expiration_ms: DEFAULT_PRODUCER_ID_EXPIRATION_MS,
             on_loss: OnLoss::default(),
@@ -101,6 +106,28 @@ impl RecoverOptions {
             out: None,
             disk: Disk::default(),
         }
+    }
+
+    fn config_of(&self, partition: &PartitionFolder) -> &LogConfig {
+        let topic = &partition.name.topic_partition.topic;
+        self.topics.get(topic).unwrap_or(&self.config)
+    }
+}
+
+/// What is planned for a partition after it was loaded, before it is closed.
+pub(super) type Then<'a> = &'a dyn Fn(&PartitionFolder, &LogConfig, &mut Plan) -> Result<()>;
+
+/// A recovery, and what comes after it.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    options: &'a RecoverOptions,
+    then: Option<Then<'a>>,
+}
+
+impl Job<'_> {
+    /// Whether the result is a log dir, whatever the source is.
+    fn makes_log_dir(&self, is_log_dir: bool) -> bool {
+        self.options.out.is_some() && (is_log_dir || self.then.is_some())
     }
 }
 
@@ -117,14 +144,10 @@ struct Planned {
 
 impl Planned {
     /// Does something with the plan.
-    fn with_plan(
-        &self,
-        options: &RecoverOptions,
-        act: impl FnOnce(&Plan) -> Result<()>,
-    ) -> Result<()> {
+    fn with_plan(&self, job: Job<'_>, act: impl FnOnce(&Plan) -> Result<()>) -> Result<()> {
         match &self.plan {
             Some(plan) => act(plan),
-            None => act(&plan_partition(&self.partition, self.request, options)?),
+            None => act(&plan_partition(&self.partition, self.request, job)?),
         }
     }
 
@@ -156,6 +179,25 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
 /// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
 /// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
+    let then = None;
+    run(path, Job { options, then })
+}
+
+/// Recovers, does something with every partition, and writes the result into a new log dir.
+///
+/// # Errors
+/// As [`recover`], and those of the step.
+pub(super) fn recover_then(
+    path: &Path,
+    options: &RecoverOptions,
+    then: Then<'_>,
+) -> Result<RecoveryReport> {
+    let then = Some(then);
+    run(path, Job { options, then })
+}
+
+fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
+    let options = job.options;
     let Source {
         is_log_dir,
         log_dir,
@@ -170,10 +212,12 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
         (None, false) => Some(claim(&log_dir, &partitions)?),
         _ => None,
     };
-    let planned = plan_all(partitions, &state, options)?;
+    let planned = plan_all(partitions, &state, job)?;
+    let logs: Vec<_> = planned.iter().filter_map(Planned::checkpointed).collect();
     let checkpoints = if is_log_dir || options.out.is_none() {
-        let logs: Vec<_> = planned.iter().filter_map(Planned::checkpointed).collect();
         Checkpoints::plan(&log_dir, &logs, is_log_dir)
+    } else if job.makes_log_dir(is_log_dir) {
+        Checkpoints::alone(&log_dir, &logs)
     } else {
         // A partition folder alone says nothing of the folder above it.
         Checkpoints::default()
@@ -185,16 +229,21 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
             interrupt::with_cancellation(
                 || false,
                 || {
-                    in_place(&log_dir, is_log_dir, &planned, options)?;
+                    in_place(&log_dir, is_log_dir, &planned, job)?;
                     write_checkpoints(&log_dir, &checkpoints, &options.disk)?;
                     write_marker(marker, &log_dir, options)
                 },
             )?;
         }
         (Some(out), _) if !options.dry_run => {
-            let marker = marker_to_keep(&log_dir, is_log_dir, &planned, options)?;
-            fill(out, || {
-                into(path, is_log_dir, out, &planned, options)?;
+            let makes_log_dir = job.makes_log_dir(is_log_dir);
+            let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
+            fill(path, out, &options.disk, || {
+                if makes_log_dir && !is_log_dir {
+                    into_new_log_dir(out, &planned, job)?;
+                } else {
+                    into(path, is_log_dir, out, &planned, job)?;
+                }
                 checkpoints.write(&options.disk, out)?;
                 write_marker(marker, out, options)
             })?;
@@ -223,20 +272,21 @@ const MAX_KEPT: u64 = 256 << 20;
 fn plan_all(
     partitions: Vec<PartitionFolder>,
     state: &DirState,
-    options: &RecoverOptions,
+    job: Job<'_>,
 ) -> Result<Vec<Planned>> {
+    let options = job.options;
     let mut planned = Vec::new();
     let mut refusals = Refusals::default();
     let mut kept = 0u64;
     for partition in partitions {
         let mut request = request(&partition, state, options);
-        let plan = plan_partition(&partition, request, options);
+        let plan = plan_partition(&partition, request, job);
         let Some(mut plan) = refusals.sort_out(plan)? else {
             continue;
         };
         if let Some(hint) = refuted_start(request, &plan, options) {
             request.log_start_offset = 0;
-            let again = plan_partition(&partition, request, options);
+            let again = plan_partition(&partition, request, job);
             let Some(again) = refusals.sort_out(again)? else {
                 continue;
             };
@@ -345,11 +395,13 @@ fn request(partition: &PartitionFolder, state: &DirState, options: &RecoverOptio
 fn plan_partition(
     partition: &PartitionFolder,
     request: LoadRequest,
-    options: &RecoverOptions,
+    job: Job<'_>,
 ) -> Result<Plan, Refused> {
+    let options = job.options;
+    let config = options.config_of(partition);
     let mut plan = match options.on_loss {
-        OnLoss::Salvage => plan_salvage(&partition.path, &options.config, request)?,
-        OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, &options.config, request)?,
+        OnLoss::Salvage => plan_salvage(&partition.path, config, request)?,
+        OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, config, request)?,
     };
     // To the plan, an interruption may have been a batch that is none.
     interrupt::check()?;
@@ -363,6 +415,9 @@ fn plan_partition(
         && let Some(note) = plan.notes.iter().find(|note| note.is_loss())
     {
         return Err(Refused::loss(&partition.path, note));
+    }
+    if let Some(then) = job.then {
+        then(partition, config, &mut plan)?;
     }
     plan.close()?;
     plan.unlink_deleted();
@@ -385,12 +440,12 @@ fn refuted_start(request: LoadRequest, plan: &Plan, options: &RecoverOptions) ->
 /// The bytes of the log dir's marker, where they will still be true.
 fn marker_to_keep(
     log_dir: &Path,
-    is_log_dir: bool,
+    is_of_log_dir: bool,
     planned: &[Planned],
     options: &RecoverOptions,
 ) -> Result<Option<Vec<u8>>> {
     let is_whole = planned.iter().all(|each| each.report.bytes_cut() == 0);
-    if !is_log_dir || !is_whole || options.clean == Some(false) {
+    if !is_of_log_dir || !is_whole || options.clean == Some(false) {
         return Ok(None);
     }
     let path = log_dir.join(CLEAN_SHUTDOWN);
@@ -407,20 +462,15 @@ fn write_marker(marker: Option<Vec<u8>>, log_dir: &Path, options: &RecoverOption
     })
 }
 
-fn in_place(
-    log_dir: &Path,
-    is_log_dir: bool,
-    planned: &[Planned],
-    options: &RecoverOptions,
-) -> Result<()> {
-    let disk = &options.disk;
+fn in_place(log_dir: &Path, is_log_dir: bool, planned: &[Planned], job: Job<'_>) -> Result<()> {
+    let disk = &job.options.disk;
     if is_log_dir {
         // Before the first log is touched, as in a broker: a crash from here on leaves an unclean log dir.
         disk.remove(&log_dir.join(CLEAN_SHUTDOWN))?;
         disk.sync_folder(log_dir)?;
     }
     planned.iter().try_for_each(|planned| {
-        planned.with_plan(options, |plan| {
+        planned.with_plan(job, |plan| {
             plan.apply(disk)?;
             let log = plan.outcome.as_ref().ok();
             if let Some(active) = log.and_then(|log| log.segments.last()) {
@@ -437,13 +487,13 @@ fn into(
     is_log_dir: bool,
     out: &Path,
     planned: &[Planned],
-    options: &RecoverOptions,
+    job: Job<'_>,
 ) -> Result<()> {
-    let disk = &options.disk;
+    let disk = &job.options.disk;
     if !is_log_dir {
         return planned
             .iter()
-            .try_for_each(|planned| write_partition(options, planned, out));
+            .try_for_each(|planned| write_partition(job, planned, out));
     }
     disk.create_folders(out)?;
     let entries = fs::read_dir(path).map_err(Error::io(path))?;
@@ -454,10 +504,10 @@ fn into(
     entries.sort_by_key(|entry| entry.file_name() == META_PROPERTIES);
     for entry in entries {
         let (from, name) = (entry.path(), entry.file_name());
-        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK_FILE;
+        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK_FILE || name == UNFINISHED;
         let one = planned.iter().find(|planned| planned.report.folder == from);
         match one {
-            Some(one) => write_partition(options, one, &out.join(&name))?,
+            Some(one) => write_partition(job, one, &out.join(&name))?,
             None if !is_left_out => copy(disk, &from, &out.join(&name))?,
             None => {}
         }
@@ -465,10 +515,21 @@ fn into(
     disk.sync_folder(out)
 }
 
+/// Writes partitions into a log dir of their own.
+fn into_new_log_dir(out: &Path, planned: &[Planned], job: Job<'_>) -> Result<()> {
+    let disk = &job.options.disk;
+    disk.create_folders(out)?;
+    for planned in planned {
+        let name = folder_name(&planned.partition.path);
+        write_partition(job, planned, &out.join(name))?;
+    }
+    disk.sync_folder(out)
+}
+
 /// Writes a partition folder as it will be, and what else is in it.
-fn write_partition(options: &RecoverOptions, planned: &Planned, to: &Path) -> Result<()> {
-    let disk = &options.disk;
-    planned.with_plan(options, |plan| plan.write_to(disk, to))?;
+fn write_partition(job: Job<'_>, planned: &Planned, to: &Path) -> Result<()> {
+    let disk = &job.options.disk;
+    planned.with_plan(job, |plan| plan.write_to(disk, to))?;
     let from = &planned.report.folder;
     for entry in fs::read_dir(from).map_err(Error::io(from))? {
         let path = entry.map_err(Error::io(from))?.path();

@@ -1,19 +1,23 @@
 //! A directory that a result is written into: new, outside of its source, and empty again where the work does not come to
 //! its end. What is half there would look like a log.
+//!
+//! A killed process leaves what it wrote. [`UNFINISHED`] is there before the first file, and goes after the last one is on
+//! the device; the next run with the same source removes what is left and starts over.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::interrupt;
 use crate::log::dir::{PathKind, folder_name};
-use crate::log::output::check_output;
+use crate::log::output::{UNFINISHED, check_output};
 
 /// An output is a new or empty directory, and does not lie among logs ([`check_output`]).
 pub(in crate::tools) fn check_out(path: &Path, out: &Path) -> Result<()> {
-    ensure_empty(out)?;
+    ensure_free(path, out)?;
     let name = match PathKind::of(path)? {
         PathKind::Partition(_) => Some(folder_name(path)),
         PathKind::LogDir | PathKind::File => None,
@@ -21,16 +25,48 @@ pub(in crate::tools) fn check_out(path: &Path, out: &Path) -> Result<()> {
     check_output(out, [path], name.as_deref())
 }
 
-fn ensure_empty(out: &Path) -> Result<()> {
+/// Refuses a directory that holds anything but what a killed run with the same source left.
+fn ensure_free(source: &Path, out: &Path) -> Result<()> {
     let is_empty = match fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
+        // A kill may come before the note has its name.
+        Ok(mut entries) => entries.all(|entry| {
+            entry.is_ok_and(|entry| entry.path() == atomic::beside(&out.join(UNFINISHED)))
+        }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => true,
         Err(e) => return Err(Error::io(out)(e)),
     };
-    if is_empty {
+    if is_empty || fs::read(out.join(UNFINISHED)).is_ok_and(|left| left == note_of(source)) {
         return Ok(());
     }
     Err(Error::io(out)(io::ErrorKind::AlreadyExists.into()))
+}
+
+/// What the note of an unfinished output says: whose it is.
+fn note_of(source: &Path) -> Vec<u8> {
+    let path = source
+        .canonicalize()
+        .unwrap_or_else(|_| source.to_path_buf());
+    let path = path.display();
+    format!("kafkalog: not finished; run the same command again\n{path}\n").into_bytes()
+}
+
+/// Removes everything in a directory, the note of an unfinished output last.
+fn empty(out: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(out)? {
+        let entry = entry?;
+        if entry.file_name() == UNFINISHED {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    match fs::remove_file(out.join(UNFINISHED)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Takes away what was written, unless all of it was.
@@ -42,32 +78,36 @@ struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         // What it ends with is the error that is told; there is none to tell besides.
+        let _ = empty(self.out);
         if !self.was_there {
-            let _ = fs::remove_dir_all(self.out);
-            return;
-        }
-        for entry in fs::read_dir(self.out).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let _ = match entry.file_type() {
-                Ok(kind) if kind.is_dir() => fs::remove_dir_all(path),
-                _ => fs::remove_file(path),
-            };
+            let _ = fs::remove_dir(self.out);
         }
     }
 }
 
-/// Does what fills `out`: whole, or not at all.
+/// Does what fills `out` with a result from `source`: whole, or not at all.
 ///
 /// # Errors
 /// Those of the work; `Io` where somebody else has put something there since [`check_out`]; `Interrupted`.
-pub(in crate::tools) fn fill(out: &Path, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    ensure_empty(out)?;
-    let unfinished = Unfinished {
-        out,
-        was_there: out.exists(),
-    };
+pub(in crate::tools) fn fill(
+    source: &Path,
+    out: &Path,
+    disk: &Disk,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    ensure_free(source, out)?;
+    let was_there = out.exists();
+    if was_there {
+        empty(out).map_err(Error::io(out))?;
+    }
+    let unfinished = Unfinished { out, was_there };
+    disk.create_folders(out)?;
+    let note = out.join(UNFINISHED);
+    atomic::replace(disk, &note, &note_of(source))?;
     work()?;
     interrupt::check()?;
+    disk.remove(&note)?;
+    disk.sync_folder(out)?;
     std::mem::forget(unfinished);
     Ok(())
 }

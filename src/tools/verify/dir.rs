@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::checkpoints::{self, Checkpoints, Extent};
 use super::finding::{
     DUPLICATE_PARTITION, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING, LEFTOVER,
-    PENDING_JOB, UNKNOWN_FILE, UNKNOWN_FOLDER,
+    PENDING_JOB, UNFINISHED_OUTPUT, UNKNOWN_FILE, UNKNOWN_FOLDER,
 };
 use super::identity;
 use super::log::Reading;
@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{FolderName, FolderState};
 use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
+use crate::log::output::UNFINISHED;
 use crate::types::TopicPartition;
 use crate::write::storage::{JOB_NOTE, OWN_FILES};
 
@@ -128,6 +129,12 @@ pub(super) fn check(
             }
         } else if name.ends_with(".tmp") {
             findings.add(Finding::new(LEFTOVER, &path, "half written"));
+        } else if name == UNFINISHED {
+            findings.add(Finding::new(
+                UNFINISHED_OUTPUT,
+                &path,
+                "an output that is not finished",
+            ));
         } else if name == JOB_NOTE {
             findings.add(Finding::new(PENDING_JOB, &path, "the note of a job"));
         } else if !(name.starts_with(OWN_FILES)

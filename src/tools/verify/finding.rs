@@ -118,6 +118,7 @@ codes! {
     FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
     CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "its existence is what counts; a broker knows no epoch from it";
     PENDING_JOB "pending-job" Warning "a Spark job is appending, or died: run it again, or open the log dir with kafkalog.LogWriter, which takes back what it appended";
+    UNFINISHED_OUTPUT "unfinished-output" Warning "a command was killed while it wrote here: run it again with the same source, or delete the directory";
     UNKNOWN_FILE "unknown-file" Info "not Kafka's; a broker leaves it alone";
     UNKNOWN_FOLDER "unknown-folder" Warning "a broker does not start with a folder in its log dir that is no partition's; move it away";
     UNREADABLE "unreadable" Error "the disk or its permissions; copy the directory with a tool that reads past errors";

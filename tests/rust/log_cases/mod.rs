@@ -13,6 +13,7 @@ mod append;
 mod batches;
 mod index_ops;
 pub mod recover;
+mod retain;
 mod truncate;
 
 use std::collections::BTreeMap;

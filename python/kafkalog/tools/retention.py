@@ -1,0 +1,82 @@
+"""Copying logs without what retention deletes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog import _arguments, _core
+from kafkalog.tools.settings import clock, topic_settings, topics_in
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kafkalog.tools.reports import RetainReport
+    from kafkalog.tools.settings import Config
+    from kafkalog.typing import StrPath
+
+__all__ = ["retain"]
+
+
+def retain(
+    source: StrPath,
+    out: StrPath,
+    *,
+    now: int | datetime | None = None,
+    config: Config = None,
+    dry_run: bool = False,
+) -> RetainReport:
+    """Copy logs into a new log dir that a broker can mount, without the segments that a broker would delete.
+
+    Kafka's rules and their order: segments before the log start offset go, then the oldest ones while the log keeps
+    ``retention.bytes`` without them, then those whose largest timestamp is more than ``retention.ms`` ago (without
+    timestamps, the time at which the file was last modified). Whole segments go, oldest first; the first that has to
+    stay keeps all after it. Nothing above the high watermark of the checkpoint goes. If every segment goes, an empty
+    one takes their place. If ``cleanup.policy`` has no ``delete``, only segments before the log start offset go.
+
+    Segments that go are not copied, and the files that stay keep their modification times. The source is not changed.
+    Logs are loaded as at a broker's start, with the result of :func:`recover`. If the process is killed, ``out`` holds
+    the file ``.kafkalog-unfinished``, and the same call starts over.
+
+    Parameters
+    ----------
+    source : path
+        A log dir, or a partition's folder.
+    out : path
+        A new log dir. Of a log dir, everything else is copied as well.
+    now : int or datetime, optional
+        The time at which retention looks at the segments, in milliseconds since the epoch. Default: the system's
+        clock.
+    config : LogConfig or mapping, optional
+        A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over each topic's
+        own. Default: each topic's own, from the metadata log in the log dir, over Kafka's defaults. What a broker has
+        in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
+    dry_run : bool
+        Only report.
+
+    Returns
+    -------
+    RetainReport
+        The deleted segments of each partition, and the rules by which they went.
+
+    Raises
+    ------
+    ValueError
+        If nobody knows a topic's settings, if a topic uses tiered storage, or if ``out`` lies among logs.
+    CorruptRecordError
+        If Kafka would not load a log, or would discard healthy batches; or another ``KafkaLogError``.
+    FileExistsError
+        If ``out`` exists and is not empty.
+
+    Examples
+    --------
+    >>> report = kafkalog.retain("/data/kafka-logs", "/backup/kafka-logs", dry_run=True)  # doctest: +SKIP
+    >>> report.bytes_deleted  # doctest: +SKIP
+    73014444032
+    """
+    path, target = _arguments.path(source), _arguments.path(out)
+    dry_run = _arguments.flag("dry_run", dry_run)
+    now_ms = clock(now)
+    settings = topic_settings(path, config)
+    settings.require(topics_in(path), path)
+    others, topics = settings.compiled()
+    return _core.retain(path, target, now_ms=now_ms, dry_run=dry_run, settings=others, topics=topics)

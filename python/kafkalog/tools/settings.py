@@ -1,0 +1,132 @@
+"""The settings of topics that maintenance goes by: the caller's, else those in the metadata log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkalog._times import to_millis
+from kafkalog.config import LogConfig, pairs
+from kafkalog.log import LogDir, PartitionLog
+from kafkalog.tables import _rows, cluster
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["Config", "TopicSettings", "clock", "topic_settings"]
+
+Config = LogConfig | Mapping[str, object] | None
+
+_METADATA = "__cluster_metadata"
+# As brokers create them. What a caller wants for all topics would delete the state of groups and transactions.
+_INTERNAL: dict[str, dict[str, object]] = {
+    "__consumer_offsets": {"cleanup.policy": "compact", "segment.bytes": 104_857_600},
+    "__transaction_state": {"cleanup.policy": "compact", "segment.bytes": 104_857_600},
+    "__share_group_state": {"cleanup.policy": "delete", "retention.ms": -1, "segment.bytes": 104_857_600},
+    "__remote_log_metadata": {"cleanup.policy": "delete", "retention.ms": -1},
+}
+_KNOWN = {field.name.replace("_", ".") for field in fields(LogConfig)}
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """The settings of topics.
+
+    Attributes
+    ----------
+    others : LogConfig or None
+        Those of topics that are not in ``topics``; None if nobody knows them.
+    topics : dict of str to LogConfig
+        By topic.
+    """
+
+    others: LogConfig | None
+    topics: dict[str, LogConfig]
+
+    def of(self, topic: str) -> LogConfig | None:
+        """Return a topic's settings; None if nobody knows them."""
+        return self.topics.get(topic, self.others)
+
+    def require(self, topics: set[str], path: str) -> None:
+        """Refuse topics whose settings nobody knows: Kafka's defaults would delete what the topic may have to keep."""
+        unknown = sorted(topic for topic in topics if self.of(topic) is None)
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            raise ValueError(
+                f"{path}: the settings of topic {unknown[0]!r}{more} are not known: no metadata log has them; "
+                'give them as config, for instance {"cleanup.policy": "delete", "retention.ms": "604800000"}'
+            )
+
+    def compiled(self) -> tuple[list[tuple[str, str]], list[tuple[str, list[tuple[str, str]]]]]:
+        """Return them as the compiled module takes them."""
+        return pairs(self.others), [(topic, pairs(config)) for topic, config in self.topics.items()]
+
+
+def topic_settings(path: str, config: Config) -> TopicSettings:
+    """Find the settings of the topics in a log dir, or of a partition's topic.
+
+    Parameters
+    ----------
+    path : str
+        A log dir, or a partition's folder.
+    config : LogConfig, mapping or None
+        A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over the topic's own
+        in the metadata log. None: the topic's own. Internal topics in a log dir always keep their own.
+
+    Returns
+    -------
+    TopicSettings
+        For topics of the metadata log, their own settings over Kafka's defaults. A broker's own defaults, in its
+        ``server.properties``, are in no log.
+
+    Raises
+    ------
+    ValueError
+        For a setting that Kafka does not know, or a value outside its bounds.
+    TypeError
+        For anything else in place of ``config``.
+    """
+    if config is not None and not isinstance(config, (LogConfig, Mapping)):
+        raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
+    own = {**_INTERNAL, **_own(path)}
+    named = _topic_of(path)
+    kept = {topic: LogConfig.from_kafka(own[topic]) for topic in _INTERNAL if topic != named}
+    if isinstance(config, LogConfig):
+        return TopicSettings(config, kept)
+    given = {name.replace("_", "."): value for name, value in (config or {}).items()}
+    others = LogConfig.from_kafka(given) if given else None
+    changed = {topic: LogConfig.from_kafka({**settings, **given}) for topic, settings in own.items()}
+    return TopicSettings(others, {**changed, **kept})
+
+
+def topics_in(path: str) -> set[str]:
+    """Return the topics of the live partitions in a log dir, or of a partition's folder; not the metadata log."""
+    named = _topic_of(path)
+    if named is not None or Path(path).is_file():
+        return {named} if named else set()
+    return {folder.topic for folder in LogDir(path).folders if folder.state != "delete"} - {_METADATA}
+
+
+def _topic_of(path: str) -> str | None:
+    """Return the topic of a partition's folder; None for a log dir."""
+    try:
+        return PartitionLog(path).topic
+    except ValueError:
+        return None
+
+
+def clock(now: int | datetime | None) -> int:
+    """Return a time in milliseconds since the epoch; the system's clock for None."""
+    return time.time_ns() // 1_000_000 if now is None else to_millis(now, "now")
+
+
+def _own(path: str) -> dict[str, dict[str, object]]:
+    for log_dir in (path, str(Path(path).absolute().parent)):
+        if Path(log_dir, f"{_METADATA}-0").is_dir() and _rows.has_topic(log_dir, _METADATA):
+            rows = cluster.topics(log_dir).select(["topic", "configs"]).to_pylist()
+            # Settings of a newer Kafka do not concern the files that it shares with this one.
+            return {row["topic"]: {name: value for name, value in row["configs"] if name in _KNOWN} for row in rows}
+    return {}
