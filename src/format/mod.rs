@@ -31,6 +31,7 @@ pub(crate) mod cursor;
 pub(crate) mod entry;
 pub(crate) mod file_name;
 pub(crate) mod json;
+pub(crate) mod md5;
 pub(crate) mod message;
 pub(crate) mod murmur2;
 pub(crate) mod properties;

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 
@@ -219,6 +220,23 @@ impl Disk {
     pub fn set_length(&self, file: &File, path: &Path, len: u64) -> Result<()> {
         self.before(Step::SetLength { len }, path)?;
         file.set_len(len).map_err(Error::io(path))
+    }
+
+    /// Gives a file this modification time, in milliseconds since the epoch.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn set_modified_ms(&self, path: &Path, ms: i64) -> Result<()> {
+        let since = Duration::from_millis(ms.unsigned_abs());
+        let time = if ms < 0 {
+            UNIX_EPOCH.checked_sub(since)
+        } else {
+            UNIX_EPOCH.checked_add(since)
+        };
+        let time = time.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
+        let file = OpenOptions::new().write(true).open(path);
+        time.and_then(|time| file?.set_modified(time))
+            .map_err(Error::io(path))
     }
 
     /// Has a file's bytes and length on the device before it returns.

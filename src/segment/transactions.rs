@@ -168,7 +168,7 @@ pub(super) fn control_type(
 }
 
 /// As [`control_type`], of the whole batch; positions count from its beginning.
-pub(super) fn marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
+pub(crate) fn marker_type(batch: &[u8], header: &BatchHeader) -> Result<Option<ControlType>> {
     if header.records_count == Some(0) {
         return Ok(None);
     }

@@ -81,7 +81,8 @@ impl LogWalk {
     }
 
     /// Says where a fault of the batch at `position` is.
-    fn locate(&self, position: Position, error: Error) -> Error {
+    #[must_use]
+    pub(crate) fn locate(&self, position: Position, error: Error) -> Error {
         let error = error.shift(self.file.origin(position));
         error.at(self.file.path())
     }

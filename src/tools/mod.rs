@@ -2,12 +2,14 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`compact`] | of each key the last record: Kafka's log cleaner |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 //! | [`retain`] | a copy without what retention deletes |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
+pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod rebuild;
 pub(crate) mod recover;

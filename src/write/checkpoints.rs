@@ -204,6 +204,22 @@ pub(super) fn truncate_cleaner(
     atomic::replace(disk, &path, &write_offsets(&lines))
 }
 
+/// Notes the offset up to which a partition is compacted (`LogCleanerManager.updateCheckpoints`).
+///
+/// # Errors
+/// `Io`; `CorruptIndex` for a checkpoint that cannot be read.
+pub(crate) fn set_cleaner(
+    disk: &Disk,
+    log_dir: &Path,
+    partition: &TopicPartition,
+    offset: Offset,
+) -> Result<()> {
+    let path = log_dir.join(CLEANER);
+    let mut lines = read_parsed(&path, parse_offsets)?.unwrap_or_default();
+    lines.insert(partition.clone(), offset);
+    atomic::replace(disk, &path, &write_offsets(&lines))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

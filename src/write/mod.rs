@@ -9,6 +9,8 @@
 //! | `offsets` | high watermark, log start, leader epochs, the last stable offset |
 //! | `open` | loading, then opening |
 //! | `rebuild` | producer state out of the batches after a snapshot |
+//! | `replace` | segments in place of others, with fewer records |
+//! | `retain` | segments that retention deletes |
 //! | `roll` | the next segment; bringing things to the disk |
 //! | [`segments`] | the active segment, and what is known of the others |
 //! | [`storage`] | log dirs opened for writing |
@@ -48,6 +50,8 @@ mod encoded;
 mod offsets;
 mod open;
 mod rebuild;
+mod replace;
+mod retain;
 mod roll;
 pub(crate) mod segments;
 pub(crate) mod storage;

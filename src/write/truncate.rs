@@ -45,9 +45,7 @@ impl WritableLog {
             log.segments.active.truncate_to(offset, now_ms)?;
             log.set_log_end(offset);
             for base_offset in going {
-                if log.producers.mark_snapshot_deleted(base_offset)? {
-                    log.note_deleted(base_offset, FileKind::Snapshot, now_ms);
-                }
+                log.delete_snapshot(base_offset, now_ms)?;
             }
             log.truncate_epochs_from_end(offset)?;
             log.log_start_offset = log.log_start_offset.min(offset);
@@ -143,6 +141,18 @@ impl WritableLog {
         rename_segment(&self.storage(), base_offset, live, deleted)?;
         for kind in SEGMENT_FILES {
             self.note_deleted(base_offset, kind, now_ms);
+        }
+        Ok(())
+    }
+
+    /// Has a producer snapshot go with its segment.
+    pub(super) fn delete_snapshot(
+        &mut self,
+        base_offset: Offset,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        if self.producers.mark_snapshot_deleted(base_offset)? {
+            self.note_deleted(base_offset, FileKind::Snapshot, now_ms);
         }
         Ok(())
     }

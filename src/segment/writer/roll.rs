@@ -90,7 +90,10 @@ impl<S: Storage> WritableSegment<S> {
     }
 
     /// The largest timestamp of the first batch, `None` of an empty segment.
-    fn first_batch_timestamp(&mut self) -> Result<Option<TimestampMs>> {
+    ///
+    /// # Errors
+    /// `Io`, `CorruptRecord` where the first batch cannot be read.
+    pub(crate) fn first_batch_timestamp(&mut self) -> Result<Option<TimestampMs>> {
         if self.first_batch_timestamp.is_none() && self.size() > 0 {
             let first = self.walk(0, self.size(), Access::Headers)?.next_batch()?;
             self.first_batch_timestamp = first.map(|(_, header)| header.max_timestamp);

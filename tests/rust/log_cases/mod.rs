@@ -11,6 +11,7 @@
 
 mod append;
 mod batches;
+mod clean;
 mod index_ops;
 pub mod recover;
 mod retain;

@@ -1,0 +1,472 @@
+//! Kafka's log cleaner (`Cleaner`, `LogCleanerManager`): of each key the last record, in the same places.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cleanable`] | up to where, and whether it is worth it |
+//! | `offset_map` | the last offset of each key, in bounded memory |
+//! | `filter` | which records stay |
+//! | `transactions` | which transactions do not count any more |
+//! | `group` | which segments become one |
+//! | `turn` | a pass, and the checkpoint that says how far it came |
+//! | here | one pass: keys are taken in, then segments are written again |
+//!
+//! # A pass
+//! Keys from the first dirty offset on are taken into the map, until it is full or nothing more may be compacted. Then all
+//! segments up to there are written again, without the records that the map knows a later one of, and take the place of the
+//! old ones. What has no key goes. The next pass begins where this one ended.
+//!
+//! | stays | until |
+//! |---|---|
+//! | a tombstone | the delete horizon that the first pass wrote into its batch; of magic 0 and 1, `delete.retention.ms` after its segment was modified |
+//! | the marker of a transaction | its data is gone, and then the delete horizon |
+//! | a batch without records | it is no longer the last one of its producer, or of the range |
+
+pub(crate) mod cleanable;
+mod filter;
+mod group;
+pub(crate) mod offset_map;
+mod transactions;
+mod turn;
+
+pub use self::turn::Turn;
+
+use std::mem;
+
+use self::cleanable::Cleanable;
+use self::filter::{CleanerFilter, Tombstones};
+use self::group::group;
+use self::offset_map::OffsetMap;
+use self::transactions::Transactions;
+use crate::compress::DecodeLimit;
+use crate::error::{Error, Result};
+use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
+use crate::format::md5::Digest;
+use crate::io::interrupt;
+use crate::records::RecordSlot;
+use crate::records::filtered::{
+    BatchFilter, BatchRetention, BatchVerdict, FilterRules, RecordFilter,
+};
+use crate::segment::source::Access;
+use crate::segment::walk::LogWalk;
+use crate::segment::writer::WritableSegment;
+use crate::types::{Offset, Position, TimestampMs};
+use crate::write::WritableLog;
+
+/// How to compact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CleanerSettings {
+    /// `log.cleaner.dedupe.buffer.size` of one thread: 24 bytes a key.
+    pub map_bytes: usize,
+    /// `log.cleaner.io.buffer.load.factor`: how full the map may become.
+    pub load_factor: f64,
+    /// Hold each batch's checksum against its bytes, which Kafka does not: a damaged batch is then an error, not compacted.
+    pub checks_crcs: bool,
+}
+
+impl Default for CleanerSettings {
+    fn default() -> Self {
+        Self {
+            map_bytes: 128 << 20,
+            load_factor: 0.9,
+            checks_crcs: true,
+        }
+    }
+}
+
+/// What a pass did (`CleanerStats`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CleanerStats {
+    /// Where the next pass begins.
+    pub end_offset: Offset,
+    /// Keys in the map.
+    pub map_entries: usize,
+    /// The last offset that was taken in.
+    pub map_latest_offset: Offset,
+    /// Records looked at in the segments that were written again.
+    pub messages_read: u64,
+    /// Records that stayed.
+    pub messages_written: u64,
+    /// Bytes of the segments that were written again.
+    pub bytes_read: u64,
+    /// Bytes that stayed.
+    pub bytes_written: u64,
+    /// Records without a key, which go.
+    pub invalid_messages: u64,
+}
+
+/// Bytes of batches written at once.
+const WRITE_AT: usize = 1 << 20;
+
+/// Compacts logs, one pass after the other, with memory that is kept.
+#[derive(Debug)]
+pub struct Cleaner {
+    settings: CleanerSettings,
+    map: OffsetMap,
+}
+
+impl Cleaner {
+    /// A cleaner with an empty map.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a map without room for a key.
+    pub fn new(settings: CleanerSettings) -> Result<Self> {
+        Ok(Self {
+            settings,
+            map: OffsetMap::new(settings.map_bytes, settings.load_factor)?,
+        })
+    }
+
+    /// One pass over a log (`Cleaner.doClean`).
+    ///
+    /// # Errors
+    /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where a batch cannot be read; segments that were finished before
+    /// are replaced then, the others as they were. `OutOfMemory`, `Io`; `Interrupted`.
+    pub fn clean(
+        &mut self,
+        log: &mut WritableLog,
+        cleanable: &Cleanable,
+        now_ms: TimestampMs,
+    ) -> Result<CleanerStats> {
+        let legacy_horizon_ms = self.legacy_horizon_ms(log, cleanable.first_dirty_offset)?;
+        let to = cleanable.first_uncleanable_offset;
+        self.take_in(log, cleanable.first_dirty_offset, to)?;
+        let mut pass = Pass {
+            checks_crcs: self.settings.checks_crcs,
+            now_ms,
+            legacy_horizon_ms,
+            upper_bound: to,
+            map: &self.map,
+            transactions: Transactions::default(),
+            batches: BatchFilter::new(FilterRules {
+                delete_horizon_ms: Some(now_ms.saturating_add(log.config().delete_retention_ms)),
+                codec: None,
+                keeps_legacy: false,
+                limit: DecodeLimit::default(),
+            })?,
+            stats: CleanerStats {
+                end_offset: self.map.latest_offset().saturating_add(1),
+                map_entries: self.map.entries(),
+                map_latest_offset: self.map.latest_offset(),
+                ..CleanerStats::default()
+            },
+        };
+        let segments = log.segments_between(0, pass.stats.end_offset);
+        for group in group(log, &segments, to)? {
+            pass.clean_group(log, &group)?;
+        }
+        Ok(pass.stats)
+    }
+
+    /// When messages of magic 0 and 1 must have been written for their tombstones to go.
+    fn legacy_horizon_ms(&self, log: &WritableLog, first_dirty: Offset) -> Result<TimestampMs> {
+        let Some(last) = log.segments_between(0, first_dirty).pop() else {
+            return Ok(0);
+        };
+        let modified = log.segment_modified_ms(last.base_offset)?;
+        Ok(modified.saturating_sub(log.config().delete_retention_ms))
+    }
+
+    /// Takes the keys from `start` to before `end` into the map (`Cleaner.buildOffsetMap`).
+    fn take_in(&mut self, log: &WritableLog, start: Offset, end: Offset) -> Result<()> {
+        self.map.clear();
+        let dirty = log.segments_between(start, end);
+        let mut transactions = Transactions::default();
+        transactions.add(log.aborted_between(start, end)?);
+        let mut keys = KeyFilter {
+            map: &mut self.map,
+            transactions,
+            start,
+            is_full: false,
+            digests: Vec::new(),
+        };
+        // Nothing is written: no records stay.
+        let mut batches = BatchFilter::new(FilterRules {
+            delete_horizon_ms: None,
+            codec: None,
+            keeps_legacy: true,
+            limit: DecodeLimit::default(),
+        })?;
+        for (at, info) in dirty.iter().enumerate() {
+            let next = dirty.get(at.saturating_add(1));
+            let mut segment = log.open_closed(info.base_offset)?;
+            let from = segment.offset_index()?.lookup(start)?.position;
+            let mut walk = Batches::new(&segment, Position::try_from(from).unwrap_or_default())?;
+            segment.close_handlers();
+            while let Some((position, header)) = walk.next(self.settings.checks_crcs)? {
+                let batch = walk.bytes(position, &header)?;
+                let taken = batches.filter(batch, &header, &mut keys, &mut Vec::new());
+                taken.map_err(|error| walk.locate(position, error))?;
+                if keys.is_full {
+                    return Ok(());
+                }
+                if header.last_offset() >= start {
+                    keys.map.update_latest_offset(header.last_offset());
+                }
+            }
+            // Offsets that no batch has up to the next segment are taken in too.
+            let reach = next.map_or(end, |next| next.base_offset);
+            keys.map.update_latest_offset(reach.saturating_sub(1));
+        }
+        Ok(())
+    }
+}
+
+/// Takes keys into the map.
+struct KeyFilter<'a> {
+    map: &'a mut OffsetMap,
+    transactions: Transactions,
+    start: Offset,
+    is_full: bool,
+    digests: Vec<Digest>,
+}
+
+impl RecordFilter for KeyFilter<'_> {
+    fn batch(&mut self, batch: &[u8], header: &BatchHeader) -> Result<BatchVerdict> {
+        let decision = self.transactions.meet(batch, header)?;
+        Ok(if header.is_control() || decision.may_go {
+            BatchRetention::Delete.into()
+        } else {
+            BatchRetention::DeleteEmpty.into()
+        })
+    }
+
+    fn records(
+        &mut self,
+        _: &BatchHeader,
+        source: &[u8],
+        slots: &[RecordSlot],
+        stays: &mut [bool],
+    ) -> Result<()> {
+        stays.fill(false);
+        if self.is_full {
+            return Ok(());
+        }
+        filter::digests_of(slots, source, &mut self.digests);
+        for (slot, &digest) in slots.iter().zip(&self.digests) {
+            if slot.key_len < 0 || slot.offset < self.start {
+                continue;
+            }
+            if self.map.is_full() {
+                self.is_full = true;
+                return Ok(());
+            }
+            self.map.put(digest, slot.offset)?;
+        }
+        Ok(())
+    }
+}
+
+/// The batches of a segment, all of them whole.
+struct Batches {
+    walk: LogWalk,
+    size: u64,
+}
+
+impl Batches {
+    fn new(segment: &WritableSegment, from: Position) -> Result<Self> {
+        let size = segment.size();
+        let walk = segment.walk(from, size, Access::Records)?;
+        Ok(Self { walk, size })
+    }
+
+    /// The next batch; nothing at the end of the segment.
+    fn next(&mut self, checks_crc: bool) -> Result<Option<(Position, BatchHeader)>> {
+        let at = self.walk.position();
+        if at >= self.size {
+            return Ok(None);
+        }
+        let Some((position, header)) = self.walk.next_batch()? else {
+            let left = self.size.saturating_sub(at);
+            let error = Error::corrupt("batch", 0, "a whole batch", format_args!("{left} bytes"));
+            return Err(self.locate(at, error));
+        };
+        if checks_crc {
+            self.walk.ensure_valid(position, &header)?;
+        }
+        // A walk takes any magic above 2 for 2.
+        let head = self.walk.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?;
+        if let Some(&magic) = head.get(MAGIC_AT).filter(|&&magic| magic > 2) {
+            let error = Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic);
+            return Err(self.locate(position, error));
+        }
+        Ok(Some((position, header)))
+    }
+
+    /// All bytes of a batch.
+    fn bytes(&mut self, position: Position, header: &BatchHeader) -> Result<&[u8]> {
+        self.walk.bytes(position, header.size)
+    }
+
+    fn locate(&self, position: Position, error: Error) -> Error {
+        self.walk.locate(position, error)
+    }
+}
+
+/// The second half of a pass: segments are written again.
+struct Pass<'a> {
+    checks_crcs: bool,
+    now_ms: TimestampMs,
+    legacy_horizon_ms: TimestampMs,
+    upper_bound: Offset,
+    map: &'a OffsetMap,
+    transactions: Transactions,
+    batches: BatchFilter,
+    stats: CleanerStats,
+}
+
+impl Pass<'_> {
+    /// Writes the segments of a group again, as one (`Cleaner.cleanSegments`).
+    fn clean_group(&mut self, log: &mut WritableLog, group: &[Offset]) -> Result<()> {
+        let (Some(&first), Some(&last)) = (group.first(), group.last()) else {
+            return Ok(());
+        };
+        let mut output = Output {
+            done: Vec::new(),
+            current: log.create_cleaned(first, self.now_ms)?,
+            bytes: Vec::new(),
+            headers: Vec::new(),
+        };
+        let written = self.write_group(log, group, &mut output);
+        let finished = written.and_then(|()| {
+            let modified_ms = log.segment_modified_ms(last)?;
+            let all = output.done.iter_mut().chain([&mut output.current]);
+            for segment in all {
+                log.finish_cleaned(segment, modified_ms)?;
+            }
+            Ok(())
+        });
+        output.done.push(output.current);
+        match finished {
+            Ok(()) => log.replace_segments(output.done, group, self.now_ms),
+            Err(error) => {
+                log.drop_cleaned(output.done);
+                Err(error)
+            }
+        }
+    }
+
+    fn write_group(
+        &mut self,
+        log: &WritableLog,
+        group: &[Offset],
+        output: &mut Output,
+    ) -> Result<()> {
+        for (at, &base_offset) in group.iter().enumerate() {
+            let mut segment = log.open_closed(base_offset)?;
+            let next = group.get(at.saturating_add(1)).copied();
+            let end = match next {
+                Some(next) => next,
+                None => segment.read_next_offset()?,
+            };
+            self.transactions
+                .add(log.aborted_between(base_offset, end)?);
+            let modified_ms = log.segment_modified_ms(base_offset)?;
+            let batches = Batches::new(&segment, 0)?;
+            segment.close_handlers();
+            let tombstones = Tombstones {
+                now_ms: self.now_ms,
+                keeps_legacy: modified_ms > self.legacy_horizon_ms,
+            };
+            self.write_segment(log, batches, tombstones, output)?;
+        }
+        output.flush()
+    }
+
+    /// Writes what stays of a segment (`Cleaner.cleanInto`).
+    fn write_segment(
+        &mut self,
+        log: &WritableLog,
+        mut source: Batches,
+        tombstones: Tombstones,
+        output: &mut Output,
+    ) -> Result<()> {
+        let mut filter = CleanerFilter::new(
+            self.map,
+            &mut self.transactions,
+            log.producers(),
+            self.upper_bound,
+            tombstones,
+        );
+        while let Some((position, header)) = source.next(self.checks_crcs)? {
+            interrupt::check()?;
+            output.make_room(log, &header, self.now_ms)?;
+            let batch = source.bytes(position, &header)?;
+            let begun = output.bytes.len();
+            let filtered = self
+                .batches
+                .filter(batch, &header, &mut filter, &mut output.bytes);
+            let filtered = filtered.map_err(|error| source.locate(position, error))?;
+            if let Some(entry) = filter.take_entry() {
+                output.current.append_aborted(&entry)?;
+            }
+            let size = output.bytes.len().saturating_sub(begun) as u64;
+            let stats = &mut self.stats;
+            stats.messages_read = stats.messages_read.saturating_add(filtered.records_read);
+            stats.messages_written = stats.messages_written.saturating_add(filtered.records_kept);
+            stats.bytes_read = stats.bytes_read.saturating_add(header.size as u64);
+            stats.bytes_written = stats.bytes_written.saturating_add(size);
+            output.headers.extend(filtered.header(header));
+        }
+        let invalid = filter.invalid_messages();
+        self.stats.invalid_messages = self.stats.invalid_messages.saturating_add(invalid);
+        Ok(())
+    }
+}
+
+/// New segments, in order, and batches on their way into the last one.
+struct Output {
+    done: Vec<WritableSegment>,
+    current: WritableSegment,
+    bytes: Vec<u8>,
+    headers: Vec<BatchHeader>,
+}
+
+impl Output {
+    /// Sees to it that what stays of this batch has room. A segment that reaches too far or is full ends, and another one
+    /// begins (earlier brokers failed there).
+    fn make_room(
+        &mut self,
+        log: &WritableLog,
+        header: &BatchHeader,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        if self.bytes.len() >= WRITE_AT {
+            self.flush()?;
+        }
+        // One entry more may become due with each batch, and the last one has a place of its own.
+        let waiting = self.headers.len().saturating_add(2);
+        let room = self.current.offset_index()?.room();
+        let room = room.min(self.current.time_index()?.room());
+        if room < waiting {
+            self.flush()?;
+        }
+        let size = self.current.size().saturating_add(self.bytes.len() as u64);
+        // Messages of magic 0 and 1 may take more bytes as magic 2.
+        let most = size.saturating_add((header.size as u64).saturating_mul(4));
+        let span = header
+            .last_offset()
+            .saturating_sub(self.current.base_offset());
+        let is_full =
+            self.current.offset_index()?.is_full() || self.current.time_index()?.is_full();
+        let is_last = size == 0;
+        if is_last || (span <= i64::from(i32::MAX) && most <= i32::MAX as u64 && !is_full) {
+            return Ok(());
+        }
+        self.flush()?;
+        let next = log.create_cleaned(header.base_offset, now_ms)?;
+        self.done.push(mem::replace(&mut self.current, next));
+        Ok(())
+    }
+
+    /// Writes the batches that wait.
+    fn flush(&mut self) -> Result<()> {
+        if let Some(last) = self.headers.last() {
+            let last_offset = last.last_offset();
+            self.current
+                .append(last_offset, self.bytes.as_slice().into(), &self.headers)?;
+        }
+        self.bytes.clear();
+        self.headers.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! The last offset of each key (`SkimpyOffsetMap`).
+//!
+//! A slot is 24 bytes: the MD5 of the key (16) and the offset (8). Keys are told apart by their hash alone, as in Kafka. The
+//! map takes a part of its slots only, so that a search ends soon; then it is full, and the pass ends there.
+//!
+//! Memory comes as it is needed, in steps that double, up to the whole.
+
+use crate::error::{Error, Result};
+use crate::format::md5::Digest;
+use crate::types::Offset;
+
+/// Bytes of a slot, by which Kafka counts `log.cleaner.dedupe.buffer.size`.
+const SLOT_SIZE: usize = 24;
+/// Slots to begin with.
+const FIRST_SLOTS: usize = 1 << 14;
+
+/// A hash and an offset; all zeros is none.
+type Slot = [u64; 3];
+
+/// The last offset of each key, in bounded memory.
+#[derive(Debug)]
+pub(crate) struct OffsetMap {
+    slots: Vec<Slot>,
+    most_slots: usize,
+    most_entries: usize,
+    entries: usize,
+    latest_offset: Offset,
+}
+
+impl OffsetMap {
+    /// A map of that many bytes, filled up to `load_factor`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where not even one key has room.
+    pub(crate) fn new(bytes: usize, load_factor: f64) -> Result<Self> {
+        let most_slots = bytes.checked_div(SLOT_SIZE).unwrap_or_default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "as Kafka's cast to int, of a count far below 2^53"
+        )]
+        let most_entries = (most_slots as f64 * load_factor.clamp(0.0, 1.0)) as usize;
+        if most_entries == 0 {
+            return Err(Error::InvalidArgument(format!(
+                "offset map: expected at least {} bytes, found {bytes}",
+                SLOT_SIZE.saturating_mul(2)
+            )));
+        }
+        Ok(Self {
+            slots: Vec::new(),
+            most_slots,
+            most_entries,
+            entries: 0,
+            latest_offset: -1,
+        })
+    }
+
+    /// Forgets all keys.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill([0; 3]);
+        self.entries = 0;
+        self.latest_offset = -1;
+    }
+
+    /// Keys in it.
+    #[must_use]
+    pub(crate) const fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether it takes no further record, not even one of a key that it has (as in Kafka).
+    #[must_use]
+    pub(crate) const fn is_full(&self) -> bool {
+        self.entries >= self.most_entries
+    }
+
+    /// Up to where the log has been taken in; -1 for not at all.
+    #[must_use]
+    pub(crate) const fn latest_offset(&self) -> Offset {
+        self.latest_offset
+    }
+
+    /// Says up to where the log has been taken in.
+    pub(crate) const fn update_latest_offset(&mut self, offset: Offset) {
+        self.latest_offset = offset;
+    }
+
+    /// Notes the offset of a key's record, which becomes the latest offset.
+    ///
+    /// # Errors
+    /// `OutOfMemory` where there is none for the keys.
+    pub(crate) fn put(&mut self, key: Digest, offset: Offset) -> Result<()> {
+        self.reserve()?;
+        let mut at = place(key, self.slots.len());
+        loop {
+            let Some(slot) = self.slots.get_mut(at) else {
+                at = 0;
+                continue;
+            };
+            let is_free = *slot == [0; 3];
+            if is_free || [slot[0], slot[1]] == key {
+                *slot = [key[0], key[1], offset.cast_unsigned()];
+                self.entries = self.entries.saturating_add(usize::from(is_free));
+                self.latest_offset = offset;
+                return Ok(());
+            }
+            at = at.saturating_add(1);
+        }
+    }
+
+    /// The last offset of a key; `None` for a key that it does not have.
+    #[inline]
+    #[must_use]
+    pub(crate) fn get(&self, key: Digest) -> Option<Offset> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut at = place(key, self.slots.len());
+        loop {
+            let Some(slot) = self.slots.get(at) else {
+                at = 0;
+                continue;
+            };
+            if *slot == [0; 3] {
+                return None;
+            }
+            if [slot[0], slot[1]] == key {
+                return Some(slot[2].cast_signed());
+            }
+            at = at.saturating_add(1);
+        }
+    }
+
+    /// Makes room for one more key, before searches become long.
+    fn reserve(&mut self) -> Result<()> {
+        let slots = self.slots.len();
+        // Half full, or at the last size as full as it may become: one slot is always free.
+        let has_room = if slots < self.most_slots {
+            self.entries < slots / 2
+        } else {
+            self.entries < slots.saturating_sub(1)
+        };
+        if has_room {
+            return Ok(());
+        }
+        let wanted = slots
+            .saturating_mul(2)
+            .max(FIRST_SLOTS)
+            .min(self.most_slots);
+        // A map of few slots would have none free.
+        let wanted = wanted.max(self.entries.saturating_add(2));
+        let mut grown: Vec<Slot> = Vec::new();
+        grown
+            .try_reserve_exact(wanted)
+            .map_err(|_| Error::no_memory(wanted.saturating_mul(SLOT_SIZE)))?;
+        grown.resize(wanted, [0; 3]);
+        for &slot in self.slots.iter().filter(|&&slot| slot != [0; 3]) {
+            let mut at = place([slot[0], slot[1]], wanted);
+            while grown.get(at).is_some_and(|other| *other != [0; 3]) {
+                at = at.saturating_add(1);
+                if at >= wanted {
+                    at = 0;
+                }
+            }
+            if let Some(free) = grown.get_mut(at) {
+                *free = slot;
+            }
+        }
+        self.slots = grown;
+        Ok(())
+    }
+}
+
+/// Where the search for a hash begins: its share of all hashes is the slot's share of all slots.
+#[inline]
+fn place(key: Digest, slots: usize) -> usize {
+    let product = u128::from(key[0]).wrapping_mul(slots as u128) >> 64;
+    usize::try_from(product).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::format::md5::digests;
+
+    fn digest(key: u32) -> Digest {
+        let mut out = Vec::new();
+        digests([key.to_be_bytes().as_slice()], &mut out);
+        out[0]
+    }
+
+    #[test]
+    fn no_room_for_a_key() {
+        for bytes in [0, 23, 24] {
+            assert!(OffsetMap::new(bytes, 0.9).is_err(), "{bytes}");
+        }
+        assert!(OffsetMap::new(48, 0.9).is_ok());
+        assert!(
+            OffsetMap::new(usize::MAX, 1.0).is_ok(),
+            "memory comes later"
+        );
+    }
+
+    #[test]
+    fn full_as_kafka_counts() {
+        let mut map = OffsetMap::new(24 * 10, 0.9).unwrap();
+        for key in 0..9 {
+            assert!(!map.is_full());
+            map.put(digest(key), i64::from(key)).unwrap();
+        }
+        assert!(map.is_full());
+        assert_eq!((map.entries(), map.latest_offset()), (9, 8));
+        map.update_latest_offset(20);
+        assert_eq!(map.latest_offset(), 20);
+        map.clear();
+        assert_eq!((map.entries(), map.latest_offset()), (0, -1));
+        assert_eq!(map.get(digest(1)), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// As a map of the keys themselves, through every growth.
+        #[test]
+        fn as_a_plain_map(keys in prop::collection::vec(0u32..60_000, 1..40_000)) {
+            let mut map = OffsetMap::new(24 * 61_000, 1.0).unwrap();
+            let mut plain = HashMap::new();
+            for (key, offset) in keys.iter().zip(0..) {
+                map.put(digest(*key), offset).unwrap();
+                plain.insert(*key, offset);
+            }
+            prop_assert_eq!(map.entries(), plain.len());
+            for key in 0..60_000 {
+                prop_assert_eq!(map.get(digest(key)), plain.get(&key).copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Which batches and markers are those of transactions that do not count any more (`CleanedTransactionMetadata`).
+//!
+//! | batch | may go |
+//! |---|---|
+//! | data of an aborted transaction | yes |
+//! | other data | no |
+//! | COMMIT or ABORT | once this walk has met no batch of its transaction |
+//! | a control batch without a record | yes |
+//! | another control batch | no |
+//!
+//! An ABORT marker that stays because data was met needs its entry in the transaction index of the new segment.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use crate::error::Result;
+use crate::format::batch::BatchHeader;
+use crate::format::control::ControlType;
+use crate::format::entry::AbortedTxn;
+use crate::segment::transactions::marker_type;
+use crate::types::Offset;
+
+/// An aborted transaction that a walk is in.
+#[derive(Debug)]
+struct Ongoing {
+    txn: AbortedTxn,
+    was_met: bool,
+}
+
+/// An aborted transaction, in the order of first offsets.
+type Waiting = Reverse<(Offset, Offset, i64, Offset, i16)>;
+
+/// The transactions of the batches that a walk meets.
+#[derive(Debug, Default)]
+pub(super) struct Transactions {
+    /// Producers that have committed data so far, whose marker is still to come.
+    committed: BTreeSet<i64>,
+    aborted: BTreeMap<i64, Ongoing>,
+    waiting: BinaryHeap<Waiting>,
+}
+
+/// What is to be done about a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    /// It does not count any more.
+    pub may_go: bool,
+    /// An ABORT marker that stays: what the transaction index says of it.
+    pub entry: Option<AbortedTxn>,
+}
+
+impl Decision {
+    const fn of(may_go: bool) -> Self {
+        Self {
+            may_go,
+            entry: None,
+        }
+    }
+}
+
+impl Transactions {
+    /// Learns of aborted transactions that later batches may be in.
+    pub(super) fn add(&mut self, aborted: Vec<AbortedTxn>) {
+        let waiting = aborted.into_iter().map(|txn| {
+            let (last, stable) = (txn.last_offset, txn.last_stable_offset);
+            Reverse((txn.first_offset, last, txn.producer_id, stable, txn.version))
+        });
+        self.waiting.extend(waiting);
+    }
+
+    /// Looks at the next batch.
+    ///
+    /// # Errors
+    /// What is wrong with the record of a control batch, positions counted from the beginning of the batch.
+    pub(super) fn meet(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Decision> {
+        self.begin_up_to(header.last_offset());
+        if header.is_control() {
+            return self.meet_control(batch, header);
+        }
+        Ok(Decision::of(self.meet_data(header)))
+    }
+
+    fn meet_data(&mut self, header: &BatchHeader) -> bool {
+        if !header.is_transactional() {
+            return false;
+        }
+        if let Some(ongoing) = self.aborted.get_mut(&header.producer_id) {
+            ongoing.was_met = true;
+            return true;
+        }
+        self.committed.insert(header.producer_id);
+        false
+    }
+
+    fn meet_control(&mut self, batch: &[u8], header: &BatchHeader) -> Result<Decision> {
+        Ok(match marker_type(batch, header)? {
+            Some(ControlType::Abort) => match self.aborted.remove(&header.producer_id) {
+                Some(ongoing) if ongoing.was_met => Decision {
+                    may_go: false,
+                    entry: Some(ongoing.txn),
+                },
+                _ => Decision::of(true),
+            },
+            Some(ControlType::Commit) => Decision::of(!self.committed.remove(&header.producer_id)),
+            Some(_) => Decision::of(false),
+            None => Decision::of(true),
+        })
+    }
+
+    /// Aborted transactions begin that have an offset up to this one. Of a producer's, one goes on until its marker.
+    fn begin_up_to(&mut self, offset: Offset) {
+        while let Some(&Reverse((first, ..))) = self.waiting.peek()
+            && first <= offset
+            && let Some(Reverse((first_offset, last_offset, producer_id, stable, version))) =
+                self.waiting.pop()
+        {
+            let txn = AbortedTxn {
+                version,
+                producer_id,
+                first_offset,
+                last_offset,
+                last_stable_offset: stable,
+            };
+            let ongoing = Ongoing {
+                txn,
+                was_met: false,
+            };
+            self.aborted.entry(producer_id).or_insert(ongoing);
+        }
+    }
+}
