@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
-from kafkalog.tools.reports import PartitionRecovery, RecoveryReport, RetainReport
+from kafkalog.tools.reports import CompactReport, PartitionRecovery, RecoveryReport, RetainReport
 from kafkalog.writer import AppendInfo
 
 __version__: str
@@ -448,6 +448,18 @@ def recover(
     producer_id_expiration_ms: int = ...,
     clock: Callable[[], int] | None = None,
 ) -> RecoveryReport: ...
+def compact(
+    path: str,
+    out: str,
+    *,
+    now_ms: int,
+    map_bytes: int,
+    dry_run: bool = False,
+    on_corrupt: str = "raise",
+    roll: bool = False,
+    settings: _Settings = ...,
+    topics: list[tuple[str, _Settings]] = ...,
+) -> CompactReport: ...
 def retain(
     path: str,
     out: str,

@@ -296,6 +296,19 @@ impl Error {
         self
     }
 
+    /// Names the file in `to` instead of its copy in `from`.
+    #[must_use]
+    pub(crate) fn moved(mut self, from: &Path, to: &Path) -> Self {
+        if let Some(path) = self
+            .as_fault_mut()
+            .and_then(|fault| fault.location.path.as_mut())
+            && let Ok(name) = path.strip_prefix(from)
+        {
+            *path = to.join(name);
+        }
+        self
+    }
+
     /// Names the offset of the batch or record, unless a lower layer knew it.
     #[must_use]
     pub fn for_offset(mut self, offset: Offset) -> Self {

@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use super::tables::{table_offsets, table_open_transactions, table_producers, table_records};
     #[pymodule_export]
-    use super::tools::{rebuild_indexes, recover, retain};
+    use super::tools::{compact, rebuild_indexes, recover, retain};
     #[pymodule_export]
     use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]

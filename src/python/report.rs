@@ -9,6 +9,8 @@ use crate::arrow::append::Appended;
 use crate::io::overlay::FileChange;
 use crate::load::Note;
 use crate::log::retention::{Rule, SegmentAge};
+use crate::tools::compact::CleanerStats;
+use crate::tools::compact::run::{CompactReport, PartitionCompaction};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::retain::{PartitionRetention, RetainReport};
 use crate::write::checkpoints::CheckpointChange;
@@ -153,6 +155,53 @@ fn retained<'py>(py: Python<'py>, partition: &PartitionRetention) -> PyResult<Bo
         segments: partition.segments,
         size: partition.size,
         deleted: tuple(py, &partition.deleted, deleted)?,
+    })
+}
+
+pub(super) fn compaction<'py>(
+    py: Python<'py>,
+    report: &CompactReport,
+    now_ms: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let recovery = &report.recovery;
+    let lost = recovery
+        .partitions
+        .iter()
+        .filter(|each| each.bytes_cut() > 0);
+    let lost: Vec<_> = lost.cloned().collect();
+    instance!(py, "kafkalog.tools.reports", "CompactReport", {
+        path: recovery.path.as_os_str(),
+        out: (!recovery.dry_run).then(|| recovery.out.as_deref().map(Path::as_os_str)),
+        dry_run: recovery.dry_run,
+        now_ms: now_ms,
+        partitions: tuple(py, &report.partitions, compacted)?,
+        damaged: tuple(py, &lost, partition)?,
+        skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
+    })
+}
+
+fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<Bound<'py, PyAny>> {
+    let total = |part: fn(&CleanerStats) -> u64| partition.passes.iter().map(part).sum::<u64>();
+    let end = partition.passes.last().map(|last| last.end_offset);
+    instance!(py, "kafkalog.tools.reports", "PartitionCompaction", {
+        path: partition.folder.as_os_str(),
+        topic: &partition.topic_partition.topic,
+        partition: partition.topic_partition.partition,
+        log_start_offset: partition.log_start_offset,
+        log_end_offset: partition.log_end_offset,
+        first_dirty_offset: partition.cleanable.first_dirty_offset,
+        first_uncleanable_offset: partition.cleanable.first_uncleanable_offset,
+        compacted_to: end.unwrap_or(partition.cleanable.first_dirty_offset),
+        dirty_ratio: Some(partition.cleanable.ratio()).filter(|ratio| ratio.is_finite()),
+        passes: partition.passes.len(),
+        records_read: total(|pass| pass.messages_read),
+        records_kept: total(|pass| pass.messages_written),
+        records_without_key: total(|pass| pass.invalid_messages),
+        segments_deleted: partition.segments_deleted,
+        segments_before: partition.segments.0,
+        segments: partition.segments.1,
+        size_before: partition.size.0,
+        size: partition.size.1,
     })
 }
 

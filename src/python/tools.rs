@@ -1,10 +1,11 @@
-//! Recovering logs and rebuilding indexes.
+//! Recovering logs, rebuilding indexes, compaction and retention.
 
 #![expect(
     clippy::needless_pass_by_value,
     reason = "arguments of Python functions are owned"
 )]
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -15,7 +16,10 @@ use super::interrupt::with_signals;
 use super::report;
 use super::writer::{Clock, Settings, config_of};
 use crate::error::Result;
+use crate::log::config::LogConfig;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::segment::skipping::OnCorrupt;
+use crate::tools::compact::run::{self as compacting, CompactOptions};
 use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::tools::retain::{self as retaining, RetainOptions};
@@ -73,6 +77,51 @@ pub(super) fn recover(
     Ok(report::recovery(py, &done)?.unbind())
 }
 
+/// Copies a log dir or a partition into a new log dir, where compacted topics hold the last record of each key.
+#[pyfunction]
+#[pyo3(signature = (
+    path, out, *, now_ms, map_bytes, dry_run=false, on_corrupt="raise", roll=false, settings=Vec::new(), topics=Vec::new()
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn compact(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    now_ms: i64,
+    map_bytes: usize,
+    dry_run: bool,
+    on_corrupt: &str,
+    roll: bool,
+    settings: Settings,
+    topics: Vec<(String, Settings)>,
+) -> PyResult<Py<PyAny>> {
+    let options = CompactOptions {
+        config: config_of(&settings).map_err(into_py)?,
+        topics: by_topic(topics).map_err(into_py)?,
+        now_ms,
+        dry_run,
+        on_corrupt: match on_corrupt {
+            "skip" => OnCorrupt::Skip,
+            _ => OnCorrupt::Raise,
+        },
+        roll,
+        map_bytes,
+    };
+    let done = run(py, || compacting::compact(&path, &out, &options))?;
+    Ok(report::compaction(py, &done, now_ms)?.unbind())
+}
+
+/// The settings of topics that have their own.
+fn by_topic(topics: Vec<(String, Settings)>) -> Result<BTreeMap<String, LogConfig>> {
+    let topics = topics.into_iter();
+    topics
+        .map(|(topic, settings)| Ok((topic, config_of(&settings)?)))
+        .collect()
+}
+
 /// Copies a log dir or a partition into a new log dir, without what retention deletes at this time.
 #[pyfunction]
 #[pyo3(signature = (path, out, *, now_ms, dry_run=false, settings=Vec::new(), topics=Vec::new()))]
@@ -87,11 +136,7 @@ pub(super) fn retain(
 ) -> PyResult<Py<PyAny>> {
     let options = RetainOptions {
         config: config_of(&settings).map_err(into_py)?,
-        topics: topics
-            .into_iter()
-            .map(|(topic, settings)| Ok((topic, config_of(&settings)?)))
-            .collect::<Result<_>>()
-            .map_err(into_py)?,
+        topics: by_topic(topics).map_err(into_py)?,
         now_ms,
         dry_run,
     };

@@ -36,7 +36,7 @@ READS = {"PATH", "SOURCE", "FILE,..."}
 # kafka-dump-log passes over files that it does not know; so does dump.
 AS_KAFKA = {"dump"}
 # What a command needs because the log dir has no metadata log.
-NEEDS = {"retain": ("--config", "retention.ms=-1")}
+NEEDS = {"compact": ("--config", "cleanup.policy=compact"), "retain": ("--config", "retention.ms=-1")}
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

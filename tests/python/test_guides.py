@@ -135,7 +135,7 @@ def test_shell_blocks_are_these() -> None:
         "writing": 1,
         "recovering": 1,
         "damage": 1,
-        "care": 1,
+        "care": 2,
         "shell": 1,
         "tables": 1,
     }
@@ -195,9 +195,11 @@ def test_damage_examples_run(tmp_path: Path) -> None:
 
 def test_care_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
-    shown = shell(documents.blocks("care", "sh")[0], tmp_path, tmp_path)
-    assert "would be deleted" in shown
+    retain, compact = documents.blocks("care", "sh")
+    assert "would be deleted" in shell(retain, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "retained").partitions()
+    assert "would be saved" in shell(compact, tmp_path, tmp_path)
+    assert kafkalog.LogDir(tmp_path / "data" / "compacted").partitions()
 
 
 def test_columns_are_those_of_the_table() -> None:

@@ -49,7 +49,11 @@ def retain(source: Path, out: Path) -> None:
     kafkalog.retain(source, out, config={"retention.ms": -1})
 
 
-VERBS = [retain, truncate, recover, rebuild, export]
+def compact(source: Path, out: Path) -> None:
+    kafkalog.compact(source, out, config={"cleanup.policy": "compact"})
+
+
+VERBS = [compact, retain, truncate, recover, rebuild, export]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -36,6 +36,7 @@ COMMANDS = {
     "recover": "recover a log dir or a partition after a crash, as a broker's start-up does",
     "rebuild": "rebuild the indexes of a partition",
     "truncate": "copy a partition up to an offset into a new log dir",
+    "compact": "copy logs into a new log dir, and compact the copy",
     "retain": "copy logs into a new log dir, without what retention deletes",
     "import": "write Parquet, Arrow, JSON lines and other logs into a log dir that a broker can mount",
     "help": "guides to reading, writing, recovering and Spark",

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 __all__ = [
     "CheckpointChange",
+    "CompactReport",
     "DeletedSegment",
     "FileChange",
+    "PartitionCompaction",
     "PartitionRecovery",
     "PartitionRetention",
     "RecoveryNote",
@@ -221,6 +223,104 @@ class TruncateReport:
     segments: int
     size: int
     bytes_cut: int
+
+
+@dataclass(frozen=True)
+class PartitionCompaction:
+    """What compaction did to one partition.
+
+    Attributes
+    ----------
+    path : str
+        Its folder in the source.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    log_start_offset, log_end_offset : int
+        The first offset that is served, and the next to be written.
+    first_dirty_offset : int
+        Where compaction began: earlier passes, of a broker perhaps, ended here.
+    first_uncleanable_offset : int
+        What it could not pass: the active segment, an open transaction, the high watermark, or
+        ``min.compaction.lag.ms``.
+    compacted_to : int
+        Where it ended; the next pass begins here.
+    dirty_ratio : float or None
+        Share of the bytes that were not compacted before; None for an empty log.
+    passes : int
+        The number of passes; 0 if the log was not dirty enough.
+    records_read, records_kept : int
+        Records that were looked at in all passes, and those that were kept.
+    records_without_key : int
+        Records that were removed because they have no key.
+    segments_deleted : int
+        Segments that retention deleted afterwards.
+    segments_before, segments : int
+        The number of segments before and after.
+    size_before, size : int
+        The size of their ``.log`` files in bytes, before and after.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    compacted_to: int
+    dirty_ratio: float | None
+    passes: int
+    records_read: int
+    records_kept: int
+    records_without_key: int
+    segments_deleted: int
+    segments_before: int
+    segments: int
+    size_before: int
+    size: int
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes by which the ``.log`` files are smaller."""
+        return self.size_before - self.size
+
+
+@dataclass(frozen=True)
+class CompactReport:
+    """What a compaction did, or would do.
+
+    Attributes
+    ----------
+    path : str
+        The source.
+    out : str or None
+        The log dir that was written; None for a dry run.
+    dry_run : bool
+        Whether the result was removed again.
+    now_ms : int
+        The time of the compaction, in milliseconds since the epoch.
+    partitions : tuple of PartitionCompaction
+        The partitions of compacted topics, by topic and number.
+    damaged : tuple of PartitionRecovery
+        Partitions, of all topics, that lost damaged bytes; empty unless damage was skipped.
+    skipped : tuple of str
+        Folders that are copied as they are: those being deleted, and the metadata log.
+    """
+
+    path: str
+    out: str | None
+    dry_run: bool
+    now_ms: int
+    partitions: tuple[PartitionCompaction, ...]
+    damaged: tuple[PartitionRecovery, ...]
+    skipped: tuple[str, ...]
+
+    @property
+    def bytes_saved(self) -> int:
+        """Bytes by which the ``.log`` files are smaller."""
+        return sum(partition.bytes_saved for partition in self.partitions)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
 //! | `filter` | which records stay |
 //! | `transactions` | which transactions do not count any more |
 //! | `group` | which segments become one |
+//! | [`run`] | log dirs compacted into another one |
 //! | `turn` | a pass, and the checkpoint that says how far it came |
 //! | here | one pass: keys are taken in, then segments are written again |
 //!
@@ -25,6 +26,7 @@ pub(crate) mod cleanable;
 mod filter;
 mod group;
 pub(crate) mod offset_map;
+pub(crate) mod run;
 mod transactions;
 mod turn;
 

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use self::output::{check_out, copy, fill};
+use self::output::{check_out, copy, fill, try_out};
 use self::refused::{Refusals, Refused};
 use self::report::{PartitionReport, RecoveryReport, not_loaded};
 use crate::error::{Error, Result};
@@ -117,17 +117,23 @@ impl RecoverOptions {
 /// What is planned for a partition after it was loaded, before it is closed.
 pub(super) type Then<'a> = &'a dyn Fn(&PartitionFolder, &LogConfig, &mut Plan) -> Result<()>;
 
+/// What is done to the new log dir once all partitions are in it, before it is finished. A dry run does it too, and takes the
+/// log dir away again.
+pub(super) type After<'a> = &'a dyn Fn(&[PartitionReport]) -> Result<()>;
+
 /// A recovery, and what comes after it.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     options: &'a RecoverOptions,
     then: Option<Then<'a>>,
+    after: Option<After<'a>>,
 }
 
 impl Job<'_> {
     /// Whether the result is a log dir, whatever the source is.
     fn makes_log_dir(&self, is_log_dir: bool) -> bool {
-        self.options.out.is_some() && (is_log_dir || self.then.is_some())
+        let is_for_more = self.then.is_some() || self.after.is_some();
+        self.options.out.is_some() && (is_log_dir || is_for_more)
     }
 }
 
@@ -179,8 +185,15 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
 /// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
 /// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
-    let then = None;
-    run(path, Job { options, then })
+    let (then, after) = (None, None);
+    run(
+        path,
+        Job {
+            options,
+            then,
+            after,
+        },
+    )
 }
 
 /// Recovers, does something with every partition, and writes the result into a new log dir.
@@ -192,8 +205,35 @@ pub(super) fn recover_then(
     options: &RecoverOptions,
     then: Then<'_>,
 ) -> Result<RecoveryReport> {
-    let then = Some(then);
-    run(path, Job { options, then })
+    let (then, after) = (Some(then), None);
+    run(
+        path,
+        Job {
+            options,
+            then,
+            after,
+        },
+    )
+}
+
+/// Recovers into a new log dir, and does something with it.
+///
+/// # Errors
+/// As [`recover`], and those of the step.
+pub(super) fn recover_into(
+    path: &Path,
+    options: &RecoverOptions,
+    after: After<'_>,
+) -> Result<RecoveryReport> {
+    let (then, after) = (None, Some(after));
+    run(
+        path,
+        Job {
+            options,
+            then,
+            after,
+        },
+    )
 }
 
 fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
@@ -235,18 +275,25 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                 },
             )?;
         }
-        (Some(out), _) if !options.dry_run => {
+        (Some(out), _) if !options.dry_run || job.after.is_some() => {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
-            fill(path, out, &options.disk, || {
+            let work = || {
                 if makes_log_dir && !is_log_dir {
                     into_new_log_dir(out, &planned, job)?;
                 } else {
                     into(path, is_log_dir, out, &planned, job)?;
                 }
                 checkpoints.write(&options.disk, out)?;
-                write_marker(marker, out, options)
-            })?;
+                write_marker(marker, out, options)?;
+                let reports: Vec<_> = planned.iter().map(|each| each.report.clone()).collect();
+                job.after.map_or(Ok(()), |after| after(&reports))
+            };
+            if options.dry_run {
+                try_out(path, out, &options.disk, work)?;
+            } else {
+                fill(path, out, &options.disk, work)?;
+            }
         }
         _ => {}
     }

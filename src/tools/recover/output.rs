@@ -95,6 +95,32 @@ pub(in crate::tools) fn fill(
     disk: &Disk,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
+    let unfinished = begin(source, out, disk)?;
+    work()?;
+    interrupt::check()?;
+    disk.remove(&out.join(UNFINISHED))?;
+    disk.sync_folder(out)?;
+    std::mem::forget(unfinished);
+    Ok(())
+}
+
+/// Does what would fill `out`, and takes it away again.
+///
+/// # Errors
+/// As [`fill`].
+pub(super) fn try_out(
+    source: &Path,
+    out: &Path,
+    disk: &Disk,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let _unfinished = begin(source, out, disk)?;
+    work()?;
+    interrupt::check()
+}
+
+/// Makes an empty directory that says that it is not finished.
+fn begin<'a>(source: &Path, out: &'a Path, disk: &Disk) -> Result<Unfinished<'a>> {
     ensure_free(source, out)?;
     let was_there = out.exists();
     if was_there {
@@ -102,14 +128,8 @@ pub(in crate::tools) fn fill(
     }
     let unfinished = Unfinished { out, was_there };
     disk.create_folders(out)?;
-    let note = out.join(UNFINISHED);
-    atomic::replace(disk, &note, &note_of(source))?;
-    work()?;
-    interrupt::check()?;
-    disk.remove(&note)?;
-    disk.sync_folder(out)?;
-    std::mem::forget(unfinished);
-    Ok(())
+    atomic::replace(disk, &out.join(UNFINISHED), &note_of(source))?;
+    Ok(unfinished)
 }
 
 /// Copies a file, or a folder with all that is in it.

@@ -1,0 +1,94 @@
+"""``kafkalog compact``: copies logs into a new log dir and compacts the copy."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from kafkalog import tools
+from kafkalog.cli import _common
+
+_EPILOG = """\
+OUT is a new log dir that a broker can mount; the source is not changed. Of each key the last record is kept, by the
+rules of Kafka's log cleaner, which leaves the active segment alone: --roll ends it first. Topic settings come from the
+metadata log in the log dir; --config overrides them, and is needed where there is no metadata log.
+min.cleanable.dirty.ratio=0 compacts whatever there is to compact.
+
+examples:
+  kafkalog compact /data/kafka-logs /backup/kafka-logs --dry-run
+  kafkalog compact /data/kafka-logs /backup/kafka-logs --config min.cleanable.dirty.ratio=0
+  kafkalog compact /data/kafka-logs/state-0 /backup/state --config cleanup.policy=compact --roll"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("source", metavar="SOURCE", help="a log dir, or the folder of a partition")
+    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time of the compaction; default: now")
+    _common.add_config(parser)
+    parser.add_argument("--roll", action="store_true", help="end the active segment first, so that it is compacted too")
+    parser.add_argument(
+        "--on-corrupt", choices=("raise", "skip"), default="raise", help="what to do about damage; default: raise"
+    )
+    parser.add_argument(
+        "--map-bytes",
+        metavar="N",
+        type=_common.number(48, _common.INT64_MAX),
+        default=128 << 20,
+        help="memory for the offsets of keys, 24 bytes each; default: 128 MiB",
+    )
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only print the result; OUT is removed again")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Copy and compact, and print what was saved."""
+    report = tools.compact(
+        arguments.source,
+        arguments.out,
+        now=arguments.now,
+        config=dict(arguments.config) if arguments.config else None,
+        dry_run=arguments.dry_run,
+        on_corrupt=arguments.on_corrupt,
+        roll=arguments.roll,
+        map_bytes=arguments.map_bytes,
+    )
+    lost = {(each.topic, each.partition): each for each in report.damaged}
+    for partition in report.partitions:
+        damage = lost.pop((partition.topic, partition.partition), None)
+        if arguments.json:
+            fields = {_common.camel(name): value for name, value in dataclasses.asdict(partition).items()}
+            _common.json_line({**fields, "bytesLost": damage.bytes_cut if damage else 0})
+            continue
+        print(_line(partition))
+        if damage:
+            _print_damage(damage)
+    if arguments.json:
+        return 0
+    for damage in lost.values():
+        print(f"{damage.topic}-{damage.partition}: not compacted")
+        _print_damage(damage)
+    done = "would be saved" if report.dry_run else "saved"
+    print(f"{report.out or report.path}: {report.bytes_saved} bytes {done}")
+    return 0
+
+
+def _line(partition: tools.PartitionCompaction) -> str:
+    name = f"{partition.topic}-{partition.partition}"
+    if not partition.passes:
+        ratio = "nothing to compact" if not partition.dirty_ratio else f"dirty ratio {partition.dirty_ratio:.2f}"
+        return f"{name}: not compacted, {ratio}; {partition.segments} segment(s), {partition.size} bytes"
+    return (
+        f"{name}: compacted to offset {partition.compacted_to} in {partition.passes} pass(es), "
+        f"{partition.records_kept} of {partition.records_read} records kept, "
+        f"{partition.segments_before} to {partition.segments} segment(s), "
+        f"{partition.size_before} to {partition.size} bytes"
+    )
+
+
+def _print_damage(damage: tools.PartitionRecovery) -> None:
+    print(f"  {damage.bytes_cut} bytes lost to damage")
+    for note in damage.notes:
+        print(f"  {note}")

@@ -1,0 +1,122 @@
+"""Copying logs and compacting the copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from kafkalog import _arguments, _core
+from kafkalog.tools.settings import clock, topic_settings, topics_in
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kafkalog.config import LogConfig
+    from kafkalog.tools.reports import CompactReport
+    from kafkalog.tools.settings import Config
+    from kafkalog.typing import StrPath
+
+__all__ = ["compact"]
+
+
+def compact(
+    source: StrPath,
+    out: StrPath,
+    *,
+    now: int | datetime | None = None,
+    config: Config = None,
+    dry_run: bool = False,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    roll: bool = False,
+    map_bytes: int = 128 << 20,
+) -> CompactReport:
+    """Copy logs into a new log dir that a broker can mount, and compact the copy as Kafka's log cleaner does.
+
+    Of each key the last record is kept, under its offset. Kafka's rules: a partition is compacted if its topic's
+    ``cleanup.policy`` names ``compact`` and the share of bytes that were not compacted before is above
+    ``min.cleanable.dirty.ratio``. Compaction ends before the active segment, an open transaction, the high watermark of
+    the checkpoint, and segments younger than ``min.compaction.lag.ms``. Records without a key and data of aborted
+    transactions are removed. Tombstones and transaction markers get a delete horizon, ``delete.retention.ms`` from now,
+    and are removed by the first compaction after it. Batches that lose nothing are copied byte for byte; others keep
+    their codec. With ``compact,delete``, retention deletes whole segments afterwards.
+
+    The source is not changed. Logs are loaded as at a broker's start, with the result of :func:`recover`; the checksum
+    of every batch that is compacted is checked, which a broker does not do. If the process is killed, ``out`` holds the
+    file ``.kafkalog-unfinished``, and the same call starts over.
+
+    Parameters
+    ----------
+    source : path
+        A log dir, or a partition's folder.
+    out : path
+        A new log dir. Of a log dir, everything else is copied as well. It needs room for the copy and, while a group of
+        segments is compacted, for its result.
+    now : int or datetime, optional
+        The time of the compaction, in milliseconds since the epoch. Default: the system's clock.
+    config : LogConfig or mapping, optional
+        A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over each topic's
+        own. Default: each topic's own, from the metadata log in the log dir, over Kafka's defaults. What a broker has
+        in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
+    dry_run : bool
+        Only report. The work is done in ``out``, because only it tells what is saved, and removed again.
+    on_corrupt : {"raise", "skip"}
+        ``"raise"``: damage is an error, and so are bytes that recovery would cut. ``"skip"``: every segment is checked,
+        damaged batches are left out, and the rest is compacted; the report names what was lost.
+    roll : bool
+        End the active segment first, so that it can be compacted too. Kafka waits for ``segment.ms``.
+    map_bytes : int
+        Memory for the offsets of keys, in bytes: 24 for each key, of which nine tenths are used, as of a broker's
+        ``log.cleaner.dedupe.buffer.size``. More keys take more passes.
+
+    Returns
+    -------
+    CompactReport
+        What was kept and saved, partition by partition.
+
+    Raises
+    ------
+    ValueError
+        If nobody knows a topic's settings, if the one partition to compact is not of a compacted topic, or if ``out``
+        lies among logs.
+    CorruptRecordError
+        If a log is damaged; or another ``KafkaLogError``.
+    FileExistsError
+        If ``out`` exists and is not empty.
+
+    Examples
+    --------
+    >>> report = kafkalog.compact("/data/kafka-logs", "/backup/kafka-logs")  # doctest: +SKIP
+    >>> report.bytes_saved  # doctest: +SKIP
+    51104844032
+    """
+    path, target = _arguments.path(source), _arguments.path(out)
+    dry_run, roll = _arguments.flag("dry_run", dry_run), _arguments.flag("roll", roll)
+    on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
+    map_bytes = _arguments.integer("map_bytes", map_bytes, 48)
+    now_ms = clock(now)
+    settings = topic_settings(path, config)
+    topics = topics_in(path)
+    settings.require(topics, path)
+    _require_compacted(path, [settings.of(topic) for topic in topics])
+    others, named = settings.compiled()
+    return _core.compact(
+        path,
+        target,
+        now_ms=now_ms,
+        map_bytes=map_bytes,
+        dry_run=dry_run,
+        on_corrupt=on_corrupt,
+        roll=roll,
+        settings=others,
+        topics=named,
+    )
+
+
+def _require_compacted(path: str, configs: list[LogConfig | None]) -> None:
+    """Refuse a source without a compacted topic: nothing would become smaller."""
+    policies = {config.cleanup_policy for config in configs if config is not None}
+    if policies and not any("compact" in policy for policy in policies):
+        found = " and ".join(repr(policy) for policy in sorted(policies))
+        raise ValueError(
+            f"{path}: no topic is compacted: cleanup.policy is {found}; "
+            'give {"cleanup.policy": "compact"} as config to compact all the same'
+        )
