@@ -96,17 +96,26 @@ impl Walk {
             && !slots.is_empty()
         {
             // Deltas grow, so a batch goes through few shapes; each has its own loop.
-            let n = match words.eight(self.at).map_or(Shape::Other, Shape::of) {
-                Shape::L1T1O1 => self.run_keyed::<1, 1, 1>(words, slots),
-                Shape::L1T1O2 => self.run_keyed::<1, 1, 2>(words, slots),
-                Shape::L1T2O1 => self.run_keyed::<1, 2, 1>(words, slots),
-                Shape::L1T2O2 => self.run_keyed::<1, 2, 2>(words, slots),
-                Shape::L1T3O2 => self.run_keyed::<1, 3, 2>(words, slots),
-                Shape::L2T1O1 => self.run_keyed::<2, 1, 1>(words, slots),
-                Shape::L2T1O2 => self.run_keyed::<2, 1, 2>(words, slots),
-                Shape::L2T2O1 => self.run_keyed::<2, 2, 1>(words, slots),
-                Shape::L2T2O2 => self.run_keyed::<2, 2, 2>(words, slots),
-                Shape::Other => 0,
+            let n = match words.eight(self.at).map_or((0, 0, 0), shape) {
+                (1, 1, 1) => self.run_keyed::<1, 1, 1>(words, slots),
+                (1, 1, 2) => self.run_keyed::<1, 1, 2>(words, slots),
+                (1, 1, 3) => self.run_keyed::<1, 1, 3>(words, slots),
+                (1, 2, 1) => self.run_keyed::<1, 2, 1>(words, slots),
+                (1, 2, 2) => self.run_keyed::<1, 2, 2>(words, slots),
+                (1, 2, 3) => self.run_keyed::<1, 2, 3>(words, slots),
+                (1, 3, 1) => self.run_keyed::<1, 3, 1>(words, slots),
+                (1, 3, 2) => self.run_keyed::<1, 3, 2>(words, slots),
+                (1, 3, 3) => self.run_keyed::<1, 3, 3>(words, slots),
+                (2, 1, 1) => self.run_keyed::<2, 1, 1>(words, slots),
+                (2, 1, 2) => self.run_keyed::<2, 1, 2>(words, slots),
+                (2, 1, 3) => self.run_keyed::<2, 1, 3>(words, slots),
+                (2, 2, 1) => self.run_keyed::<2, 2, 1>(words, slots),
+                (2, 2, 2) => self.run_keyed::<2, 2, 2>(words, slots),
+                (2, 2, 3) => self.run_keyed::<2, 2, 3>(words, slots),
+                (2, 3, 1) => self.run_keyed::<2, 3, 1>(words, slots),
+                (2, 3, 2) => self.run_keyed::<2, 3, 2>(words, slots),
+                (2, 3, 3) => self.run_keyed::<2, 3, 3>(words, slots),
+                _ => 0,
             };
             if let Some(timestamp) = self.append_timestamp {
                 slots
@@ -168,7 +177,7 @@ impl Walk {
         words: Words<'_>,
         mut slots: &mut [RecordSlot],
     ) -> usize {
-        let (mask, expected) = const { fixed_bits(L, T, O, KEYED) };
+        let shape = const { Head::of(L, T, O, KEYED) };
         let (mut at, end) = (self.at, self.end);
         let base = (self.base_offset, self.base_timestamp);
         let mut done = 0usize;
@@ -177,12 +186,16 @@ impl Walk {
             let Some(window) = words.window::<WINDOW>(at) else {
                 break;
             };
-            let head = window.first_chunk().map_or(0, eight);
-            if head & mask != expected {
+            let length = window.first_chunk().map_or(0, four);
+            let head = window.get(shape.skipped..).and_then(<[u8]>::first_chunk);
+            let head = head.map_or(0, eight);
+            if head & shape.fixed.0 != shape.fixed.1
+                || shape.skipped > 0 && length & shape.length.0 != shape.length.1
+            {
                 break;
             }
             let key_len = if KEYED {
-                half::<1>(head >> (8 * (L + 1 + T + O)))
+                half::<1>(head >> shape.key)
             } else {
                 0
             };
@@ -199,7 +212,9 @@ impl Walk {
             };
             let key = at.wrapping_add(L + 1 + T + O + 1);
             let value = at.wrapping_add(value_in).wrapping_add(n);
-            let record_end = at.wrapping_add(L).wrapping_add(half::<L>(head) as usize);
+            let record_end = at
+                .wrapping_add(L)
+                .wrapping_add(half::<L>(length.into()) as usize);
             // No headers: one zero byte, and it is the record's last. Doubled, as the length is, so that a null value,
             // whose length is odd, is none of this loop's either.
             if value.wrapping_mul(2).wrapping_add(value_len as usize)
@@ -209,8 +224,8 @@ impl Walk {
             {
                 break;
             }
-            let timestamp_delta = unzigzag32(group::<T>(head >> (8 * (L + 1))));
-            let offset_delta = half::<O>(head >> (8 * (L + 1 + T)));
+            let timestamp_delta = unzigzag32(group::<T>(head >> shape.time));
+            let offset_delta = half::<O>(head >> shape.offset);
             *slot = RecordSlot {
                 offset: base.0.wrapping_add(i64::from(offset_delta)),
                 timestamp: base.1.wrapping_add(i64::from(timestamp_delta)),
@@ -225,7 +240,6 @@ impl Walk {
             at = record_end;
             let mut taken = 1usize;
             if size == last_size {
-                let same = const { same_bits(L, T, O, KEYED) };
                 let len_mask = match n {
                     1 => 0xff,
                     2 => 0xffff,
@@ -233,14 +247,15 @@ impl Walk {
                 };
                 let alike = Alike {
                     size,
-                    head: (same, head & same),
+                    head: head & shape.same,
+                    length,
                     value_len_at: value_in,
                     value_len: (len_mask, value_word & len_mask),
                     slot: *slot,
                     base,
                 };
                 let records = words.bytes().get(at..end).unwrap_or_default();
-                let more = alike.run::<L, T, O>(records, after);
+                let more = alike.run::<L, T, O, KEYED>(records, after);
                 at = at.wrapping_add(more.wrapping_mul(size));
                 taken = taken.wrapping_add(more);
             }
@@ -361,97 +376,106 @@ const WINDOW: usize = 8 + 63 + 4 + 5;
 /// A length of -1, zig-zag: null.
 const NULL: u8 = 1;
 
-/// How many bytes length, timestamp delta and offset delta of a record take.
-#[derive(Clone, Copy)]
-enum Shape {
-    L1T1O1,
-    L1T1O2,
-    L1T2O1,
-    L1T2O2,
-    L1T3O2,
-    L2T1O1,
-    L2T1O2,
-    L2T2O1,
-    L2T2O2,
-    Other,
-}
-
-impl Shape {
-    /// Of the record that begins with these eight bytes.
-    #[inline]
-    const fn of(head: u64) -> Self {
-        let (l, head) = if head & 0x80 == 0 {
-            (1, head >> 16)
-        } else {
-            (2, head >> 24)
-        };
-        let (t, head) = if head & 0x80 == 0 {
-            (1, head >> 8)
-        } else if head & 0x8000 == 0 {
-            (2, head >> 16)
-        } else {
-            (3, head >> 24)
-        };
-        let o = if head & 0x80 == 0 { 1 } else { 2 };
-        // A wrong guess ends its loop at once, and the record is looked at field by field.
-        match (l, t, o) {
-            (1, 1, 1) => Self::L1T1O1,
-            (1, 1, _) => Self::L1T1O2,
-            (1, 2, 1) => Self::L1T2O1,
-            (1, 2, _) => Self::L1T2O2,
-            (1, _, 2) => Self::L1T3O2,
-            (2, 1, 1) => Self::L2T1O1,
-            (2, 1, _) => Self::L2T1O2,
-            (2, 2, 1) => Self::L2T2O1,
-            (2, 2, _) => Self::L2T2O2,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// The bits that are the same in every head of a shape, and what they are: which bytes continue, that neither the length
-/// nor the offset delta is negative, that the key is null or is not.
-#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
-const fn fixed_bits(l: usize, t: usize, o: usize, keyed: bool) -> (u64, u64) {
-    /// `n` bytes that begin at byte `at`: all but the last continue.
-    const fn varint(at: usize, n: usize) -> (u64, u64) {
-        let (mut mask, mut set) = (0, 0);
-        let mut i = 0;
-        while i < n {
-            let bit = 0x80 << (8 * (at + i));
-            mask |= bit;
-            if i + 1 < n {
-                set |= bit;
-            }
-            i += 1;
-        }
-        (mask, set)
-    }
-    assert!(
-        l + 1 + t + o < 8,
-        "a head is read as one word, the key length its last byte"
-    );
-    let (length, time, offset) = (varint(0, l), varint(l + 1, t), varint(l + 1 + t, o));
-    let key_at = 8 * (l + 1 + t + o);
-    let key = if keyed {
-        (0x81 << key_at, 0)
+/// How many bytes length, timestamp delta and offset delta of the record take that begins with these eight. A wrong guess
+/// ends its loop at once, and the record is decoded field by field.
+#[inline]
+const fn shape(head: u64) -> (usize, usize, usize) {
+    let (l, head) = if head & 0x80 == 0 {
+        (1, head >> 16)
     } else {
-        (0xff << key_at, (NULL as u64) << key_at)
+        (2, head >> 24)
     };
-    // Lengths and offset deltas below zero are nobody's: their sign bits are the lowest.
-    let signs = 1 | 1 << (8 * (l + 1 + t));
-    (
-        length.0 | signs | time.0 | offset.0 | key.0,
-        length.1 | time.1 | offset.1 | key.1,
-    )
+    let (t, head) = if head & 0x80 == 0 {
+        (1, head >> 8)
+    } else if head & 0x8000 == 0 {
+        (2, head >> 16)
+    } else {
+        (3, head >> 24)
+    };
+    let o = if head & 0x80 == 0 {
+        1
+    } else if head & 0x8000 == 0 {
+        2
+    } else {
+        3
+    };
+    (l, t, o)
 }
 
-/// The bits of a head that are the same in all records of one size: all but the deltas'.
-#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
-const fn same_bits(l: usize, t: usize, o: usize, keyed: bool) -> u64 {
-    let (fixed, _) = fixed_bits(l, t, o, keyed);
-    let key = 0xff << (8 * (l + 1 + t + o));
-    fixed | ((1 << (8 * l)) - 1) | key
+/// Where the parts of a record lie whose length, timestamp delta and offset delta take `l`, `t` and `o` bytes.
+///
+/// | word | bytes |
+/// |---|---|
+/// | length | four from the record's first one |
+/// | head | eight from `skipped`: attributes, deltas and the key's length; the record's length too where there is room |
+#[derive(Clone, Copy)]
+struct Head {
+    skipped: usize,
+    /// Shifts of the fields in the head, in bits.
+    time: usize,
+    offset: usize,
+    key: usize,
+    /// Which bits are the same in every record of the shape, and what they are, in the head and in the length.
+    fixed: (u64, u64),
+    length: (u32, u32),
+    /// Those of the head that are the same in all records of one size: all but the deltas'.
+    same: u64,
+}
+
+impl Head {
+    #[expect(
+        clippy::arithmetic_side_effects,
+        clippy::cast_possible_truncation,
+        reason = "evaluated at compile time"
+    )]
+    const fn of(l: usize, t: usize, o: usize, keyed: bool) -> Self {
+        /// `n` bytes that begin at byte `at`: all but the last continue.
+        const fn varint(at: usize, n: usize) -> (u64, u64) {
+            let (mut mask, mut set) = (0, 0);
+            let mut i = 0;
+            while i < n {
+                let bit = 0x80 << (8 * (at + i));
+                mask |= bit;
+                if i + 1 < n {
+                    set |= bit;
+                }
+                i += 1;
+            }
+            (mask, set)
+        }
+        assert!(
+            1 + t + o < 8,
+            "attributes, deltas and a key length fit a word"
+        );
+        // A length is not negative: its sign bit is the lowest.
+        let length = varint(0, l);
+        let length = (length.0 | 1, length.1);
+        let skipped = if l + 1 + t + o < 8 { 0 } else { l };
+        let time_at = l + 1 - skipped;
+        let (offset_at, key_at) = (time_at + t, time_at + t + o);
+        let (time, offset) = (varint(time_at, t), varint(offset_at, o));
+        let key = if keyed { 0x81 } else { 0xff } << (8 * key_at);
+        let null = if keyed { 0 } else { NULL as u64 } << (8 * key_at);
+        // Nor is an offset delta.
+        let mut fixed = (
+            time.0 | offset.0 | 1 << (8 * offset_at) | key,
+            time.1 | offset.1 | null,
+        );
+        let mut same = time.0 | offset.0 | 1 << (8 * offset_at) | 0xff << (8 * key_at);
+        if skipped == 0 {
+            fixed = (fixed.0 | length.0, fixed.1 | length.1);
+            same |= (1 << (8 * l)) - 1;
+        }
+        Self {
+            skipped,
+            time: 8 * time_at,
+            offset: 8 * offset_at,
+            key: 8 * key_at,
+            fixed,
+            length: (length.0 as u32, length.1 as u32),
+            same,
+        }
+    }
 }
 
 /// The varint of exactly `N` bytes in the low bytes of a word, zig-zag still.
@@ -550,3 +574,6 @@ const fn signed(len: u32) -> i32 {
 const fn narrow(position: usize) -> u32 {
     position as u32
 }
+
+#[cfg(test)]
+mod tests;

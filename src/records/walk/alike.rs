@@ -3,7 +3,7 @@
 //! Where keys and values have fixed lengths, a record differs from its neighbour in deltas and payloads only. Seeing
 //! that takes one comparison a record, and none of them waits for the length of the one before.
 
-use super::{eight, group, half};
+use super::{Head, eight, four, group, half};
 use crate::format::varint::unzigzag32;
 use crate::records::RecordSlot;
 use crate::types::{Offset, TimestampMs};
@@ -13,8 +13,10 @@ use crate::types::{Offset, TimestampMs};
 pub(super) struct Alike {
     /// Bytes of the whole record.
     pub(super) size: usize,
-    /// Those bits of the first eight bytes that are no delta, and what they are.
-    pub(super) head: (u64, u64),
+    /// Those bits of the head that are no delta.
+    pub(super) head: u64,
+    /// The four bytes in which the length begins.
+    pub(super) length: u32,
     /// Where the length of the value lies in the record.
     pub(super) value_len_at: usize,
     /// Its bits among the four bytes from there, and what they are.
@@ -34,18 +36,20 @@ impl Alike {
         clippy::arithmetic_side_effects,
         reason = "sums of the shape's constants, at most 8"
     )]
-    pub(super) fn run<const L: usize, const T: usize, const O: usize>(
+    pub(super) fn run<const L: usize, const T: usize, const O: usize, const KEYED: bool>(
         &self,
         records: &[u8],
         slots: &mut [RecordSlot],
     ) -> usize {
-        let ((head_mask, head), (len_mask, len)) = (self.head, self.value_len);
+        let shape = const { Head::of(L, T, O, KEYED) };
+        let (len_mask, len) = self.value_len;
         let (base_offset, base_timestamp) = self.base;
         let step = super::narrow(self.size);
         let mut done = 0usize;
         let (mut key_start, mut value_start) = (self.slot.key_start, self.slot.value_start);
         for (slot, record) in slots.iter_mut().zip(records.chunks_exact(self.size)) {
-            let (Some(word), Some(value_len), Some(&headers)) = (
+            let (Some(head), Some(length), Some(value_len), Some(&headers)) = (
+                record.get(shape.skipped..).and_then(<[u8]>::first_chunk),
                 record.first_chunk(),
                 record
                     .get(self.value_len_at..)
@@ -54,15 +58,20 @@ impl Alike {
             ) else {
                 break;
             };
-            let word = eight(word);
-            let differs = u64::from((super::four(value_len) ^ len) & len_mask | u32::from(headers));
-            if (word ^ head) & head_mask | differs != 0 {
+            let head = eight(head);
+            let length = if shape.skipped > 0 {
+                (four(length) ^ self.length) & ((1 << (8 * L)) - 1)
+            } else {
+                0
+            };
+            let differs = (four(value_len) ^ len) & len_mask | u32::from(headers) | length;
+            if (head ^ self.head) & shape.same | u64::from(differs) != 0 {
                 break;
             }
             key_start = key_start.wrapping_add(step);
             value_start = value_start.wrapping_add(step);
-            let timestamp_delta = unzigzag32(group::<T>(word >> (8 * (L + 1))));
-            let offset_delta = half::<O>(word >> (8 * (L + 1 + T)));
+            let timestamp_delta = unzigzag32(group::<T>(head >> shape.time));
+            let offset_delta = half::<O>(head >> shape.offset);
             *slot = RecordSlot {
                 offset: base_offset.wrapping_add(i64::from(offset_delta)),
                 timestamp: base_timestamp.wrapping_add(i64::from(timestamp_delta)),
