@@ -19,7 +19,7 @@ import pytest
 
 import clusters
 import kafkalog
-from kafkalog import LogWriter, PartitionLog, Record, tables
+from kafkalog import LogWriter, PartitionLog, Record, _core, tables
 from kafkalog.rescue import group_offsets
 from kafkalog.rescue.new_image import new_image
 from kafkalog.rescue.output import UNFINISHED, write
@@ -289,8 +289,8 @@ def test_the_new_image(tmp_path: Path) -> None:
     # Before KIP-858 partitions have no directories, and before KIP-853 the quorum is configured.
     features = metadata(("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 14}))
     old = replace(image, records=(*image.records[:2], replace(image.records[2], version=0), *features))
-    [made] = [record for record in new_image(old, placed, -1) if record.type == "PARTITION_RECORD"]
-    assert (made.version, "directories" in made.value) == (0, False)
+    [other] = [record for record in new_image(old, placed, -1) if record.type == "PARTITION_RECORD"]
+    assert (other.version, "directories" in other.value) == (0, False)
     target = target_of(
         old, node_id=7, nodes=1, controller="h:1", listener="h:2", cluster_id="x", directory_ids=[node.directory_id]
     )
@@ -323,6 +323,49 @@ def test_committed_offsets_are_lowered(tmp_path: Path) -> None:
     assert [(row["group"], row["topic"], row["partition"], row["offset"]) for row in offsets] == [
         ("g", "orders", 0, 120)
     ]
+
+
+def test_producer_ids_of_transactions_are_not_given_again(tmp_path: Path) -> None:
+    one, _ = two_nodes(tmp_path)
+    value = {
+        "producerId": 70_123,
+        "producerEpoch": 0,
+        "transactionTimeoutMs": 60_000,
+        "transactionStatus": 0,
+        "transactionPartitions": None,
+        "transactionLastUpdateTimestampMs": 1,
+        "transactionStartTimestampMs": -1,
+    }
+    # Begun, and nothing written by it.
+    key, encoded = _core.encode_record(
+        "__transaction_state", "TransactionLog", 0, '{"transactionalId":"tx"}', json.dumps(value)
+    )
+    with LogWriter(one, "__transaction_state", topic_id=clusters.OTHER_ID) as writer:
+        writer.append([Record(value=encoded, key=key)])
+    write(plan_rescue(str(one)), tmp_path / "out")
+    rows = tables.cluster_metadata(tmp_path / "out").to_pylist()
+    [ids] = [json.loads(row["value"]) for row in rows if row["type"] == "PRODUCER_IDS_RECORD"]
+    assert ids["nextProducerId"] > 70_123
+
+
+def test_stopped_by_the_caller(tmp_path: Path) -> None:
+    one = clusters.make_disk(tmp_path / "disks/node-1", 1)
+    for n in range(5):
+        clusters.write_log(one, {0: 10}, topic=f"t{n}", topic_id=chr(ord("B") + n) * 21 + "A")
+    plan = plan_rescue(str(one))
+
+    def stop(done: int, total: int) -> None:
+        assert 0 < done <= total
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(plan, tmp_path / "out", progress=stop)
+    assert not (tmp_path / "out").exists()
+    told: list[int] = []
+    write(plan, tmp_path / "out", progress=lambda done, _: told.append(done))
+    assert told == sorted(told)
+    assert errors(tmp_path / "out") == []
+    assert kafkalog.read_table(tmp_path / "out", columns=["offset"]).num_rows == 100
 
 
 KILLED = """

@@ -18,8 +18,9 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from kafkalog.rescue.target import (
     server_properties,
     target_of,
 )
+from kafkalog.tables import _rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,6 +52,9 @@ __all__ = ["UNFINISHED", "check_out", "write"]
 UNFINISHED = ".unfinished"
 _NOTE = "rescue.json"
 _METADATA = "__cluster_metadata-0"
+_TRANSACTIONS = "__transaction_state"
+# Of a TransactionLogValue.
+_PRODUCER_IDS = ("producerId", "previousProducerId", "nextProducerId")
 _THREADS = 2
 
 
@@ -199,8 +204,12 @@ def _copy(
     total = sum(piece.replica.size for choice in plan.choices for piece in choice.pieces[:1])
     done = 0
 
+    stopped = threading.Event()
+
     def told(size: int) -> None:
         nonlocal done
+        if stopped.is_set():
+            raise CancelledError
         done += size
         if progress is not None:
             progress(min(done, total), total)
@@ -225,10 +234,16 @@ def _copy(
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
+            if not all(future.done() and future.exception() is None for future in futures):
+                stopped.set()
             for future in futures:
                 future.cancel()
+    for future in futures:
+        # What stopped the others, not that they were.
+        if not future.cancelled() and (error := future.exception()) and not isinstance(error, CancelledError):
+            raise error
     shutil.rmtree(unfinished / "partitions", ignore_errors=True)
-    return sum(future.result() for future in futures if not future.cancelled())
+    return sum(future.result() for future in futures)
 
 
 def _lowered(plan: RescuePlan) -> dict[int, list[Record]]:
@@ -237,6 +252,15 @@ def _lowered(plan: RescuePlan) -> dict[int, list[Record]]:
     if not partitions or not plan.group_offsets:
         return {}
     return group_offsets.lowered(plan.group_offsets, partitions, time.time_ns() // 1_000_000)
+
+
+def _highest_of_transactions(whole: Path) -> int:
+    """Return the highest producer id that a transactional id has, which may not have written a batch yet; or -1."""
+    folders = [str(path) for path in whole.rglob(f"{_TRANSACTIONS}-*") if path.is_dir()]
+    if not folders:
+        return -1
+    values = (entry.value for entry in _rows.replayed(folders, _TRANSACTIONS) if entry.value is not None)
+    return max((value.get(name, -1) for value in values for name in _PRODUCER_IDS), default=-1)
 
 
 def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path) -> None:
@@ -262,7 +286,8 @@ def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path
     metadata = log_dir / _METADATA
     metadata.mkdir(exist_ok=True)
     by_id = {(choice.topic_id, choice.partition): (choice, at) for choice, at in placed if choice.topic_id}
-    records = new_image(plan.image, by_id, plan.highest_producer_id)
+    highest = max(plan.highest_producer_id, _highest_of_transactions(whole))
+    records = new_image(plan.image, by_id, highest)
     _core.write_metadata_snapshot(
         str(metadata),
         max(plan.image.end_offset, 1),
