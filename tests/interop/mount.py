@@ -60,7 +60,7 @@ def rows_of(table: Any) -> list[Row]:
     return [
         Row(
             r["offset"],
-            int(r["timestamp"].timestamp() * 1000) if hasattr(r["timestamp"], "timestamp") else r["timestamp"],
+            round(r["timestamp"].timestamp() * 1000) if hasattr(r["timestamp"], "timestamp") else r["timestamp"],
             r["key"],
             r["value"],
             tuple((h["key"], h["value"]) for h in r["headers"] or ()),
