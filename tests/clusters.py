@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kafkalog
-from kafkalog import LogConfig, LogWriter, Record
+from kafkalog import LogConfig, LogWriter, Record, _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from kafkalog.rescue.plan import Choice
 
@@ -147,3 +147,39 @@ def damage(folder: Path, segment: int, position: int = 0, length: int = 70) -> N
     data = bytearray(file.read_bytes())
     data[position : position + length] = b"\xa5" * len(data[position : position + length])
     file.write_bytes(data)
+
+
+def add_metadata(log_dir: Path, topics: dict[str, str], *, isr: Sequence[int] = (1, 2), end: int = 100) -> None:
+    """Give a disk the metadata log of a broker that has just made a snapshot: topics of one partition, by name."""
+    records: list[tuple[str, int, dict[str, Any]]] = [
+        ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 25})
+    ]
+    for name, topic_id in topics.items():
+        partition = {
+            "partitionId": 0,
+            "topicId": topic_id,
+            "replicas": list(isr),
+            "isr": list(isr),
+            "removingReplicas": [],
+            "addingReplicas": [],
+            "leader": isr[0],
+            "leaderEpoch": 4,
+            "partitionEpoch": 9,
+            "directories": ["AAAAAAAAAAAAAAAAAAAAAQ"] * len(isr),
+        }
+        records += [("TOPIC_RECORD", 0, {"name": name, "topicId": topic_id}), ("PARTITION_RECORD", 1, partition)]
+    folder = log_dir / "__cluster_metadata-0"
+    folder.mkdir()
+    plain = [(kind, version, json.dumps(value)) for kind, version, value in records]
+    _core.write_metadata_snapshot(str(folder), end, 3, plain, timestamp=1_700_000_000_000)
+
+
+def make_cluster(root: Path) -> list[Path]:
+    """Make the disks of two nodes that were in sync: a topic with damage in one of its replicas, and one without."""
+    disks = [make_disk(root / f"node-{n}", n) for n in (1, 2)]
+    for topic, topic_id in (("orders", TOPIC_ID), ("payments", OTHER_ID)):
+        copy_log(write_log(disks[0], {0: 20, 4: 20}, topic=topic, topic_id=topic_id), disks[1])
+    for disk in disks:
+        add_metadata(disk, {"orders": TOPIC_ID, "payments": OTHER_ID})
+    damage(disks[0] / "orders-0", 1)
+    return disks

@@ -12,6 +12,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+import clusters
 import corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +47,7 @@ def imports(code: str) -> list[str]:
 
 
 def own_folders(home: Path) -> None:
-    """Make what stands for the user's ``/data`` and ``/backup``: log dirs to read, to recover and to verify."""
+    """Make what stands for the user's ``/data`` and ``/backup``: log dirs to read, recover, verify and rescue."""
     golden = corpus.GOLDEN
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "kafka-logs")
     shutil.copytree(golden / "kill-9" / "data-1", home / "data" / "killed-logs")
@@ -55,6 +56,7 @@ def own_folders(home: Path) -> None:
         shutil.copytree(golden / folder, home / "data" / "broker-logs" / Path(folder).name)
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
+    clusters.make_cluster(home / "data")
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")
 
 

@@ -44,6 +44,7 @@ from kafkalog.log import (
 from kafkalog.options import ReadOptions
 from kafkalog.partitioner import partition_for_key
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
+from kafkalog.rescue import rescue
 from kafkalog.tools import (
     CheckpointChange,
     CompactReport,
@@ -117,6 +118,7 @@ __all__ = [
     "read_table",
     "rebuild_indexes",
     "recover",
+    "rescue",
     "retain",
     "scan",
     "scan_batches",

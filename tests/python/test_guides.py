@@ -134,6 +134,7 @@ def test_shell_blocks_are_these() -> None:
         "cluster": 1,
         "writing": 1,
         "recovering": 1,
+        "rescue": 2,
         "damage": 1,
         "care": 2,
         "shell": 1,
@@ -181,6 +182,17 @@ def test_recovering_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
     shell(documents.blocks("recovering", "sh")[0], tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "shorter")["ledger", 0].log_end_offset <= 100
+
+
+def test_rescue_examples_run(tmp_path: Path) -> None:
+    documents.own_folders(tmp_path)
+    first, second = documents.blocks("rescue", "sh")
+    shown = shell(first, tmp_path, tmp_path)
+    assert "[damaged]" in shown
+    assert not (tmp_path / "data" / "rescued").exists()
+    assert "nothing is missing that was acknowledged" in shell(second, tmp_path, tmp_path)
+    rescued = kafkalog.LogDir(tmp_path / "data" / "rescued")
+    assert {log.topic: log.log_end_offset for log in rescued if log.topic[0] != "_"} == {"orders": 80, "payments": 80}
 
 
 def test_damage_examples_run(tmp_path: Path) -> None:

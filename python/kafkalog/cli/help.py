@@ -19,6 +19,7 @@ GUIDES = (
     "cluster",
     "writing",
     "recovering",
+    "rescue",
     "damage",
     "care",
     "shell",

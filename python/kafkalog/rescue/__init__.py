@@ -2,3 +2,118 @@
 
 ``rescue`` is the whole of it. ``plan`` holds what it finds and decides.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog import _arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafkalog.rescue.plan import RescueReport
+    from kafkalog.typing import Paths, StrPath
+
+__all__ = ["rescue"]
+
+
+def rescue(
+    paths: Paths,
+    out: StrPath | None = None,
+    node_id: int = 1,
+    controller: str = "127.0.0.1:9093",
+    listener: str = "127.0.0.1:9092",
+    *,
+    cluster_id: str | None = None,
+    nodes: int = 1,
+    topics: str | Iterable[str] | None = None,
+    link: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> RescueReport:
+    """Make a cluster that starts out of the disks of a dead one.
+
+    Every batch of every disk is read and its checksum compared; then a plan is made. The best metadata log gives
+    topics, ids, configurations, ACLs, users and quotas. For each partition the replica is taken that has every
+    acknowledged record: one in sync (ISR) or eligible (ELR) if its disk is given, and among these, or else among all,
+    the one with the latest leader epoch, then the longest. Damaged ranges are taken from other replicas with the same
+    history. The disks are never written.
+
+    The result is a log dir of a node that is broker and controller. ``server.properties`` in it is enough to start;
+    ``reassignment.json`` restores the replication factors when more brokers have joined. After an interruption the same
+    call goes on where the last one ended. ``kafkalog help rescue`` is a guide.
+
+    Parameters
+    ----------
+    paths : path or list of paths
+        The log dirs of the dead nodes, brokers and controllers: as many as there are.
+    out : path, optional
+        A new directory; not needed for a dry run. With one node it is its log dir, with several it holds one for each,
+        ``node-1`` and so on.
+    node_id : int
+        ``node.id`` of the new node, or of the first one.
+    controller, listener : str
+        ``HOST:PORT`` of the new node, for controllers and for clients.
+    cluster_id : str, optional
+        The new cluster's id. Default: the old one.
+    nodes : int
+        How many new nodes share the partitions.
+    topics : str or iterable of str, optional
+        Take only these topics, and the internal ones. Default: all.
+    link : bool
+        Hard links to closed segments instead of copies, where the file system can.
+    dry_run : bool
+        Only plan.
+    progress : callable, optional
+        Called with the bytes that were written, and with all that are to be written.
+
+    Returns
+    -------
+    RescueReport
+        What was found, chosen and written. ``is_complete`` says whether anything that was, or may have been,
+        acknowledged is missing; ``plan.findings`` name it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a path does not exist.
+    FileExistsError
+        If ``out`` is not empty.
+    ValueError
+        For disks of different clusters, a directory that is no log dir, an unknown topic.
+    OSError
+        When the new disk is full, and the like. The same call continues then.
+
+    Examples
+    --------
+    >>> report = kafkalog.rescue(["/mnt/node-1", "/mnt/node-2"], dry_run=True)  # doctest: +SKIP
+    >>> [str(each) for each in report.plan.findings if each.severity == "error"]  # doctest: +SKIP
+    """
+    from pathlib import Path
+
+    from kafkalog.rescue import output
+    from kafkalog.rescue.plan import RescueReport
+    from kafkalog.rescue.planning import plan_rescue
+
+    dry_run, link = _arguments.flag("dry_run", dry_run), _arguments.flag("link", link)
+    node_id, nodes = _arguments.integer("node_id", node_id, 0), _arguments.integer("nodes", nodes, 1)
+    disks = _arguments.paths(paths)
+    if out is None and not dry_run:
+        raise ValueError("out is needed unless dry_run is set")
+    if out is not None:
+        output.check_out(Path(_arguments.path(out)), disks)
+    plan = plan_rescue(disks, topics)
+    if dry_run or out is None:
+        return RescueReport(plan=plan, dry_run=True)
+    return output.write(
+        plan,
+        Path(_arguments.path(out)),
+        node_id=node_id,
+        nodes=nodes,
+        controller=controller,
+        listener=listener,
+        cluster_id=cluster_id,
+        link=link,
+        progress=progress,
+    )

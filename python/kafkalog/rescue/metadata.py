@@ -18,7 +18,7 @@ from kafkalog.rescue.plan import Finding, Image, MetadataRecord
 from kafkalog.tables import cluster_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Disk, Replica
@@ -145,14 +145,11 @@ def _quorum(folder: str) -> tuple[set[int], int]:
     """Return the voters and ``kraft.version``, as the log's control records or ``quorum-state`` say."""
     voters: set[int] = set()
     version = 0
-    columns = ["value", "controlType"]
-    with reader.scan(folder, [METADATA], columns=columns, include_control=True, on_corrupt="skip") as batches:
-        for batch in batches:
-            for row in batch.filter(batch["controlType"].is_valid()).to_pylist():
-                if row["controlType"] == "LEADER_CHANGE":
-                    voters = _voters(row["value"]) or voters
-                elif row["controlType"] == "KRAFT_VERSION":
-                    version = int.from_bytes(row["value"][2:4], "big")
+    for kind, value in _control_records(folder):
+        if kind == "LEADER_CHANGE":
+            voters = _voters(value) or voters
+        elif kind == "KRAFT_VERSION":
+            version = int.from_bytes(value[2:4], "big")
     if not voters:
         try:
             state: dict[str, Any] = json.loads(Path(folder, "quorum-state").read_text())
@@ -160,6 +157,17 @@ def _quorum(folder: str) -> tuple[set[int], int]:
         except (OSError, ValueError, KeyError, TypeError):
             voters = set()
     return voters, version
+
+
+def _control_records(folder: str) -> Iterator[tuple[str, bytes]]:
+    """Yield type and value of the log's control records; those of snapshots do not name who votes in an epoch."""
+    if not any(Path(folder).glob("*.log")):
+        return
+    columns = ["value", "controlType"]
+    with reader.scan(folder, [METADATA], columns=columns, include_control=True, on_corrupt="skip") as batches:
+        for batch in batches:
+            for row in batch.filter(batch["controlType"].is_valid()).to_pylist():
+                yield row["controlType"], row["value"]
 
 
 def _voters(value: bytes) -> set[int]:

@@ -1,0 +1,145 @@
+"""A rescue's plan as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.cli._common import camel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalog.rescue.plan import Choice, Damage, Disk, Image, RescuePlan
+
+__all__ = ["CHOICE_HEAD", "DISK_HEAD", "choice_rows", "disk_rows", "metadata_line", "objects_of"]
+
+DISK_HEAD = ("LOG DIR", "NODE", "CLUSTER", "DIRECTORY", "STOPPED", "FOLDERS", "BYTES", "DAMAGED")
+CHOICE_HEAD = ("PARTITION", "START", "END", "EPOCH", "TAKEN FROM", "LOST", "WHY")
+
+
+def disk_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
+    """Yield a row of the inventory for each disk."""
+    for disk in plan.disks:
+        mine = [each for each in plan.replicas if each.disk is disk]
+        yield (
+            disk.path,
+            disk.node_id,
+            disk.cluster_id,
+            disk.directory_id,
+            "cleanly" if disk.clean_shutdown else "killed",
+            disk.folders,
+            sum(each.size for each in mine),
+            sum(bool(each.damage) for each in mine),
+        )
+
+
+def metadata_line(image: Image) -> str:
+    """Return what the metadata is, in one line."""
+    if image.path is None:
+        return "metadata: none; topics and partitions are those of the folders"
+    topics = sum(record.type == "TOPIC_RECORD" for record in image.records)
+    known = "none" if image.committed_offset is None else str(image.committed_offset)
+    voters = ", ".join(str(each) for each in image.voters) or "not known"
+    return (
+        f"metadata: {image.path}, offsets to {image.end_offset}, epoch {image.epoch}, provably committed to {known}; "
+        f"voters {voters}; {topics} topics, {len(image.records)} records"
+    )
+
+
+def choice_rows(plan: RescuePlan) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each partition."""
+    for choice in plan.choices:
+        yield (
+            f"{choice.topic}-{choice.partition}",
+            choice.log_start_offset,
+            choice.log_end_offset,
+            choice.leader_epoch,
+            _sources(choice),
+            sum(end - first for first, end in choice.lost),
+            "; ".join(choice.reasons),
+        )
+
+
+def _sources(choice: Choice) -> str:
+    if choice.replica is None:
+        return "nothing"
+    if len({piece.replica.path for piece in choice.pieces}) <= 1:
+        return f"node {choice.replica.disk.node_id}"
+    return ", ".join(
+        f"node {piece.replica.disk.node_id} {piece.first_offset} to {piece.end_offset - 1}" for piece in choice.pieces
+    )
+
+
+def objects_of(plan: RescuePlan) -> Iterator[dict[str, Any]]:
+    """Yield one object for each disk, the metadata, each partition, and each finding."""
+    for disk in plan.disks:
+        yield {"disk": _camel(_disk(plan, disk))}
+    image = plan.image
+    names = ("path", "end_offset", "epoch", "committed_offset", "voters", "kraft_version")
+    yield {"metadata": _camel({**{name: getattr(image, name) for name in names}, "records": len(image.records)})}
+    for choice in plan.choices:
+        yield {"partition": _camel(_choice(choice))}
+    for offset in plan.group_offsets:
+        yield {"groupOffset": _camel(asdict(offset))}
+    for transaction in plan.open_transactions:
+        yield {"openTransaction": _camel(asdict(transaction))}
+    for finding in plan.findings:
+        yield {"finding": _camel(asdict(finding))}
+
+
+def _disk(plan: RescuePlan, disk: Disk) -> dict[str, Any]:
+    mine = [each for each in plan.replicas if each.disk is disk]
+    replicas = [
+        {
+            "path": each.path,
+            "topic_id": each.topic_id,
+            "state": each.state,
+            "log_start_offset": each.log_start_offset,
+            "log_end_offset": each.log_end_offset,
+            "high_watermark": each.high_watermark,
+            "leader_epochs": each.leader_epochs,
+            "size": each.size,
+            "damage": [_damage(damage) for damage in each.damage],
+        }
+        for each in mine
+    ]
+    return {**asdict(disk), "replicas": replicas}
+
+
+def _damage(damage: Damage) -> dict[str, Any]:
+    return {each.name: getattr(damage, each.name) for each in fields(damage)}
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    plain = ("topic", "topic_id", "partition", "log_start_offset", "log_end_offset", "leader_epochs", "leader_epoch")
+    return {
+        **{name: getattr(choice, name) for name in plain},
+        "path": None if choice.replica is None else choice.replica.path,
+        "pieces": [
+            {"path": each.replica.path, "first_offset": each.first_offset, "end_offset": each.end_offset}
+            for each in choice.pieces
+        ],
+        "reasons": choice.reasons,
+        "lost": choice.lost,
+        "spliced": choice.spliced,
+        "divergences": [
+            {
+                "path": each.replica.path,
+                "offset": each.offset,
+                "chosen_epoch": each.chosen_epoch,
+                "epoch": each.epoch,
+                "records": each.records,
+            }
+            for each in choice.divergences
+        ],
+    }
+
+
+def _camel(value: Any) -> Any:
+    """Name everything as in Kafka's JSON."""
+    if isinstance(value, dict):
+        return {camel(name): _camel(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_camel(each) for each in value]
+    return value

@@ -1,0 +1,125 @@
+"""``kafkalog rescue``: makes a cluster that starts out of the disks of a dead one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from kafkalog.cli import _common
+
+if TYPE_CHECKING:
+    from kafkalog.rescue.plan import RescuePlan, RescueReport
+
+_EPILOG = """\
+Reads the log dirs of dead brokers and controllers, and writes a log dir that a new, single node starts from: topics
+with their ids, settings, ACLs, users, quotas, records, committed offsets. Prints the disks, the metadata, where each
+partition is taken from and why, and what is missing. The disks are never written. kafkalog help rescue is a guide.
+
+The exit code is 0 if nothing is missing that was, or may have been, acknowledged, else 1. After an interruption the
+same command goes on.
+
+examples:
+  kafkalog rescue /mnt/node-1/data /mnt/node-2/data --dry-run
+  kafkalog rescue /mnt/node-1/data /mnt/node-2/data --out /var/lib/kafka/rescued
+  kafkalog rescue /mnt/node-*/data --out /rescued --topics orders,payments --link -J"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("path", metavar="LOG_DIR", nargs="+", help="one log dir of one dead node")
+    parser.add_argument("--out", metavar="DIR", type=_common.output, help="a new directory")
+    parser.add_argument("--node-id", metavar="N", type=_common.number(), default=1, help="of the new node; default 1")
+    parser.add_argument(
+        "--controller", metavar="HOST:PORT", default="127.0.0.1:9093", help="for controllers; default 127.0.0.1:9093"
+    )
+    parser.add_argument(
+        "--listener", metavar="HOST:PORT", default="127.0.0.1:9092", help="for clients; default 127.0.0.1:9092"
+    )
+    parser.add_argument("--cluster-id", metavar="ID", help="of the new cluster; default: of the old one")
+    parser.add_argument("--nodes", metavar="N", type=_common.number(1), default=1, help="new nodes; default 1")
+    parser.add_argument("--topics", metavar="T,...", help="take only these, and internal topics")
+    parser.add_argument("--link", action="store_true", help="hard links to closed segments instead of copies")
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rescue, and print the report."""
+    from kafkalog.rescue import rescue
+
+    if arguments.out is None and not arguments.dry_run:
+        raise ValueError("--out is needed, or --dry-run")
+    report = rescue(
+        arguments.path,
+        arguments.out,
+        arguments.node_id,
+        arguments.controller,
+        arguments.listener,
+        cluster_id=arguments.cluster_id,
+        nodes=arguments.nodes,
+        topics=None if arguments.topics is None else arguments.topics.split(","),
+        link=arguments.link,
+        dry_run=arguments.dry_run,
+        progress=_show if sys.stderr.isatty() else None,
+    )
+    if arguments.json:
+        _print_json(report)
+    else:
+        _print_text(report)
+    return 0 if report.is_complete else _common.DAMAGED
+
+
+def _show(done: int, total: int) -> None:
+    end = "\r\x1b[K" if done >= total else ""
+    print(
+        f"\r{100 * done // max(total, 1):3d}% of {total / 1e9:.1f} GB written{end}", end="", file=sys.stderr, flush=True
+    )
+
+
+def _print_json(report: RescueReport) -> None:
+    from kafkalog.cli import _rescue
+
+    for each in _rescue.objects_of(report.plan):
+        _common.json_line(each)
+    _common.json_line(
+        {
+            "rescued": {
+                "out": report.out,
+                "dryRun": report.dry_run,
+                "logDirs": report.log_dirs,
+                "bytes": report.bytes,
+                "complete": report.is_complete,
+            }
+        }
+    )
+
+
+def _print_text(report: RescueReport) -> None:
+    from kafkalog.cli import _rescue
+
+    plan = report.plan
+    _common.table(_rescue.DISK_HEAD, list(_rescue.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
+    print()
+    print(_rescue.metadata_line(plan.image))
+    print()
+    _common.table(_rescue.CHOICE_HEAD, list(_rescue.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
+    print()
+    for finding in plan.findings:
+        print(finding)
+    print(_summary(plan))
+    for log_dir in report.log_dirs:
+        print(f"start a node: kafka-server-start {log_dir}/server.properties")
+
+
+def _summary(plan: RescuePlan) -> str:
+    errors = sum(finding.severity == "error" for finding in plan.findings)
+    lost = sum(end - first for choice in plan.choices for first, end in choice.lost)
+    empty = sum(choice.replica is None for choice in plan.choices)
+    topics = len({choice.topic for choice in plan.choices})
+    taken = f"{len(plan.choices) - empty} of {len(plan.choices)} partitions of {topics} topics"
+    if not errors:
+        return f"{taken}; nothing is missing that was acknowledged"
+    return f"{taken}; {lost} offsets lost in damage, {empty} partitions without a replica, {errors} errors above"
