@@ -39,7 +39,7 @@ def second_node(disk: Path, into: Path) -> Path:
 
 
 @contextmanager
-def rescued_broker(witness: Witness, home: Path, disks: list[Path]) -> Iterator[Broker]:
+def rescued_broker(witness: Witness, home: Path, disks: list[Path], missing: tuple[str, ...]) -> Iterator[Broker]:
     """Rescue disks, and start a broker on the result with the settings that came with it."""
     out = home / "rescued"
     broker = Broker(witness, home / "new", {"log.dirs": str(out)})
@@ -47,7 +47,7 @@ def rescued_broker(witness: Witness, home: Path, disks: list[Path]) -> Iterator[
         report = kafkalog.rescue(
             disks, out, controller=f"127.0.0.1:{broker.controller}", listener=f"127.0.0.1:{broker.port}"
         )
-        assert report.is_complete, [str(each) for each in report.plan.findings]
+        assert tuple(each.code for each in report.plan.findings if each.severity == "error") == missing
         broker._settings = out / "server.properties"
         try:
             yield broker.start()
@@ -55,8 +55,9 @@ def rescued_broker(witness: Witness, home: Path, disks: list[Path]) -> Iterator[
             broker.kill()
 
 
+@pytest.mark.parametrize("missing", [(), ("no-metadata",)], ids=["whole", "without-metadata"])
 def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
-    broker: Broker, witness: Witness, tmp_path: Path
+    broker: Broker, witness: Witness, tmp_path: Path, missing: tuple[str, ...]
 ) -> None:
     """Every segment but the last is damaged on one of two disks."""
     for topic in TOPICS:
@@ -73,7 +74,9 @@ def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
         for segment in range(len(list(folder.glob("*.log"))) - 1):
             if segment % 2 == int("second" in str(folder)):
                 clusters.damage(folder, segment, 20, 300)
-    with rescued_broker(witness, tmp_path, disks) as rescued:
+    for disk in disks if missing else []:
+        shutil.rmtree(disk / "__cluster_metadata-0", ignore_errors=True)
+    with rescued_broker(witness, tmp_path, disks, missing) as rescued:
         assert {topic: consumed(rescued, topic) for topic in TOPICS} == truth
         serves(rescued, {topic: Served(rows, len(rows)) for topic, rows in truth.items()})
 

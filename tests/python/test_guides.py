@@ -195,6 +195,15 @@ def test_rescue_examples_run(tmp_path: Path) -> None:
     assert {log.topic: log.log_end_offset for log in rescued if log.topic[0] != "_"} == {"orders": 80, "payments": 80}
 
 
+def test_every_finding_of_a_rescue_is_explained() -> None:
+    sources = (Path(kafkalog.__file__).parent / "rescue").glob("*.py")
+    given = re.findall(r'"(?:info|warning|error)", "([a-z-]+)"', "".join(each.read_text() for each in sources))
+    section = documents.text("rescue").partition("## Findings")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    # The severities follow one another in their own lists.
+    assert sorted({*given} - {"warning"}) == sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row))
+
+
 def test_damage_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
     shown = shell(documents.blocks("damage", "sh")[0], tmp_path, tmp_path)

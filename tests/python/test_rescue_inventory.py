@@ -129,3 +129,39 @@ def test_only_some_topics(disk: Path) -> None:
     assert {each.topic for each in plan_rescue(disk, topics="payments").choices} == {"payments"}
     with pytest.raises(UnknownTopicOrPartitionError, match="nonesuch"):
         plan_rescue(disk, topics=["nonesuch"])
+
+
+def test_the_next_best_metadata_where_the_best_is_damaged(tmp_path: Path) -> None:
+    disks = clusters.make_cluster(tmp_path)
+    shutil.rmtree(disks[0] / "__cluster_metadata-0")
+    clusters.add_metadata(disks[0], {"orders": TOPIC_ID}, end=200)
+    assert [each.topic for each in plan_rescue(disks).choices] == ["orders"]
+    (snapshot,) = (disks[0] / "__cluster_metadata-0").glob("*.checkpoint")
+    data = bytearray(snapshot.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    snapshot.write_bytes(data)
+    plan = plan_rescue(disks)
+    assert plan.image.path == str(disks[1] / "__cluster_metadata-0")
+    assert [each.topic for each in plan.choices] == ["orders", "payments"]
+    assert [each.code for each in plan.findings if each.severity == "error"] == ["metadata-older"]
+    assert str(snapshot) in next(each.message for each in plan.findings if each.code == "metadata-damaged")
+
+
+def test_a_folder_that_is_not_in_the_metadata_is_left_out_and_said(tmp_path: Path) -> None:
+    disks = clusters.make_cluster(tmp_path)
+    clusters.write_log(disks[1], {0: 2}, topic="forgotten", topic_id=OTHER_ID)
+    plan = plan_rescue(disks)
+    assert [each.topic for each in plan.choices] == ["orders", "payments"]
+    assert [each.topic for each in plan.findings if each.code == "unknown-partition"] == ["forgotten"]
+
+
+def test_a_node_that_has_a_partition_twice(tmp_path: Path) -> None:
+    """The directories of one node; a broker refuses to start on them."""
+    disks = clusters.make_cluster(tmp_path)
+    second = clusters.make_disk(tmp_path / "node-1-b", 1)
+    clusters.copy_log(disks[0] / "payments-0", second)
+    plan = plan_rescue([*disks, second])
+    assert [(each.topic, each.code) for each in plan.findings if each.severity == "warning"] == [
+        ("payments", "two-replicas"),
+        ("orders", "damaged"),
+    ]
