@@ -258,3 +258,19 @@ def test_other_batches_in_the_same_epoch_are_never_mixed_in(three: Three) -> Non
     assert foreign.keys() == three.truth.keys()
     assert choice.lost
     assert "other-batches" in codes(findings, "warning")
+
+
+def test_a_file_that_cannot_be_read_is_taken_from_another(three: Three) -> None:
+    """As of a device that fails: the whole replica counts as damaged, not as short."""
+    segment = sorted(three.folders[0].glob("*.log"))[1]
+    segment.unlink()
+    segment.symlink_to(segment.name)
+    choice, findings = three.chosen()
+    assert node_of(choice) in {2, 3}
+    assert clusters.taken(choice) == three.truth
+    assert codes(findings, "error") == []
+    shutil.rmtree(three.disks[1])
+    shutil.rmtree(three.disks[2])
+    choice, findings = three.chosen(isr=(1,))
+    assert choice.pieces == ()
+    assert codes(findings, "error") == ["lost"]

@@ -110,8 +110,8 @@ def test_a_partition_without_segments_is_empty(disk: Path) -> None:
         each.unlink()
     plan = plan_rescue(disk)
     assert (plan.choices[0].pieces, plan.choices[0].log_end_offset) == ((), 0)
-    (torn,) = [each for each in plan.findings if each.code == "torn"]
-    assert torn.message == "the log had more after offset 0, which no disk has"
+    (lost,) = [each for each in plan.findings if each.code == "lost"]
+    assert lost.message == "the log had more after offset 0, which no disk has"
 
 
 def test_damage_is_told_with_bytes_and_offsets(disk: Path) -> None:
@@ -165,3 +165,21 @@ def test_a_node_that_has_a_partition_twice(tmp_path: Path) -> None:
         ("payments", "two-replicas"),
         ("orders", "damaged"),
     ]
+
+
+def test_progress_is_told_in_bytes_read(disk: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    plan = plan_rescue(disk, progress=lambda *each: told.append(each))
+    size = sum(each.size for each in plan.replicas)
+    assert told[-1] == ("read", size, size)
+
+
+def test_an_interruption_ends_the_reading(disk: Path, tmp_path: Path) -> None:
+    second = clusters.make_disk(tmp_path / "node-2", 2)
+    clusters.copy_log(disk / "orders-0", second)
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan_rescue([disk, second], progress=interrupt)

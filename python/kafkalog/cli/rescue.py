@@ -72,11 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.is_complete else _common.DAMAGED
 
 
-def _show(done: int, total: int) -> None:
+def _show(what: str, done: int, total: int) -> None:
     end = "\r\x1b[K" if done >= total else ""
-    print(
-        f"\r{100 * done // max(total, 1):3d}% of {total / 1e9:.1f} GB written{end}", end="", file=sys.stderr, flush=True
-    )
+    text = f"\r{100 * done // max(total, 1):3d}% of {total / 1e9:.1f} GB {what}{end}"
+    print(text, end="", file=sys.stderr, flush=True)
 
 
 def _print_json(report: RescueReport) -> None:

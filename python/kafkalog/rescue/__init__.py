@@ -30,7 +30,7 @@ def rescue(
     topics: str | Iterable[str] | None = None,
     link: bool = False,
     dry_run: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> RescueReport:
     """Make a cluster that starts out of the disks of a dead one.
 
@@ -66,7 +66,7 @@ def rescue(
     dry_run : bool
         Only plan.
     progress : callable, optional
-        Called with the bytes that were written, and with all that are to be written.
+        Called with ``read`` or ``written``, the bytes for which that is done, and all; from several threads.
 
     Returns
     -------
@@ -90,6 +90,7 @@ def rescue(
     >>> report = kafkalog.rescue(["/mnt/node-1", "/mnt/node-2"], dry_run=True)  # doctest: +SKIP
     >>> [str(each) for each in report.plan.findings if each.severity == "error"]  # doctest: +SKIP
     """
+    from functools import partial
     from pathlib import Path
 
     from kafkalog.rescue import output
@@ -103,7 +104,7 @@ def rescue(
         raise ValueError("out is needed unless dry_run is set")
     if out is not None:
         output.check_out(Path(_arguments.path(out)), disks)
-    plan = plan_rescue(disks, topics)
+    plan = plan_rescue(disks, topics, progress)
     if dry_run or out is None:
         return RescueReport(plan=plan, dry_run=True)
     return output.write(
@@ -115,5 +116,5 @@ def rescue(
         listener=listener,
         cluster_id=cluster_id,
         link=link,
-        progress=progress,
+        progress=None if progress is None else partial(progress, "written"),
     )

@@ -180,7 +180,11 @@ def _report(
         find("error", "committed-missing", text)
     elif choice.replica is not None and is_cut(choice.replica) and not choice.spliced:
         text = f"the log had more after offset {choice.log_end_offset}, which no disk has"
-        find("warning", "torn", text, choice.replica.path)
+        # A kill may tear a batch that was never acknowledged; a missing or unreadable file is another matter.
+        if all(each.reason == "torn" for each in choice.replica.damage if each.end_offset == each.first_offset):
+            find("warning", "torn", text, choice.replica.path)
+        else:
+            find("error", "lost", text, choice.replica.path)
     if partition.is_known and not {each.disk.node_id for each in good} & {*partition.isr, *partition.elr}:
         text = (
             f"no disk of a replica in sync is given (ISR {sorted(partition.isr)}): "

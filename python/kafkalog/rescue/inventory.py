@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from kafkalog.reader import RecordReader
 from kafkalog.rescue.plan import Damage, Disk, Finding, Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["METADATA", "Inventory", "Run", "take"]
 
@@ -67,8 +68,19 @@ class Inventory:
     findings: tuple[Finding, ...]
 
 
-def take(paths: Sequence[str], threads: int | None = None) -> Inventory:
+def take(
+    paths: Sequence[str], progress: Callable[[str, int, int], None] | None = None, threads: int | None = None
+) -> Inventory:
     """Read every batch of all disks, and compare its checksum.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        The log dirs.
+    progress : callable, optional
+        Called with ``read``, the bytes of batches that were read, and those of all segments; from several threads.
+    threads : int, optional
+        Disks that are read at a time. Default: as many as there are processors.
 
     Raises
     ------
@@ -78,8 +90,17 @@ def take(paths: Sequence[str], threads: int | None = None) -> Inventory:
         If a path does not exist.
     """
     opened, findings = _opened(paths)
+    surveys = [_Survey(*each) for each in opened]
+    watch = _Watch(sum(survey.size for survey in surveys), progress)
     with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        surveys = list(pool.map(lambda each: _Survey(*each), opened))
+        futures = [pool.submit(survey.read, watch) for survey in surveys]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            # Leaving the block waits for the threads.
+            watch.is_over = True
+            raise
     replicas = sorted(
         (replica for survey in surveys for replica in survey.replicas),
         key=lambda r: (r.topic, r.partition, r.disk.node_id or 0, r.path),
@@ -154,6 +175,26 @@ def _twice(replicas: Iterable[Replica]) -> Iterator[Finding]:
             yield Finding("warning", "two-replicas", text, replica.path, replica.topic, replica.partition)
 
 
+class _Watch:
+    """Counts what the threads read, and tells them when to stop."""
+
+    def __init__(self, total: int, progress: Callable[[str, int, int], None] | None) -> None:
+        self.is_over = False
+        self._done = 0
+        self._total = total
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def count(self, size: int) -> None:
+        """Add bytes that were read; raise if nobody waits for the rest."""
+        if self.is_over:
+            raise InterruptedError
+        with self._lock:
+            self._done += size
+            if self._progress is not None:
+                self._progress("read", min(self._done, self._total), self._total)
+
+
 class _Survey:
     """The replicas of one disk."""
 
@@ -166,19 +207,31 @@ class _Survey:
         # by folder
         self._damage: dict[str, list[Damage]] = {}
         self._producer: dict[str, int] = {}
-        starts = self._checkpointed_starts(log_dir)
-        folders = log_dir.folders()
-        identities = [_Identity(*each) for each in log_dir.identities()]
-        with_segments = [folder for folder, identity in zip(folders, identities, strict=True) if identity.segments]
-        self._read([folder for folder in with_segments if folder[3] == "live"])
+        self._unreadable: set[str] = set()
+        self._starts = self._checkpointed_starts(log_dir)
+        self._folders = log_dir.folders()
+        self._identities = [_Identity(*each) for each in log_dir.identities()]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all segments."""
+        return sum(size for identity in self._identities for _, size in identity.segments)
+
+    def read(self, watch: _Watch) -> None:
+        """Read the batches, and describe the replicas."""
+        both = list(zip(self._folders, self._identities, strict=True))
+        with_segments = [folder for folder, identity in both if identity.segments]
+        self._read_groups(self._planned([folder for folder in with_segments if folder[3] == "live"]), watch)
         for folder in with_segments:
             if folder[3] != "live":
-                self._read_groups(self._planned_alone(*folder))
-        for (path, topic, partition, state), identity in zip(folders, identities, strict=True):
+                self._read_groups(self._planned_alone(*folder), watch)
+        for (path, topic, partition, state), identity in both:
+            if identity.errors and not identity.segments:
+                self._unreadable.add(path)
             for error in identity.errors:
                 self.findings.append(Finding("warning", "unreadable", error, path, topic, partition))
             replica = Replica(
-                disk=disk,
+                disk=self.disk,
                 path=path,
                 topic=topic,
                 topic_id=identity.topic_id,
@@ -191,13 +244,15 @@ class _Survey:
                 size=sum(size for _, size in identity.segments),
             )
             runs = self.runs.setdefault(path, [])
+            end = max([replica.log_end_offset, *(run.end_offset for run in runs[-1:])])
             replica = replace(
                 replica,
-                log_end_offset=max([replica.log_end_offset, *(run.end_offset for run in runs[-1:])]),
+                # What cannot be read ends where it begins.
+                log_end_offset=replica.log_start_offset if path in self._unreadable else end,
                 leader_epochs=_epochs(identity.leader_epochs, runs),
                 highest_producer_id=self._producer.get(path, -1),
             )
-            self.replicas.append(self._with_damage(replica, identity, starts.get((topic, partition))))
+            self.replicas.append(self._with_damage(replica, identity, self._starts.get((topic, partition))))
 
     def _checkpointed_starts(self, log_dir: _core.LogDir) -> dict[tuple[str, int], int]:
         try:
@@ -207,20 +262,17 @@ class _Survey:
             return {}
         return {(topic, partition): offset for topic, partition, offset in entries}
 
-    def _read(self, folders: Sequence[tuple[str, str, int, Any]]) -> None:
-        self._read_groups(self._planned(folders))
-
-    def _read_groups(self, ranges: Iterable[_core.PartitionRange]) -> None:
+    def _read_groups(self, ranges: Iterable[_core.PartitionRange], watch: _Watch) -> None:
         group: list[_core.PartitionRange] = []
         size = 0
         for each in ranges:
             group.append(each)
             size += each.bytes
             if size >= _GROUP_BYTES:
-                self._read_group(group)
+                self._read_group(group, watch)
                 group, size = [], 0
         if group:
-            self._read_group(group)
+            self._read_group(group, watch)
 
     def _planned(self, folders: Sequence[tuple[str, str, int, Any]]) -> list[_core.PartitionRange]:
         if not folders:
@@ -236,10 +288,16 @@ class _Survey:
         try:
             return _core.plan([path], starting_offsets="oldest", on_corrupt="skip")
         except (KafkaLogError, OSError) as error:
-            self.findings.append(Finding("warning", "unreadable", str(error), path, topic, partition))
+            self._cannot_read(error, path, topic, partition)
             return []
 
-    def _read_group(self, group: list[_core.PartitionRange]) -> None:
+    def _cannot_read(self, error: Exception, path: str, topic: str, partition: int) -> None:
+        self._unreadable.add(path)
+        self.findings.append(Finding("warning", "unreadable", str(error), path, topic, partition))
+
+    def _read_group(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
+        import pyarrow.compute as pc
+
         # One disk has one live folder of a partition; others are read alone.
         folders = {(each.topic, each.partition): each.folder for each in group}
         found: dict[str, list[Run]] = {}
@@ -248,6 +306,7 @@ class _Survey:
         try:
             with RecordReader(_core.scan_batch_ranges(group, check_crcs=True, on_corrupt="skip")) as reader:
                 for batch in reader:
+                    watch.count(pc.sum(batch["size"]).as_py() or 0)
                     for topic, partition, run, producer, is_transactional in _runs(batch):
                         folder = folders[topic, partition]
                         if is_transactional:
@@ -255,14 +314,16 @@ class _Survey:
                         _append(found.setdefault(folder, []), run)
                         producers[folder] = max(producers.get(folder, -1), producer)
                 lost = reader.lost.to_pylist()
+        except InterruptedError:
+            raise
         except (KafkaLogError, OSError) as error:
             # A disk that answers with an I/O error for one file: the others count.
             if len(group) > 1:
                 for each in group:
-                    self._read_group([each])
+                    self._read_group([each], watch)
             else:
                 one = group[0]
-                self.findings.append(Finding("warning", "unreadable", str(error), one.folder, one.topic, one.partition))
+                self._cannot_read(error, one.folder, one.topic, one.partition)
             return
         self.runs |= found
         self._producer |= producers
@@ -298,6 +359,8 @@ class _Survey:
             end = start if first is None else first
             if start < end or first is None:
                 damage = [Damage(f"{start:020}.log", 0, 0, start, end, "missing"), *damage]
+        if replica.path in self._unreadable:
+            damage = [*damage, Damage(f"{start:020}.log", 0, 0, start, start, "unreadable")]
         return replace(replica, log_start_offset=start, damage=tuple(damage))
 
 

@@ -13,7 +13,7 @@ from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Choice, Image, Replica
@@ -27,7 +27,11 @@ _TOPIC_CONFIG = 2
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
-def plan_rescue(paths: Paths, topics: str | Iterable[str] | None = None) -> RescuePlan:
+def plan_rescue(
+    paths: Paths,
+    topics: str | Iterable[str] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> RescuePlan:
     """Read the disks of a dead cluster, and decide what to take from which.
 
     Parameters
@@ -36,6 +40,8 @@ def plan_rescue(paths: Paths, topics: str | Iterable[str] | None = None) -> Resc
         The log dirs.
     topics : str or iterable of str, optional
         Only these, and internal ones. Default: all.
+    progress : callable, optional
+        Called with ``read``, the bytes that were read, and all that are to be read; from several threads.
 
     Raises
     ------
@@ -45,7 +51,7 @@ def plan_rescue(paths: Paths, topics: str | Iterable[str] | None = None) -> Resc
         For disks of different clusters, a directory that is no log dir, or a topic that the metadata does not have.
     """
     wanted = _arguments.names("topics", topics)
-    inventory = take(_arguments.paths(paths))
+    inventory = take(_arguments.paths(paths), progress)
     image, findings = image_of(inventory)
     partitions = _partitions(image)
     unknown = {*(wanted or ())} - {each.topic for each in partitions}
