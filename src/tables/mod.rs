@@ -12,7 +12,7 @@
 //! | [`topic`] | how the records of each topic hold messages |
 //! | [`new_record`] | records made of messages, the inverse |
 //! | [`new_snapshot`] | a snapshot of the metadata log from such records |
-//! | [`topic_ids`] | topics by name, as a metadata log has them |
+//! | [`topics_image`] | topics and partitions, as a metadata log has them |
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
 //! | [`reader`] | their records, decoded, as Arrow |
@@ -65,5 +65,5 @@ pub(crate) mod producers;
 pub(crate) mod reader;
 mod secrets;
 pub(crate) mod topic;
-pub(crate) mod topic_ids;
+pub(crate) mod topics_image;
 pub(crate) mod value;

@@ -1,7 +1,7 @@
 //! A log dir, and several of one broker: what stands in them besides partition folders, and what their files say of each
 //! other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ use super::records::BatchCheck;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{FolderName, FolderState};
+use crate::format::uuid::Uuid;
 use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
 use crate::log::output::UNFINISHED;
 use crate::types::TopicPartition;
@@ -35,6 +36,8 @@ pub(super) struct Contents {
     meta: BTreeMap<String, String>,
     pub(super) folders: Vec<(PartitionFolder, Option<String>)>,
     extents: BTreeMap<TopicPartition, Extent>,
+    /// What its checkpoints are about.
+    checkpointed: BTreeSet<TopicPartition>,
 }
 
 impl Contents {
@@ -56,6 +59,40 @@ impl Contents {
     pub(super) fn cluster(&self) -> Option<&str> {
         let id = self.meta.get("cluster.id").map(String::as_str);
         id.filter(|id| !id.is_empty())
+    }
+
+    /// Whose node's it is, if the directory says.
+    pub(super) fn node(&self) -> Option<i32> {
+        self.node_id()?.parse().ok()
+    }
+
+    fn node_id(&self) -> Option<&str> {
+        let id = |key: &str| self.meta.get(key).map(String::as_str);
+        // Brokers of ZooKeeper's time have the other name.
+        id("node.id").or_else(|| id("broker.id"))
+    }
+
+    /// Its own id, if it has one.
+    pub(super) fn directory(&self) -> Option<Uuid> {
+        self.meta.get("directory.id")?.parse().ok()
+    }
+
+    /// Where a partition's folder would be.
+    pub(super) fn folder(&self, key: &TopicPartition) -> PathBuf {
+        self.path.join(key.to_string())
+    }
+
+    /// Whether it has a partition, or a copy of it that is to replace the one in another directory.
+    pub(super) fn has_replica(&self, key: &TopicPartition) -> bool {
+        self.extents.contains_key(key)
+            || self.folders.iter().any(|(folder, _)| {
+                folder.name.state == FolderState::Future && folder.name.topic_partition == *key
+            })
+    }
+
+    /// Whether a checkpoint is about a partition.
+    pub(super) fn has_checkpointed(&self, key: &TopicPartition) -> bool {
+        self.checkpointed.contains(key)
     }
 
     /// Whether records were ever appended to a partition, as far as can be seen.
@@ -105,6 +142,8 @@ pub(super) fn check(
         return Ok(());
     }
     identity::clean_shutdown(log_dir, findings);
+    let lines = checkpoints.values().flat_map(BTreeMap::keys);
+    contents.checkpointed = lines.cloned().collect();
     contents.meta = identity::meta(log_dir, findings).unwrap_or_default();
     if !log_dir.join(META_PROPERTIES).exists() {
         let path = log_dir.join(META_PROPERTIES);
@@ -177,8 +216,7 @@ pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) {
             }
         }
         // Replicas in the directories of several nodes are no duplicates.
-        let node = get("node.id").or_else(|| get("broker.id"));
-        let node = node.unwrap_or_default().to_owned();
+        let node = dir.node_id().unwrap_or_default().to_owned();
         for (folder, topic_id) in &dir.folders {
             let key = &folder.name.topic_partition;
             if folder.name.state == FolderState::Live

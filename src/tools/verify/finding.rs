@@ -112,6 +112,11 @@ codes! {
     TOPIC_DELETED "topic-deleted" Warning "the topic was deleted, or the folder is another cluster's; a broker sets it aside as -stray at its start and serves none of it: export what is still wanted";
     TOPIC_RECREATED "topic-recreated" Warning "the topic was deleted and created again; a broker sets this folder aside as -stray at its start and serves none of it: export what is still wanted";
     TOPIC_ID_MISSING "topic-id-missing" Warning "a broker sets the folder aside as -stray at its start; write partition.metadata with this id again";
+    PARTITION_UNKNOWN "partition-unknown" Warning "the folder is another cluster's, or the metadata log has lost its end; a broker sets it aside as -stray at its start and serves none of it: export what is still wanted";
+    REPLICA_MOVED "replica-moved" Warning "the partition was reassigned to other brokers; a broker sets it aside as -stray at its start and serves none of it: export what they do not have";
+    REPLICA_OUT_OF_SYNC "replica-out-of-sync" Info "its end may lack committed records; prefer a replica of the ISR";
+    REPLICA_MISSING "replica-missing" Error "a broker creates it empty at its start; unless another replica is in sync its records are lost: restore the folder first";
+    REPLICA_NOT_CREATED "replica-not-created" Info "a broker creates it at its start";
     QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; remove it if an older snapshot and the log cover it";
     LEFTOVER "leftover" Info "a broker finishes or removes it at its start";

@@ -15,7 +15,7 @@
 //! | `metadata_snapshot` | `.checkpoint` of the metadata log, `bootstrap.checkpoint` |
 //! | `partition` | a partition folder |
 //! | `checkpoints`, `identity`, `dir` | the log dir around them |
-//! | `topic_ids` | topic ids against the metadata log |
+//! | `topics` | topics and replicas against the metadata log |
 //! | [`finding`] | what is found, by code |
 //! | [`table`](mod@table) | findings as Arrow |
 //! | [`pool`] | the threads |
@@ -38,7 +38,7 @@ mod snapshot;
 mod summary;
 pub(crate) mod table;
 mod time_index;
-mod topic_ids;
+mod topics;
 mod txn_index;
 
 use std::collections::BTreeMap;
@@ -229,7 +229,7 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
         dir::check(&target.path, checkpoints, contents, &mut findings)?;
     }
     dir::compare(&dirs, &mut findings);
-    topic_ids::compare(&dirs, &mut findings)?;
+    topics::compare(&dirs, &mut findings)?;
     found.extend(findings.finish());
     Ok(found)
 }
