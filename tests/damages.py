@@ -6,6 +6,7 @@ These leave no doubt, so that what a reader or a tool saves can be counted.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -226,6 +227,44 @@ KINDS: dict[str, Kind] = {
     "zeros at the end": lambda s, chance, _: s.before(len(s), bytes(chance.randint(1, 5000))),
     "noise at the end": lambda s, chance, _: s.before(len(s), _noise(chance, chance.randint(1, 3000))),
     "several at once": _several,
+}
+
+
+def _header(size: int, magic: int) -> bytes:
+    """Return the header of a batch that says it has this size, and whose checksum is wrong."""
+    length = max(size - 12, 49)
+    if magic == 0:
+        return struct.pack(">qiIbb", 5, length, 0x12345678, 0, 0)
+    return struct.pack(">qiibIhiqqqhii", 5, length, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
+
+
+def _to_the_end(magic: int) -> Callable[[int], bytes]:
+    def make(size: int) -> bytes:
+        out = bytearray()
+        while len(out) < size:
+            out += _header(size - len(out), magic)
+        return bytes(out[:size])
+
+    return make
+
+
+def _chained(size: int) -> bytes:
+    """Give headers of which each leads to another one, some kilobytes on."""
+    step = len(_header(0, 2))
+    out = bytearray()
+    while len(out) < size:
+        left = size - len(out)
+        hop = step * (1 + len(out) % 997)
+        out += _header(hop if hop + step <= left else left, 2)
+    return bytes(out[:size])
+
+
+# Bytes that look like batches everywhere, and of which none is one.
+ADVERSARIAL: dict[str, Callable[[int], bytes]] = {
+    "v0": _to_the_end(0),
+    "v2": _to_the_end(2),
+    "chained lengths": _chained,
+    "magic bytes": lambda size: b"\2" * size,
 }
 
 

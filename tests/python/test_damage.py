@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 import corpus
+import damages
 import kafkalog
 from kafkalog.cli.main import main
 
@@ -230,21 +231,7 @@ def test_recover_says_what_it_lets_stand(orders: Path) -> None:
         kafkalog.read_table(orders)
 
 
-def adversarial(kind: str, size: int) -> bytes:
-    """Bytes that look like batches everywhere, each of which claims the rest of the file."""
-    if kind == "magic bytes":
-        return b"\2" * size
-    out = bytearray()
-    while len(out) < size:
-        length = max(size - len(out) - 12, 49)
-        if kind == "v0":
-            out += struct.pack(">qiIbb", 5, length, 0x12345678, 0, 0)
-        else:
-            out += struct.pack(">qiibIhiqqqhii", 5, length, 0, 2, 0x12345678, 0, 0, 0, 0, -1, -1, -1, 1)
-    return bytes(out[:size])
-
-
-@pytest.mark.parametrize("kind", ["v0", "v2", "magic bytes"])
+@pytest.mark.parametrize("kind", damages.ADVERSARIAL)
 def test_the_time_is_linear_in_the_file(tmp_path: Path, kind: str) -> None:
     """Sixteen times the bytes take about sixteen times as long; checksums taken one by one would take 256 times."""
     log = tmp_path / "t-0"
@@ -252,7 +239,7 @@ def test_the_time_is_linear_in_the_file(tmp_path: Path, kind: str) -> None:
     (log / f"{1000:020}.log").touch()
 
     def seconds(size: int) -> float:
-        (log / f"{0:020}.log").write_bytes(adversarial(kind, size))
+        (log / f"{0:020}.log").write_bytes(damages.ADVERSARIAL[kind](size))
         begun = time.process_time()
         reader = kafkalog.scan_batches(log, on_corrupt="skip")
         assert reader.read_all().num_rows == 0
