@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PROJECT = Path(__file__).resolve().parent / "witness"
+# A broker without Kafka's tools and our Java.
+NEWEST = PROJECT.with_name("newest")
 START_SECONDS = 90.0
 
 
@@ -38,6 +40,11 @@ class Witness:
         """Compile the project, which is quick when nothing has changed."""
         jars = class_path(PROJECT)
         return cls(f"{PROJECT / 'target' / 'classes'}:{jars}")
+
+    @classmethod
+    def of_newest(cls) -> Witness:
+        """Return the class path of the newest broker, whose version our Java is not compiled with."""
+        return cls(class_path(NEWEST))
 
     def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
         """Return the command line of a Java program."""
@@ -114,12 +121,16 @@ class Driver:
 
 @dataclass
 class Broker:
-    """One broker and controller in one process, with log dirs ``data-0`` and ``data-1`` in ``home``."""
+    """One broker and controller in one process, with log dirs ``data-0`` and ``data-1`` in ``home``.
+
+    Its own class path may be another than that of the clients.
+    """
 
     witness: Witness
     home: Path
     overrides: dict[str, str] = field(default_factory=dict)
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    server: Witness | None = None
 
     def __post_init__(self) -> None:
         """Choose ports and write the settings."""
@@ -186,7 +197,7 @@ class Broker:
         """Format the log dirs."""
         args = ("format", "--standalone", "-t", "kafkalogTESTclusterAA", "-c", str(self._settings))
         done = subprocess.run(
-            self.witness.command("kafka.tools.StorageTool", *args),
+            (self.server or self.witness).command("kafka.tools.StorageTool", *args),
             capture_output=True,
             text=True,
             check=False,
@@ -198,7 +209,8 @@ class Broker:
     def start(self) -> Broker:
         """Start the broker and wait until it answers."""
         with (self.work / "broker.log").open("ab") as log:
-            command = self.witness.command("kafka.Kafka", str(self._settings), level="warn", heap="768m")
+            server = self.server or self.witness
+            command = server.command("kafka.Kafka", str(self._settings), level="warn", heap="768m")
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.work)
         deadline = time.monotonic() + START_SECONDS
         while True:

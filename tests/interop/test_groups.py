@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import subprocess
 import time
@@ -12,29 +13,33 @@ import pytest
 
 import kafkalog
 from command import call
-from interop.broker import Broker
+from interop.broker import Broker, Witness
 from kafkalog import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from interop.broker import Witness
-
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ROW = re.compile(r"(\S+)\s+(\S+)\s+(\d+)\s+(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s+(\S+)\s+(\S+)\s+(\S+)\s*")
+STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 CONSUMERS = {
     "g-classic": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "group.protocol=classic"),
     "g-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "group.protocol=consumer"),
     "g-share": ("org.apache.kafka.tools.consumer.ConsoleShareConsumer", None),
 }
+IS_SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+NEWEST = pytest.param("4.4.0", marks=pytest.mark.skipif(not IS_SLOW, reason="KAFKALOG_SLOW is not set"))
 
 
-@pytest.fixture
-def broker(witness: Witness, tmp_path: Path) -> Iterator[Broker]:
-    with Broker(witness, tmp_path / "fresh", overrides={"offsets.topic.num.partitions": "3"}) as running:
+@pytest.fixture(params=["4.3.1", NEWEST])
+def broker(witness: Witness, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Broker]:
+    server = None if request.param == "4.3.1" else Witness.of_newest()
+    overrides = {"offsets.topic.num.partitions": "3"}
+    with Broker(witness, tmp_path / "fresh", overrides=overrides, server=server) as running:
         yield running
 
 
@@ -56,6 +61,9 @@ def consumers(broker: Broker) -> Iterator[None]:
             words += ["--from-beginning", "--consumer-property", setting]
         command = broker.witness.command(main, *words, heap="192m")
         running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    words = ("stream", broker.bootstrap, "events", "g-streams")
+    command = broker.witness.command("witness.Main", *words, heap="192m")
+    running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     try:
         yield
     finally:
@@ -73,25 +81,38 @@ def described(broker: Broker) -> dict[tuple[str, ...], tuple[str, ...]]:
     return found
 
 
-def eventually(broker: Broker, wanted: Callable[[dict[tuple[str, ...], tuple[str, ...]]], bool]) -> dict[Any, Any]:
+def eventually(broker: Broker, ask: Callable[[Broker], Any], wanted: Callable[[Any], bool]) -> Any:
+    """Ask until the answer is the wanted one."""
     deadline = time.monotonic() + 120
     while True:
-        found = described(broker)
+        found = ask(broker)
         if wanted(found):
             return found
         assert time.monotonic() < deadline, (found, broker.output)
         time.sleep(1)
 
 
-def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
-    broker.create("events", 2)
-    broker.create("other", 1)
-    written = [
-        broker.driver.ask("write", topic=topic, partitions=n, seed=5, batches=20, keyed=True)
-        for topic, n in (("events", 2), ("other", 1))
-    ]
-    assert written
-    # A group that only commits, one that is deleted, and commits in transactions of every end.
+def of_group(broker: Broker, main: str, group: str, *words: str) -> list[dict[str, str]]:
+    """Describe a group; give the lines below the head by the names of their columns."""
+    lines = tool(broker, main, "--describe", "--group", group, *words).splitlines()
+    # One column is of two words: COORDINATOR (ID).
+    table = [re.sub(r" \((ID|\d+)\)", "", line).split() for line in lines if line.strip()]
+    head = next((n for n, line in enumerate(table) if line[0] == "GROUP"), len(table))
+    return [dict(zip(table[head], line, strict=False)) for line in table[head + 1 :]]
+
+
+def streams_offsets(broker: Broker) -> dict[int, tuple[str, str, str]]:
+    """Give offset, end and lag of the streams group in each partition."""
+    rows = of_group(broker, STREAMS_GROUPS, "g-streams", "--verbose")
+    names = ("CURRENT-OFFSET", "LOG-END-OFFSET", "OFFSET-LAG")
+    return {int(row["PARTITION"]): tuple(row[name] for name in names) for row in rows if "OFFSET-LAG" in row}  # type: ignore[misc]
+
+
+def commit(broker: Broker) -> None:
+    """Write records, and commit by a group that does no more, one that is deleted, and in transactions of every end."""
+    for topic, partitions in (("events", 2), ("other", 1)):
+        broker.create(topic, partitions)
+        broker.driver.ask("write", topic=topic, partitions=partitions, seed=5, batches=20, keyed=True)
     for group in ("g-simple", "g-gone"):
         words = ("--group", group, "--topic", "events:0", "--reset-offsets", "--to-offset", "3", "--execute")
         tool(broker, GROUPS, *words)
@@ -103,12 +124,22 @@ def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
         ("tx-d", "g-tx-only", 2, "open"),
     ):
         broker.driver.ask("send-offsets", id=ident, group=group, topic="events", partition=0, offset=offset, end=end)
+
+
+def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
+    commit(broker)
     with consumers(broker):
         caught_up = {("g-classic", "0"), ("g-classic", "1"), ("g-consumer", "0"), ("g-consumer", "1")}
         before = eventually(
             broker,
+            described,
             lambda found: {(g, p) for (g, _, p), row in found.items() if row[2] == "0" and row[3] != "-"} >= caught_up,
         )
+        streams = eventually(broker, streams_offsets, lambda found: [row[2] for row in found.values()] == ["0", "0"])
+        streams_members = of_group(broker, STREAMS_GROUPS, "g-streams", "--members")
+        streams_states = of_group(broker, STREAMS_GROUPS, "g-streams", "--state")
+        share_members = of_group(broker, SHARE_GROUPS, "g-share", "--members")
+        share_states = of_group(broker, SHARE_GROUPS, "g-share", "--state")
         states = tool(broker, GROUPS, "--describe", "--all-groups", "--state")
         kinds = tool(broker, "org.apache.kafka.tools.GroupsCommand", "--list")
         transactions = tool(broker, "org.apache.kafka.tools.TransactionsCommand", "list")
@@ -121,19 +152,28 @@ def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
     done = call("groups", *paths)
     assert done.returncode == 0, done.stderr
     ours = {line[:3]: line[3:] for line in (tuple(line.split()) for line in done.stdout.splitlines()[1:])}
-    # Of share groups another tool of Kafka's tells.
-    shown = {place: row for place, row in ours.items() if place[0] != "g-share"}
+    # Of share and streams groups other tools of Kafka's tell.
+    shown = {place: row for place, row in ours.items() if place[0] not in ("g-share", "g-streams")}
     assert shown == after
+    assert {int(place[2]): row[:3] for place, row in ours.items() if place[0] == "g-streams"} == streams
 
     groups = tables.consumer_groups(paths).to_pylist()
     listed = [line.split() for line in kinds.splitlines()[1:]]
     assert {row["group"]: row["groupType"] for row in groups} == {row[0]: row[1].lower() for row in listed}
+    assert {row["groupType"] for row in groups} == {"classic", "consumer", "share", "streams"}
     by_group = {row["group"]: row for row in groups}
     for line in states.splitlines():
         said = line.split()
-        if said and said[0] in by_group and said[0] != "g-share":
+        if said and said[0] in by_group and said[0] not in ("g-share", "g-streams"):
             assert by_group[said[0]]["state"] in said, line
-    assert by_group["g-share"]["state"] == "Stable"
+    for group, column, members, stated in (
+        ("g-streams", "MEMBER", streams_members, streams_states),
+        ("g-share", "CONSUMER-ID", share_members, share_states),
+    ):
+        assert [by_group[group]["memberId"]] == [row[column] for row in members]
+        assert [by_group[group]["clientId"]] == [row["CLIENT-ID"] for row in members]
+        assert [by_group[group]["state"]] == [row["STATE"] for row in stated]
+        assert by_group[group]["state"] == "Stable"
     assert by_group["g-share"]["subscribedTopics"] == ["events"]
 
     offsets = {
@@ -154,6 +194,9 @@ def test_answers_are_those_of_kafkas_tools(broker: Broker) -> None:
     topics = {(row["topic"], row["partition"]): row["topicId"] for row in tables.topics(paths).to_pylist()}
     folders = {(log.topic, log.partition): log.topic_id for path in paths for log in kafkalog.LogDir(path).partitions()}
     assert topics == {place: ident for place, ident in folders.items() if place[0] != "__cluster_metadata"}
+
+    # What a killed broker leaves is at most an info.
+    assert [row for row in kafkalog.verify(paths).to_pylist() if row["severity"] != "info"] == []
 
 
 def test_lag_is_below_zero_where_the_log_was_cut(broker: Broker, tmp_path: Path) -> None:

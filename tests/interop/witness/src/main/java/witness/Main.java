@@ -2,6 +2,7 @@ package witness;
 
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.tools.DumpLogSegments;
 
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -10,8 +11,8 @@ import java.util.TreeMap;
 
 /**
  * Entry point: {@code expect CASE...}, {@code drive BOOTSTRAP}, {@code fill BOOTSTRAP ...}, {@code pass MODE FILE...},
- * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code settings},
- * {@code take NAME=VALUE...}.
+ * {@code append MODE FOLDER ...}, {@code records PARTITION_FOLDER...}, {@code dump FILE...}, {@code settings},
+ * {@code stream BOOTSTRAP TOPIC GROUP}, {@code take NAME=VALUE...}.
  */
 public final class Main {
     private Main() { }
@@ -37,6 +38,16 @@ public final class Main {
                     System.out.write(AsTheyLie.records(Path.of(folder)).utf8());
                 }
             }
+            case "dump" -> {
+                for (String file : rest) {
+                    try {
+                        DumpLogSegments.main(new String[] {"--files", file, "--deep-iteration"});
+                    } catch (Exception | Error e) {
+                        System.out.println("The tool ended: " + e);
+                    }
+                }
+            }
+            case "stream" -> Streams.run(rest[0], rest[1], rest[2]);
             case "settings" -> System.out.println(Lines.JSON.writeValueAsString(settings()));
             case "take" -> {
                 for (String each : rest) System.out.println(takes(each));
@@ -44,7 +55,8 @@ public final class Main {
             default -> {
                 System.err.println("usage: expect CASE... | drive BOOTSTRAP | settings | take NAME=VALUE..."
                     + " | fill BOOTSTRAP TOPIC PARTITIONS RECORDS VALUE_BYTES BATCH CODEC | pass MODE FILE..."
-                    + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER...");
+                    + " | append MODE FOLDER RECORDS VALUE_BYTES BATCH_BYTES | records PARTITION_FOLDER... | dump FILE..."
+                    + " | stream BOOTSTRAP TOPIC GROUP");
                 System.exit(2);
             }
         }
