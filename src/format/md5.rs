@@ -147,12 +147,20 @@ fn pad(block: &mut [u8; 64], rest: &[u8]) {
 }
 
 /// The length in bits, at the end of the block.
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "MD5 is little-endian (RFC 1321, 3.2)"
+)]
 fn put_length(block: &mut [u8; 64], len: usize) {
     if let Some(end) = block.last_chunk_mut::<8>() {
         *end = (len as u64).wrapping_mul(8).to_le_bytes();
     }
 }
 
+#[expect(
+    clippy::little_endian_bytes,
+    reason = "MD5 is little-endian (RFC 1321, 3.1)"
+)]
 fn words(block: &[u8; 64]) -> [u32; 16] {
     let mut words = [0; 16];
     for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
@@ -167,6 +175,7 @@ fn halves(state: [u32; 4]) -> Digest {
 }
 
 /// One block of each lane.
+#[expect(clippy::many_single_char_names, reason = "the names of RFC 1321, 3.4")]
 #[inline]
 fn compress<const L: usize>(state: &mut [[u32; L]; 4], block: &[[u32; L]; 16]) {
     let [mut a, mut b, mut c, mut d] = *state;
@@ -215,8 +224,8 @@ mod tests {
     use super::*;
 
     fn hex(digest: Digest) -> String {
-        let bytes = digest.iter().flat_map(|half| half.to_le_bytes());
-        bytes.map(|byte| format!("{byte:02x}")).collect()
+        let [first, second] = digest.map(u64::swap_bytes);
+        format!("{first:016x}{second:016x}")
     }
 
     fn one(key: &[u8]) -> String {

@@ -129,7 +129,7 @@ impl Cleaner {
         cleanable: &Cleanable,
         now_ms: TimestampMs,
     ) -> Result<CleanerStats> {
-        let legacy_horizon_ms = self.legacy_horizon_ms(log, cleanable.first_dirty_offset)?;
+        let legacy_horizon_ms = Self::legacy_horizon_ms(log, cleanable.first_dirty_offset)?;
         let to = cleanable.first_uncleanable_offset;
         self.take_in(log, cleanable.first_dirty_offset, to)?;
         let mut pass = Pass {
@@ -160,7 +160,7 @@ impl Cleaner {
     }
 
     /// When messages of magic 0 and 1 must have been written for their tombstones to go.
-    fn legacy_horizon_ms(&self, log: &WritableLog, first_dirty: Offset) -> Result<TimestampMs> {
+    fn legacy_horizon_ms(log: &WritableLog, first_dirty: Offset) -> Result<TimestampMs> {
         let Some(last) = log.segments_between(0, first_dirty).pop() else {
             return Ok(0);
         };
@@ -451,7 +451,7 @@ impl Output {
         let is_full =
             self.current.offset_index()?.is_full() || self.current.time_index()?.is_full();
         let is_last = size == 0;
-        if is_last || (span <= i64::from(i32::MAX) && most <= i32::MAX as u64 && !is_full) {
+        if is_last || (span <= i64::from(i32::MAX) && i32::try_from(most).is_ok() && !is_full) {
             return Ok(());
         }
         self.flush()?;

@@ -62,7 +62,7 @@ impl Run<'_> {
             let turn = self
                 .cleaner
                 .turn(self.folder, &self.partition, log, &disk, now_ms);
-            let failed = self.answer(turn, &mut ours);
+            let failed = Self::answer(turn, &mut ours);
             differences.extend(compare_failure(failed.as_ref(), &kafka["error"]));
             self.is_uncleanable = failed.is_some();
         }
@@ -94,7 +94,7 @@ impl Run<'_> {
     }
 
     /// Notes what came of a turn; returns why it failed.
-    fn answer(&self, turn: Result<Turn, Error>, ours: &mut Value) -> Option<Error> {
+    fn answer(turn: Result<Turn, Error>, ours: &mut Value) -> Option<Error> {
         let turn = match turn {
             Ok(turn) => turn,
             Err(error) => return Some(error),
