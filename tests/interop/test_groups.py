@@ -61,8 +61,8 @@ def consumers(broker: Broker) -> Iterator[None]:
             words += ["--from-beginning", "--consumer-property", setting]
         command = broker.witness.command(main, *words, heap="192m")
         running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    words = ("stream", broker.bootstrap, "events", "g-streams")
-    command = broker.witness.command("witness.Main", *words, heap="192m")
+    of_streams = ("stream", broker.bootstrap, "events", "g-streams")
+    command = broker.witness.command("witness.Main", *of_streams, heap="192m")
     running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     try:
         yield

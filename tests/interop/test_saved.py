@@ -37,7 +37,7 @@ def segments() -> list[damages.Segment]:
 
 
 def test_what_the_tool_and_what_we_save(witness: Witness, tmp_path: Path) -> None:
-    made = []
+    made: list[tuple[str, damages.Segment, list[damages.Damaged], Path]] = []
     for number, segment in enumerate(segments()):
         for kind in damages.KINDS:
             chance = random.Random(f"{number} {kind}")  # noqa: S311 - repeatable, not secret
