@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -201,6 +202,29 @@ def test_a_disk_that_changed_since_it_was_looked_at(tmp_path: Path) -> None:
     assert batches(tmp_path / "out/orders-0") == batches(one / "orders-0")
 
 
+def test_killed_after_all_was_written(tmp_path: Path) -> None:
+    one, two = two_nodes(tmp_path)
+    plan = plan_rescue([str(one), str(two)])
+    unfinished = tmp_path / f"out{UNFINISHED}"
+    with LogWriter(one, "orders") as writer:
+        writer.truncate(0)
+    with pytest.raises(kafkalog.CorruptRecordError):
+        write(plan, tmp_path / "out")
+    note = (unfinished / "rescue.json").read_text()
+    shutil.rmtree(one / "orders-0")
+    shutil.copytree(two / "orders-0", one / "orders-0")
+    report = write(plan, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    # The last step is taken back.
+    unfinished.mkdir()
+    (unfinished / "rescue.json").write_text(note)
+    assert write(plan, tmp_path / "out") == report
+    assert digests(tmp_path / "out") == before
+    assert not unfinished.exists()
+    with pytest.raises(FileExistsError):
+        write(plan, tmp_path / "out")
+
+
 def test_several_new_nodes(tmp_path: Path) -> None:
     one = clusters.make_disk(tmp_path / "disks/node-1", 1)
     for topic, letter in (("a", "B"), ("b", "C"), ("c", "D"), ("d", "E")):
@@ -391,19 +415,21 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=100)
     took, kills = time.monotonic() - began, 0
     expected = {name: digest for name, digest in digests(out).items() if re.search(r"^t\d-0/.*\.(log|index)$", name)}
-    subprocess.run(["rm", "-r", str(out)], check=True)
-    for _ in range(12 if os.environ.get("KAFKALOG_SLOW", "0") == "0" else 200):
+    unfinished = tmp_path / f"out{UNFINISHED}"
+    shutil.rmtree(out)
+    while kills < (4 if os.environ.get("KAFKALOG_SLOW", "0") == "0" else 200):
         running = subprocess.Popen(command)
-        time.sleep(chance.uniform(0.2, 1.0) * took)
+        time.sleep(chance.uniform(0.3, 0.9) * took)
         running.send_signal(signal.SIGKILL)
-        kills += running.wait(timeout=100) != 0
+        assert running.wait(timeout=100) in {0, -signal.SIGKILL}
+        kills += running.returncode != 0
         # It is there as a whole, or not at all.
         assert not out.exists() or (out / "meta.properties").exists()
-        if out.exists() and not (tmp_path / f"out{UNFINISHED}").exists():
-            break
-    if not out.exists():
-        subprocess.run(command, check=True, timeout=100)
-    assert kills > 0
+        if out.exists() and not unfinished.exists():
+            shutil.rmtree(out)
+            took *= 0.8
+    subprocess.run(command, check=True, timeout=100)
+    assert not unfinished.exists()
     found = digests(out)
     assert {name: found.get(name) for name in expected} == expected
     assert errors(out) == []

@@ -77,8 +77,16 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
         If a broker would look for logs there.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if _is_whole(out):
+            return
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(out))
     _core.check_output(str(out), list(sources))
+
+
+def _is_whole(out: Path) -> bool:
+    """Whether a rescue came to its end, but for the removal of its note."""
+    unfinished = out.with_name(out.name + UNFINISHED)
+    return out.is_dir() and (unfinished / _NOTE).exists() and not (unfinished / "whole").exists()
 
 
 def write(
@@ -122,6 +130,7 @@ def write(
         When the disk is full, and the like. The same call continues then.
     """
     out = Path.cwd() / out
+    is_whole = _is_whole(out) and any(out.iterdir())
     check_out(out, [disk.path for disk in plan.disks])
     options = {"node_id": node_id, "nodes": nodes, "controller": controller, "listener": listener, "link": link}
 
@@ -148,10 +157,13 @@ def write(
         },
     )
     target = described(noted["cluster_id"], noted["directory_ids"])
+    placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
+    if is_whole:
+        size = sum(_size(out / node.folder / f"{choice.topic}-{choice.partition}") for choice, node in placed)
+        return _report(plan, target, out, size)
     whole = unfinished / "whole"
     for node in target.nodes:
         (whole / node.folder).mkdir(parents=True, exist_ok=True)
-    placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
     size = _copy(plan, placed, unfinished, link=link, progress=progress)
     for node in target.nodes:
         _finish(plan, target, node, whole, out)
@@ -161,9 +173,18 @@ def write(
         out.rmdir()
     whole.rename(out)
     sync_folder(out.parent)
-    shutil.rmtree(unfinished)
+    return _report(plan, target, out, size)
+
+
+def _report(plan: RescuePlan, target: Target, out: Path, size: int) -> RescueReport:
+    """Say what was written, and remove the note."""
+    shutil.rmtree(out.with_name(out.name + UNFINISHED))
     log_dirs = tuple(str(out / node.folder) for node in target.nodes)
     return RescueReport(plan=plan, out=str(out), dry_run=False, log_dirs=log_dirs, bytes=size)
+
+
+def _size(folder: Path) -> int:
+    return sum(segment.size for segment in PartitionLog(folder).segments)
 
 
 def _fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
@@ -219,7 +240,7 @@ def _copy(
         name = f"{choice.topic}-{choice.partition}"
         log_dir = unfinished / "whole" / node.folder
         if (log_dir / name).exists():
-            size = sum(segment.size for segment in PartitionLog(log_dir / name).segments)
+            size = _size(log_dir / name)
             told(size)
             return size
         staging = unfinished / "partitions" / name
