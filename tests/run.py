@@ -356,8 +356,10 @@ def python_release() -> None:
 
 
 # They take their cases from KAFKALOG_CORPUS.
-OF_A_CORPUS = ("corpus", "damage_corpus", "tables", "tables_cluster", "tables_replay", "verify")
-OF_A_CORPUS += ("verify_replicas", "verify_topics")
+OF_A_CORPUS = (
+    *("corpus", "damage_corpus", "tables", "tables_cluster", "tables_replay"),
+    *("verify", "verify_replicas", "verify_topics"),
+)
 
 
 def corpus() -> None:
