@@ -3,7 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
-from kafkalog.tools.reports import CompactReport, PartitionRecovery, RecoveryReport, RetainReport
+from kafkalog.tools.reports import (
+    CompactReport,
+    PartitionRecovery,
+    PartitionRewrite,
+    RecoveryReport,
+    RetainReport,
+)
 from kafkalog.writer import AppendInfo
 
 __version__: str
@@ -460,6 +466,9 @@ def compact(
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
 ) -> CompactReport: ...
+def explain(
+    path: str, *, now_ms: int, settings: _Settings = ..., topics: list[tuple[str, _Settings]] = ...
+) -> Rows: ...
 def retain(
     path: str,
     out: str,
@@ -469,6 +478,19 @@ def retain(
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
 ) -> RetainReport: ...
+def rewrite(
+    path: str,
+    out: str,
+    *,
+    now_ms: int,
+    drops: list[tuple[str, int, list[tuple[int, int]]]] = ...,
+    partitions: list[tuple[str, int]] | None = None,
+    rerolls: bool = False,
+    raises: bool = False,
+    on_loss: Literal["refuse", "salvage"] = "refuse",
+    settings: _Settings = ...,
+    topics: list[tuple[str, _Settings]] = ...,
+) -> tuple[PartitionRewrite, ...]: ...
 def rebuild_indexes(
     path: str,
     *,

@@ -56,9 +56,23 @@ impl Plan {
     /// # Errors
     /// `Io`.
     pub fn write_to(&self, disk: &Disk, to: &Path) -> Result<()> {
+        self.write_some(disk, to, |_| true)
+    }
+
+    /// As [`Plan::write_to`], but only files with these names.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn write_some(
+        &self,
+        disk: &Disk,
+        to: &Path,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let origins = self.folder.origins();
         disk.create_folders(to)?;
-        for (name, content) in self.folder.files() {
+        let files = self.folder.files().into_iter();
+        for (name, content) in files.filter(|(name, _)| which(name)) {
             write(disk, &origins, &to.join(name), &content)?;
         }
         disk.sync_folder(to)

@@ -8,6 +8,8 @@ use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::{Action, FileChange, Overlay};
+use crate::segment::writer::WritableSegment;
+use crate::types::TimestampMs;
 
 /// What loading a folder would do.
 #[derive(Debug)]
@@ -64,6 +66,16 @@ impl Plan {
                 folder.delete(&name);
             }
         }
+    }
+
+    /// The segments, in order.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &WritableSegment<Overlay>> {
+        self.segments.iter()
+    }
+
+    /// When the file was last modified whose bytes one of these names will have.
+    pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
+        self.folder.modified_ms(name)
     }
 
     /// Bytes in memory that will be written.

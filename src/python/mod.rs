@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod capsule;
 mod dump;
 mod errors;
+mod explain;
 mod index;
 mod interrupt;
 mod log;
@@ -28,6 +29,8 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
+    use super::explain::explain;
+    #[pymodule_export]
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{
@@ -48,7 +51,7 @@ mod _core {
     #[pymodule_export]
     use super::tables::{table_offsets, table_open_transactions, table_producers, table_records};
     #[pymodule_export]
-    use super::tools::{compact, rebuild_indexes, recover, retain};
+    use super::tools::{compact, rebuild_indexes, recover, retain, rewrite};
     #[pymodule_export]
     use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]

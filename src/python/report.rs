@@ -13,6 +13,7 @@ use crate::tools::compact::CleanerStats;
 use crate::tools::compact::run::{CompactReport, PartitionCompaction};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::retain::{PartitionRetention, RetainReport};
+use crate::tools::rewrite::RewriteReport;
 use crate::write::checkpoints::CheckpointChange;
 
 /// An instance of a Python class, by keywords.
@@ -216,4 +217,32 @@ fn deleted<'py>(
         largest_timestamp: segment.largest_timestamp,
         from_mtime: segment.is_from_mtime,
     })
+}
+
+pub(super) fn rewriting<'py>(
+    py: Python<'py>,
+    report: &RewriteReport,
+) -> PyResult<Bound<'py, PyAny>> {
+    let partition = |loaded: &PartitionReport| {
+        let done = report.partitions.get(&loaded.folder);
+        let done = done.cloned().unwrap_or_default();
+        instance!(py, "kafkalog.tools.reports", "PartitionRewrite", {
+            path: loaded.folder.as_os_str(),
+            topic: &loaded.topic_partition.topic,
+            partition: loaded.topic_partition.partition,
+            log_start_offset: loaded.log_start_offset,
+            log_end_offset: loaded.log_end_offset,
+            records_dropped: done.records_dropped,
+            batches_copied: done.batches_copied,
+            batches_rewritten: done.batches_rewritten,
+            batches_emptied: done.batches_emptied,
+            batches_dropped: done.batches_dropped,
+            bytes_before: done.bytes_before,
+            bytes_after: done.bytes_after,
+            bytes_lost: loaded.bytes_cut(),
+        })
+    };
+    let partitions = report.recovery.partitions.iter().map(partition);
+    let partitions = PyTuple::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(partitions.into_any())
 }

@@ -15,6 +15,7 @@ use super::errors::{into_py, of_panic};
 use super::interrupt::with_signals;
 use super::report;
 use super::writer::{Clock, Settings, config_of};
+use crate::compress::DecodeLimit;
 use crate::error::Result;
 use crate::log::config::LogConfig;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
@@ -23,9 +24,11 @@ use crate::tools::compact::run::{self as compacting, CompactOptions};
 use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::tools::retain::{self as retaining, RetainOptions};
+use crate::tools::rewrite::{self as rewriting, Drops, RewriteOptions};
+use crate::types::TopicPartition;
 
 /// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
-fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+pub(super) fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(
         || match with_signals(|| catch_unwind(AssertUnwindSafe(step))) {
             (_, Some(raised)) => Err(raised),
@@ -33,6 +36,14 @@ fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyRe
             (Err(panic), None) => Err(of_panic(panic.as_ref())),
         },
     )
+}
+
+fn loss_of(word: &str) -> OnLoss {
+    match word {
+        "salvage" => OnLoss::Salvage,
+        "kafka" => OnLoss::AsKafka,
+        _ => OnLoss::Refuse,
+    }
 }
 
 /// Recovers a log dir or a partition folder as a broker's start does.
@@ -63,11 +74,7 @@ pub(super) fn recover(
         recovery_point,
         log_start_offset,
         config: config_of(&settings).map_err(into_py)?,
-        on_loss: match on_loss {
-            "salvage" => OnLoss::Salvage,
-            "kafka" => OnLoss::AsKafka,
-            _ => OnLoss::Refuse,
-        },
+        on_loss: loss_of(on_loss),
         producer_id_expiration_ms,
         dry_run,
         out,
@@ -115,7 +122,7 @@ pub(super) fn compact(
 }
 
 /// The settings of topics that have their own.
-fn by_topic(topics: Vec<(String, Settings)>) -> Result<BTreeMap<String, LogConfig>> {
+pub(super) fn by_topic(topics: Vec<(String, Settings)>) -> Result<BTreeMap<String, LogConfig>> {
     let topics = topics.into_iter();
     topics
         .map(|(topic, settings)| Ok((topic, config_of(&settings)?)))
@@ -142,6 +149,55 @@ pub(super) fn retain(
     };
     let done = run(py, || retaining::retain(&path, &out, &options))?;
     Ok(report::retention(py, &done, now_ms)?.unbind())
+}
+
+/// Half-open ranges of offsets.
+type Ranges = Vec<(i64, i64)>;
+
+/// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings.
+#[pyfunction]
+#[pyo3(signature = (
+    path, out, *, now_ms, drops=Vec::new(), partitions=None, rerolls=false, raises=false, on_loss="refuse",
+    settings=Vec::new(), topics=Vec::new()
+))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
+pub(super) fn rewrite(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    now_ms: i64,
+    drops: Vec<(String, i32, Ranges)>,
+    partitions: Option<Vec<(String, i32)>>,
+    rerolls: bool,
+    raises: bool,
+    on_loss: &str,
+    settings: Settings,
+    topics: Vec<(String, Settings)>,
+) -> PyResult<Py<PyAny>> {
+    let dropped = |(topic, partition, ranges): (String, i32, Ranges)| {
+        Ok((TopicPartition::new(topic, partition), Drops::new(ranges)?))
+    };
+    let kept = |(topic, partition): (String, i32)| TopicPartition::new(topic, partition);
+    let options = RewriteOptions {
+        config: config_of(&settings).map_err(into_py)?,
+        topics: by_topic(topics).map_err(into_py)?,
+        rerolls,
+        raises,
+        partitions: partitions.map(|some| some.into_iter().map(kept).collect()),
+        drops: drops
+            .into_iter()
+            .map(dropped)
+            .collect::<Result<_>>()
+            .map_err(into_py)?,
+        now_ms,
+        on_loss: loss_of(on_loss),
+        limit: DecodeLimit::default(),
+    };
+    let done = run(py, || rewriting::rewrite(&path, &out, &options))?;
+    Ok(report::rewriting(py, &done)?.unbind())
 }
 
 /// Rebuilds the indexes of a partition folder as a broker of a version would.

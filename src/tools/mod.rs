@@ -4,14 +4,18 @@
 //! |---|---|
 //! | [`compact`] | of each key the last record: Kafka's log cleaner |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
+//! | [`explain`] | why each segment is still here, and until when |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 //! | [`retain`] | a copy without what retention deletes |
+//! | [`rewrite`] | a copy without some records, or with another codec |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
 pub(crate) mod compact;
 pub(crate) mod dump;
+pub(crate) mod explain;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod retain;
+pub(crate) mod rewrite;
 pub(crate) mod verify;

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::recover::report::RecoveryReport;
-use super::recover::{OnLoss, RecoverOptions, recover_then};
+use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
 use crate::error::{Error, Result};
 use crate::load::Plan;
 use crate::log::config::LogConfig;
-use crate::log::dir::{DirState, PartitionFolder, PathKind, dir_above};
+use crate::log::dir::{DirState, Offsets, PartitionFolder, PathKind, dir_above};
 use crate::log::retention::{Rule, SegmentAge};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 
@@ -68,6 +68,22 @@ struct Done {
     deleted: Vec<(SegmentAge, Rule)>,
 }
 
+/// The retention of partitions that were loaded.
+struct Retaining {
+    high_watermarks: Offsets,
+    now_ms: TimestampMs,
+    done: RefCell<BTreeMap<PathBuf, Done>>,
+}
+
+impl Steps for Retaining {
+    fn plan(&self, partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan) -> Result<()> {
+        let known = self.high_watermarks.get(&partition.name.topic_partition);
+        let done = retain_partition(partition, config, plan, known.copied(), self.now_ms)?;
+        self.done.borrow_mut().insert(partition.path.clone(), done);
+        Ok(())
+    }
+}
+
 /// Copies a log dir, or one partition, into the new log dir `out`, without what retention deletes.
 ///
 /// # Errors
@@ -78,15 +94,10 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         PathKind::Partition(_) => dir_above(path),
         PathKind::LogDir | PathKind::File => path.to_path_buf(),
     };
-    let high_watermarks = DirState::read(&log_dir).high_watermarks.unwrap_or_default();
-    let done: RefCell<BTreeMap<PathBuf, Done>> = RefCell::default();
-    let then = |partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan| {
-        let known = high_watermarks
-            .get(&partition.name.topic_partition)
-            .copied();
-        let outcome = retain_partition(partition, config, plan, known, options.now_ms)?;
-        done.borrow_mut().insert(partition.path.clone(), outcome);
-        Ok(())
+    let retaining = Retaining {
+        high_watermarks: DirState::read(&log_dir).high_watermarks.unwrap_or_default(),
+        now_ms: options.now_ms,
+        done: RefCell::default(),
     };
     let how = RecoverOptions {
         config: options.config.clone(),
@@ -96,8 +107,8 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         out: Some(out.to_path_buf()),
         ..RecoverOptions::at(options.now_ms)
     };
-    let recovery = recover_then(path, &how, &then)?;
-    let mut done = done.into_inner();
+    let recovery = recover_then(path, &how, &retaining)?;
+    let mut done = retaining.done.into_inner();
     let partitions = recovery.partitions.iter().filter_map(|loaded| {
         let done = done.remove(&loaded.folder)?;
         Some(PartitionRetention {

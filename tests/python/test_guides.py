@@ -136,7 +136,7 @@ def test_shell_blocks_are_these() -> None:
         "recovering": 1,
         "rescue": 2,
         "damage": 1,
-        "care": 2,
+        "care": 3,
         "shell": 1,
         "tables": 1,
     }
@@ -216,8 +216,11 @@ def test_damage_examples_run(tmp_path: Path) -> None:
 
 def test_care_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
-    retain, compact = documents.blocks("care", "sh")
-    assert "would be deleted" in shell(retain, tmp_path, tmp_path)
+    explain_and_retain, compact, rewrite = documents.blocks("care", "sh")
+    shown = shell(explain_and_retain, tmp_path, tmp_path)
+    assert "can be freed now" in shown
+    assert "would be deleted" in shown
+    assert "record(s) would go" in shell(rewrite, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "retained").partitions()
     assert "would be saved" in shell(compact, tmp_path, tmp_path)
     assert kafkalog.LogDir(tmp_path / "data" / "compacted").partitions()

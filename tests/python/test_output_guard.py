@@ -53,7 +53,11 @@ def compact(source: Path, out: Path) -> None:
     kafkalog.compact(source, out, config={"cleanup.policy": "compact"})
 
 
-VERBS = [compact, retain, truncate, recover, rebuild, export]
+def rewrite(source: Path, out: Path) -> None:
+    kafkalog.rewrite(source, out)
+
+
+VERBS = [compact, retain, rewrite, truncate, recover, rebuild, export]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 import signal
@@ -17,13 +16,12 @@ import pytest
 import corpus
 import kafkalog
 from command import call, fails
-from recover_cases import digests, digests_as_kafkas, laid_out, outcome
+from recover_cases import digests, digests_as_kafkas, outcome
+from retain_cases import CASES, MARKER, source_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CASES = corpus.GOLDEN / "log" / "retain"
-MARKER = ".kafka_cleanshutdown"
 CHECKPOINTS = ("cleaner-offset-", "log-start-offset-", "recovery-point-offset-", "replication-offset-")
 
 
@@ -36,20 +34,6 @@ def single_rounds() -> list[str]:
             if len(config["rounds"]) == 1 and "delete_records_before" not in config["rounds"][0]:
                 names.append(case.name)
     return names
-
-
-def source_of(case: Path, to: Path) -> dict[str, Any]:
-    """Lay out a log dir that was stopped cleanly, with its times and its high watermark."""
-    config = laid_out(case, to)
-    (to / MARKER).touch()
-    loaded = next(line for line in outcome(case) if line["event"] == "loaded")
-    high_watermark = config.get("high_watermark", loaded["log_end_offset"])
-    (to / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {high_watermark}\n")
-    times = config.get("mtimes", {})
-    for path in (to / "orders-0").iterdir():
-        ms = times.get(f"orders-0/{path.name}", times.get("*", config["now_ms"]))
-        os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
-    return config
 
 
 def kafkas(case: Path) -> dict[str, str]:

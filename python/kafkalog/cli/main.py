@@ -29,6 +29,7 @@ COMMANDS = {
     "offsets": "print topic:partition:offset, as kafka-get-offsets does",
     "stats": "count records, sizes, codecs and producers, from batch headers alone",
     "verify": "verify every file of a log dir, and say what is wrong and what to do",
+    "explain": "say why each segment is still here, until when, and what can be freed",
     "groups": "print what kafka-consumer-groups --describe prints: offsets, lag, members, states",
     "transactions": "print transactional ids and their transactions, open ones or aborted ones",
     "topics": "print what kafka-topics --describe prints, from the metadata log",
@@ -39,6 +40,7 @@ COMMANDS = {
     "truncate": "copy a partition up to an offset into a new log dir",
     "compact": "copy logs into a new log dir, and compact the copy",
     "retain": "copy logs into a new log dir, without what retention deletes",
+    "rewrite": "copy logs into a new log dir, without some records, or with another codec",
     "import": "write Parquet, Arrow, JSON lines and other logs into a log dir that a broker can mount",
     "help": "guides to reading, writing, recovering and Spark",
 }

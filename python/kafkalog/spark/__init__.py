@@ -31,6 +31,7 @@ Importing this imports neither pyspark nor pyarrow, and little of kafkalog: the 
 #   stream    stream_reader, stream_offsets
 #   write     sink, partitioner, commit
 #   export    exporter
+#   rewrite   rewriter
 #   shared    columns, data_loss, internals
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ if TYPE_CHECKING:
     from kafkalog.spark.exporter import export
     from kafkalog.spark.metrics import totals
     from kafkalog.spark.planner import plan
+    from kafkalog.spark.rewriter import rewrite
 
-__all__ = ["count", "export", "plan", "read", "read_splits", "register", "schema", "totals"]
+__all__ = ["count", "export", "plan", "read", "read_splits", "register", "rewrite", "schema", "totals"]
 
 # What only the driver needs. No module has the name of a function: it would replace the function on this package.
-_HOMES = {"export": "exporter", "plan": "planner", "schema": "columns", "totals": "metrics"}
+_HOMES = {"export": "exporter", "plan": "planner", "rewrite": "rewriter", "schema": "columns", "totals": "metrics"}
 
 
 def __getattr__(name: str) -> object:

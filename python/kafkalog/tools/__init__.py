@@ -1,6 +1,7 @@
 """Work on whole logs: verifying, recovering after a crash, rebuilding indexes, truncating, retaining, compacting."""
 
 from kafkalog.tools.compaction import compact
+from kafkalog.tools.explanation import explain
 from kafkalog.tools.recovery import rebuild_indexes, recover
 from kafkalog.tools.reports import (
     CheckpointChange,
@@ -10,12 +11,15 @@ from kafkalog.tools.reports import (
     PartitionCompaction,
     PartitionRecovery,
     PartitionRetention,
+    PartitionRewrite,
     RecoveryNote,
     RecoveryReport,
     RetainReport,
+    RewriteReport,
     TruncateReport,
 )
 from kafkalog.tools.retention import retain
+from kafkalog.tools.rewriting import rewrite
 from kafkalog.tools.truncation import truncate
 from kafkalog.tools.verification import verify
 
@@ -27,14 +31,18 @@ __all__ = [
     "PartitionCompaction",
     "PartitionRecovery",
     "PartitionRetention",
+    "PartitionRewrite",
     "RecoveryNote",
     "RecoveryReport",
     "RetainReport",
+    "RewriteReport",
     "TruncateReport",
     "compact",
+    "explain",
     "rebuild_indexes",
     "recover",
     "retain",
+    "rewrite",
     "truncate",
     "verify",
 ]

@@ -12,9 +12,11 @@ __all__ = [
     "PartitionCompaction",
     "PartitionRecovery",
     "PartitionRetention",
+    "PartitionRewrite",
     "RecoveryNote",
     "RecoveryReport",
     "RetainReport",
+    "RewriteReport",
     "TruncateReport",
 ]
 
@@ -423,3 +425,73 @@ class RetainReport:
     def bytes_deleted(self) -> int:
         """Bytes of the ``.log`` files of deleted segments."""
         return sum(partition.bytes_deleted for partition in self.partitions)
+
+
+@dataclass(frozen=True)
+class PartitionRewrite:
+    """What a rewrite did to one partition.
+
+    Attributes
+    ----------
+    path : str
+        Its folder in the source.
+    topic : str
+        The topic's name.
+    partition : int
+        The partition's number.
+    log_start_offset, log_end_offset : int
+        The first offset that is served, and the next to be written; both as in the source.
+    records_dropped : int
+        Records that are not in the result.
+    batches_copied, batches_rewritten, batches_emptied, batches_dropped : int
+        Batches that are the same byte for byte, that were written again, of which only the header is left, and that are
+        not in the result. All 0 for a dry run.
+    bytes_before, bytes_after : int
+        Bytes of the ``.log`` files, in the source and in the result; the latter 0 for a dry run.
+    bytes_lost : int
+        Bytes of the source that were damaged, with ``on_corrupt="skip"``.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    records_dropped: int
+    batches_copied: int
+    batches_rewritten: int
+    batches_emptied: int
+    batches_dropped: int
+    bytes_before: int
+    bytes_after: int
+    bytes_lost: int
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What a rewrite did, or would do.
+
+    Attributes
+    ----------
+    path : str
+        The source.
+    out : str or None
+        The log dir that was written; None for a dry run.
+    manifest : str or None
+        The file beside it that says what went: counts, and the hashes of the files that were written.
+    dry_run : bool
+        Whether nothing was written.
+    partitions : tuple of PartitionRewrite
+        By topic and number.
+    """
+
+    path: str
+    out: str | None
+    manifest: str | None
+    dry_run: bool
+    partitions: tuple[PartitionRewrite, ...]
+
+    @property
+    def records_dropped(self) -> int:
+        """Records that are not in the result."""
+        return sum(partition.records_dropped for partition in self.partitions)

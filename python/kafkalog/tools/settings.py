@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,14 +41,33 @@ class TopicSettings:
         Those of topics that are not in ``topics``; None if nobody knows them.
     topics : dict of str to LogConfig
         By topic.
+    noted : frozenset of str
+        Topics that the metadata log has.
     """
 
     others: LogConfig | None
     topics: dict[str, LogConfig]
+    noted: frozenset[str]
 
     def of(self, topic: str) -> LogConfig | None:
         """Return a topic's settings; None if nobody knows them."""
         return self.topics.get(topic, self.others)
+
+    def compressed(self, codec: str | None) -> TopicSettings:
+        """Return them with this ``compression.type``; without one, batches keep their own codecs."""
+        kind = "producer" if codec is None else codec
+
+        def changed(config: LogConfig) -> LogConfig:
+            return replace(config, compression_type=kind)
+
+        topics = {topic: changed(config) for topic, config in self.topics.items()}
+        return TopicSettings(changed(self.others or LogConfig()), topics, self.noted)
+
+    def source_of(self, topic: str) -> str:
+        """Say where a topic's settings come from: ``metadata``, ``given`` or ``default``."""
+        if topic in self.topics:
+            return "metadata" if topic in self.noted else "default"
+        return "default" if self.others is None else "given"
 
     def require(self, topics: set[str], path: str) -> None:
         """Refuse topics whose settings nobody knows: Kafka's defaults would delete what the topic may have to keep."""
@@ -91,15 +110,16 @@ def topic_settings(path: str, config: Config) -> TopicSettings:
     """
     if config is not None and not isinstance(config, (LogConfig, Mapping)):
         raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
-    own = {**_INTERNAL, **_own(path)}
+    noted = _own(path)
+    own = {**_INTERNAL, **noted}
     named = _topic_of(path)
     kept = {topic: LogConfig.from_kafka(own[topic]) for topic in _INTERNAL if topic != named}
     if isinstance(config, LogConfig):
-        return TopicSettings(config, kept)
+        return TopicSettings(config, kept, frozenset(noted))
     given = {name.replace("_", "."): value for name, value in (config or {}).items()}
     others = LogConfig.from_kafka(given) if given else None
     changed = {topic: LogConfig.from_kafka({**settings, **given}) for topic, settings in own.items()}
-    return TopicSettings(others, {**changed, **kept})
+    return TopicSettings(others, {**changed, **kept}, frozenset(noted))
 
 
 def topics_in(path: str) -> set[str]:

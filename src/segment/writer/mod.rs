@@ -341,6 +341,15 @@ impl<S: Storage> WritableSegment<S> {
         self.txn_index.append(aborted)
     }
 
+    /// The aborted transactions noted in it, also once it is closed.
+    ///
+    /// # Errors
+    /// `Io`; `UnsupportedFormat` for a version that a broker does not read.
+    pub(crate) fn aborted(&self) -> Result<Vec<AbortedTxn>> {
+        let name = self.name(FileKind::TxnIndex);
+        TransactionIndexFile::open_in(&self.storage, &name, self.base_offset)?.all()
+    }
+
     /// Writes the last time entry and cuts every file to its content: nothing will be appended to it any more.
     ///
     /// # Errors

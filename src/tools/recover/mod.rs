@@ -114,8 +114,32 @@ impl RecoverOptions {
     }
 }
 
-/// What is planned for a partition after it was loaded, before it is closed.
-pub(super) type Then<'a> = &'a dyn Fn(&PartitionFolder, &LogConfig, &mut Plan) -> Result<()>;
+/// What comes after the loading of each partition, on the way into a new log dir.
+pub(super) trait Steps {
+    /// Whether the partition is among those of the result.
+    fn keeps(&self, _partition: &PartitionFolder) -> bool {
+        true
+    }
+
+    /// Plans more, before the log is closed. A plan that took too much memory is made again.
+    fn plan(&self, partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan) -> Result<()>;
+
+    /// Writes the partition's folder.
+    fn write(
+        &self,
+        _partition: &PartitionFolder,
+        plan: &Plan,
+        disk: &Disk,
+        to: &Path,
+    ) -> Result<()> {
+        plan.write_to(disk, to)
+    }
+
+    /// Whether the result is whole then; else the caller removes the note that it is not.
+    fn finishes(&self) -> bool {
+        true
+    }
+}
 
 /// What is done to the new log dir once all partitions are in it, before it is finished. A dry run does it too, and takes the
 /// log dir away again.
@@ -125,14 +149,14 @@ pub(super) type After<'a> = &'a dyn Fn(&[PartitionReport]) -> Result<()>;
 #[derive(Clone, Copy)]
 struct Job<'a> {
     options: &'a RecoverOptions,
-    then: Option<Then<'a>>,
+    steps: Option<&'a dyn Steps>,
     after: Option<After<'a>>,
 }
 
 impl Job<'_> {
     /// Whether the result is a log dir, whatever the source is.
     fn makes_log_dir(&self, is_log_dir: bool) -> bool {
-        let is_for_more = self.then.is_some() || self.after.is_some();
+        let is_for_more = self.steps.is_some() || self.after.is_some();
         self.options.out.is_some() && (is_log_dir || is_for_more)
     }
 }
@@ -185,12 +209,12 @@ fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
 /// and nothing has been changed then. `InvalidArgument` for an `out` that lies inside of the source, `Io`, also for one
 /// that is not empty. `Interrupted` before the first change in place, or with `out` empty.
 pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> {
-    let (then, after) = (None, None);
+    let (steps, after) = (None, None);
     run(
         path,
         Job {
             options,
-            then,
+            steps,
             after,
         },
     )
@@ -203,14 +227,14 @@ pub fn recover(path: &Path, options: &RecoverOptions) -> Result<RecoveryReport> 
 pub(super) fn recover_then(
     path: &Path,
     options: &RecoverOptions,
-    then: Then<'_>,
+    steps: &dyn Steps,
 ) -> Result<RecoveryReport> {
-    let (then, after) = (Some(then), None);
+    let (steps, after) = (Some(steps), None);
     run(
         path,
         Job {
             options,
-            then,
+            steps,
             after,
         },
     )
@@ -225,12 +249,12 @@ pub(super) fn recover_into(
     options: &RecoverOptions,
     after: After<'_>,
 ) -> Result<RecoveryReport> {
-    let (then, after) = (None, Some(after));
+    let (steps, after) = (None, Some(after));
     run(
         path,
         Job {
             options,
-            then,
+            steps,
             after,
         },
     )
@@ -244,6 +268,8 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
         partitions,
         skipped,
     } = Source::of(path)?;
+    let keeps = |partition: &PartitionFolder| job.steps.is_none_or(|steps| steps.keeps(partition));
+    let (partitions, left_out): (Vec<_>, Vec<_>) = partitions.into_iter().partition(keeps);
     if let Some(out) = &options.out {
         check_out(path, out)?;
     }
@@ -278,11 +304,12 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
         (Some(out), _) if !options.dry_run || job.after.is_some() => {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
+            let finishes = job.steps.is_none_or(Steps::finishes);
             let work = || {
                 if makes_log_dir && !is_log_dir {
                     into_new_log_dir(out, &planned, job)?;
                 } else {
-                    into(path, is_log_dir, out, &planned, job)?;
+                    into(path, is_log_dir, out, &planned, &left_out, job)?;
                 }
                 checkpoints.write(&options.disk, out)?;
                 write_marker(marker, out, options)?;
@@ -292,7 +319,7 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
             if options.dry_run {
                 try_out(path, out, &options.disk, work)?;
             } else {
-                fill(path, out, &options.disk, work)?;
+                fill(path, out, &options.disk, finishes, work)?;
             }
         }
         _ => {}
@@ -463,8 +490,8 @@ fn plan_partition(
     {
         return Err(Refused::loss(&partition.path, note));
     }
-    if let Some(then) = job.then {
-        then(partition, config, &mut plan)?;
+    if let Some(steps) = job.steps {
+        steps.plan(partition, config, &mut plan)?;
     }
     plan.close()?;
     plan.unlink_deleted();
@@ -534,6 +561,7 @@ fn into(
     is_log_dir: bool,
     out: &Path,
     planned: &[Planned],
+    left_out: &[PartitionFolder],
     job: Job<'_>,
 ) -> Result<()> {
     let disk = &job.options.disk;
@@ -551,7 +579,10 @@ fn into(
     entries.sort_by_key(|entry| entry.file_name() == META_PROPERTIES);
     for entry in entries {
         let (from, name) = (entry.path(), entry.file_name());
-        let is_left_out = name == CLEAN_SHUTDOWN || name == LOCK_FILE || name == UNFINISHED;
+        let is_left_out = [CLEAN_SHUTDOWN, LOCK_FILE, UNFINISHED]
+            .iter()
+            .any(|own| name == *own)
+            || left_out.iter().any(|partition| partition.path == from);
         let one = planned.iter().find(|planned| planned.report.folder == from);
         match one {
             Some(one) => write_partition(job, one, &out.join(&name))?,
@@ -576,7 +607,10 @@ fn into_new_log_dir(out: &Path, planned: &[Planned], job: Job<'_>) -> Result<()>
 /// Writes a partition folder as it will be, and what else is in it.
 fn write_partition(job: Job<'_>, planned: &Planned, to: &Path) -> Result<()> {
     let disk = &job.options.disk;
-    planned.with_plan(job, |plan| plan.write_to(disk, to))?;
+    planned.with_plan(job, |plan| match job.steps {
+        Some(steps) => steps.write(&planned.partition, plan, disk, to),
+        None => plan.write_to(disk, to),
+    })?;
     let from = &planned.report.folder;
     for entry in fs::read_dir(from).map_err(Error::io(from))? {
         let path = entry.map_err(Error::io(from))?.path();

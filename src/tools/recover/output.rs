@@ -85,7 +85,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Does what fills `out` with a result from `source`: whole, or not at all.
+/// Does what fills `out` with a result from `source`: whole, or not at all. The note that it is not finished stays unless
+/// `finishes`.
 ///
 /// # Errors
 /// Those of the work; `Io` where somebody else has put something there since [`check_out`]; `Interrupted`.
@@ -93,13 +94,16 @@ pub(in crate::tools) fn fill(
     source: &Path,
     out: &Path,
     disk: &Disk,
+    finishes: bool,
     work: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let unfinished = begin(source, out, disk)?;
     work()?;
     interrupt::check()?;
-    disk.remove(&out.join(UNFINISHED))?;
-    disk.sync_folder(out)?;
+    if finishes {
+        disk.remove(&out.join(UNFINISHED))?;
+        disk.sync_folder(out)?;
+    }
     std::mem::forget(unfinished);
     Ok(())
 }

@@ -1,0 +1,97 @@
+"""``kafkalog rewrite``: copies logs without some records, or stored in another way, into a new log dir."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from kafkalog import tools
+from kafkalog.cli import _common
+
+_EPILOG = """\
+OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. A record that any of the
+--drop options selects goes; batches that lose nothing are copied byte for byte. The result is verified, and
+OUT.rewrite.json says how many records went and what the written files hash to.
+
+examples:
+  kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-key customer-4711 --dry-run
+  kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-keys erased.txt
+  kafkalog rewrite /data/kafka-logs/orders-0 /smaller --compression-type zstd
+  kafkalog rewrite /data/kafka-logs/orders-0 /later --drop-before 2026-01-01T00:00:00Z"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _common.add_path(parser)
+    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    parser.add_argument(
+        "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
+    )
+    parser.add_argument("--drop-keys", metavar="FILE", help="drop records with these keys, one a line")
+    parser.add_argument("--drop-key-pattern", metavar="RE", help="drop records whose key this expression finds")
+    parser.add_argument("--drop-where", metavar="SQL", help="drop records for which this holds; needs DuckDB")
+    parser.add_argument("--drop-before", metavar="TIME", type=_common.time, help="drop records before this time")
+    parser.add_argument("--drop-from", metavar="TIME", type=_common.time, help="drop records from this time on")
+    parser.add_argument(
+        "-t", "--topic", metavar="TOPIC", action="append", help="drop from this topic alone; may be repeated"
+    )
+    parser.add_argument(
+        "-p", "--partition", type=_common.number(), action="append", help="keep this partition alone; may be repeated"
+    )
+    parser.add_argument(
+        "--compression-type", choices=["uncompressed", "gzip", "snappy", "lz4", "zstd"], help="the codec of all batches"
+    )
+    parser.add_argument("--magic", choices=["2"], help="write messages of magic 0 and 1 as batches of magic 2")
+    _common.add_config(parser)
+    parser.add_argument(
+        "--on-corrupt",
+        choices=["raise", "skip"],
+        default="raise",
+        help="skip leaves out what is damaged; default raise",
+    )
+    parser.add_argument("-n", "--dry-run", action="store_true", help="only count the records that would go")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Copy what stays, and print what went."""
+    keys = list(arguments.drop_key or ())
+    if arguments.drop_keys is not None:
+        from pathlib import Path
+
+        keys += [line for line in Path(arguments.drop_keys).read_bytes().splitlines() if line]
+    before, from_ = arguments.drop_before, arguments.drop_from
+    if before is not None and from_ is not None and from_ >= before:
+        raise ValueError(
+            "--drop-from and --drop-before: together they are the range that goes, which must not be empty"
+        )
+    report = tools.rewrite(
+        arguments.path,
+        arguments.out,
+        drop_keys=keys or None,
+        drop_key_pattern=arguments.drop_key_pattern,
+        drop=arguments.drop_where,
+        drop_timestamps=None if before is None and from_ is None else (from_, before),
+        topics=arguments.topic,
+        partitions=arguments.partition,
+        compression_type=arguments.compression_type,
+        config=dict(arguments.config) if arguments.config else None,
+        magic=2 if arguments.magic else None,
+        on_corrupt=arguments.on_corrupt,
+        dry_run=arguments.dry_run,
+    )
+    for partition in report.partitions:
+        if arguments.json:
+            fields = dataclasses.asdict(partition)
+            _common.json_line({_common.camel(name): value for name, value in fields.items()})
+            continue
+        done = "" if report.dry_run else f"; {partition.bytes_before} bytes before, {partition.bytes_after} after"
+        lost = f"; {partition.bytes_lost} damaged bytes left out" if partition.bytes_lost else ""
+        goes = "would go" if report.dry_run else "went"
+        print(
+            f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to "
+            f"{partition.log_end_offset}: {partition.records_dropped} record(s) {goes}{done}{lost}"
+        )
+    return int(any(partition.bytes_lost for partition in report.partitions))

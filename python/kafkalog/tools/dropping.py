@@ -1,0 +1,236 @@
+"""Which records a rewrite drops, as ranges of offsets: found before the first byte is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from kafkalog._times import to_millis
+from kafkalog.reader import scan
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from kafkalog.log import PartitionLog
+    from kafkalog.typing import StrPath
+
+    Ranges: TypeAlias = "list[tuple[int, int]]"
+    Predicate: TypeAlias = "pc.Expression | str | Callable[[pa.RecordBatch], Any]"
+
+__all__ = ["Dropping"]
+
+# What a predicate may ask for: every column that says something of a record.
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+class Dropping:
+    """What the caller wants to drop.
+
+    Parameters
+    ----------
+    keys, key_pattern, predicate, offsets, timestamps
+        As ``drop_keys``, ``drop_key_pattern``, ``drop``, ``drop_offsets`` and ``drop_timestamps`` of ``rewrite``.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[bytes | str] | StrPath | None,
+        key_pattern: str | None,
+        predicate: Predicate | None,
+        offsets: Mapping[str, Mapping[int, Iterable[tuple[int, int]]]] | None,
+        timestamps: tuple[int | datetime | None, int | datetime | None] | None,
+    ) -> None:
+        self._keys = _keys(keys)
+        self._pattern = key_pattern
+        if key_pattern is not None:
+            if not isinstance(key_pattern, str):
+                raise TypeError(f"drop_key_pattern must be a regular expression, not {key_pattern!r}")
+            try:
+                re.compile(key_pattern)
+            except re.error as error:
+                raise ValueError(f"drop_key_pattern {key_pattern!r}: {error}") from None
+        self._predicate = predicate
+        self._offsets = _offsets(offsets)
+        self._times = None if timestamps is None else _times(timestamps)
+
+    @property
+    def asks_records(self) -> bool:
+        """Whether records have to be read to know which go."""
+        return bool(self._keys) or any(each is not None for each in (self._pattern, self._predicate, self._times))
+
+    def ranges(self, log: PartitionLog, on_corrupt: str, *, count: bool) -> tuple[Ranges, int]:
+        """Return half-open ranges of the offsets to drop from a partition, and how many records are in them if asked.
+
+        Records below the log start offset are in the files, too, and go as well.
+        """
+        given = self._offsets.get(log.topic, {}).get(log.partition, [])
+        if not self.asks_records and not (given and count):
+            return given, 0
+        found = _Runs(given)
+        with scan(
+            log.path,
+            columns=self._columns(),
+            starting_offsets="oldest",
+            on_corrupt=on_corrupt,  # type: ignore[arg-type]
+            include_control=False,
+        ) as reader:
+            for batch in reader:
+                if batch.num_rows:
+                    found.add(batch.column("offset"), self._gone(batch))
+        return found.ranges, found.count
+
+    def _columns(self) -> list[str]:
+        if self._predicate is not None:
+            return list(_COLUMNS)
+        named = ["offset"]
+        if self._keys or self._pattern is not None:
+            named.append("key")
+        if self._times is not None:
+            named.append("timestamp")
+        return named
+
+    def _gone(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the offsets that go."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        gone: list[int] = []
+        if self._keys:
+            known = pc.is_in(batch.column("key"), value_set=pa.array(self._keys, pa.binary()))
+            gone += _offsets_of(batch, known)
+        if self._pattern is not None:
+            matched = pc.match_substring_regex(batch.column("key"), pattern=self._pattern)
+            gone += _offsets_of(batch, matched)
+        if self._times is not None:
+            start, end = self._times
+            times = batch.column("timestamp").cast(pa.int64())
+            inside = [start <= time < end for time in times.to_pylist() if time is not None]
+            gone += _offsets_of(batch, pa.array(inside, pa.bool_()))
+        if self._predicate is not None:
+            gone += _asked(self._predicate, batch)
+        return gone
+
+
+def _offsets_of(batch: pa.RecordBatch, mask: Any) -> list[int]:
+    """Return the offsets of the rows that a mask selects; null selects none."""
+    return batch.filter(mask).column("offset").to_pylist()  # type: ignore[return-value]
+
+
+def _asked(predicate: Predicate, batch: pa.RecordBatch) -> list[int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(predicate, str):
+        return _asked_in_sql(predicate, batch)
+    if isinstance(predicate, pc.Expression):
+        return pa.Table.from_batches([batch]).filter(predicate)["offset"].to_pylist()  # type: ignore[return-value]
+    mask = predicate(batch)
+    mask = mask if isinstance(mask, (pa.Array, pa.ChunkedArray)) else pa.array(mask)
+    if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
+        raise ValueError(f"drop must return {batch.num_rows} booleans for this batch, not {len(mask)} of {mask.type}")
+    return _offsets_of(batch, mask)
+
+
+def _asked_in_sql(condition: str, batch: pa.RecordBatch) -> list[int]:
+    try:
+        import duckdb
+    except ImportError:
+        raise ValueError("drop as SQL needs DuckDB; install it, or give an expression of pyarrow.compute") from None
+    import pyarrow as pa
+
+    records = pa.Table.from_batches([batch])
+    connection = duckdb.connect()
+    try:
+        connection.register("records", records)
+        found = connection.execute(f'SELECT "offset" FROM records WHERE ({condition})').fetchall()  # noqa: S608 - the caller's own
+    except duckdb.Error as error:
+        raise ValueError(f"drop {condition!r}: {error}") from None
+    finally:
+        connection.close()
+    return [row[0] for row in found]
+
+
+class _Runs:
+    """Ranges of offsets that go, from records in order: gaps between two that go are part of a range.
+
+    Parameters
+    ----------
+    given : list of (int, int)
+        Half-open ranges that go anyway.
+    """
+
+    def __init__(self, given: Ranges) -> None:
+        self._given = given
+        self.ranges: Ranges = []
+        self.count = 0
+        self._open = False
+
+    def add(self, offsets: pa.Array[Any], gone: list[int]) -> None:
+        """Add the records of a batch, of which these go."""
+        first, last = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
+        if not gone and not any(start <= last and first < end for start, end in self._given):
+            self._open = False
+            return
+        going, every = set(gone), cast("list[int]", offsets.to_pylist())
+        for offset in every:
+            self._add(offset, goes=offset in going or any(start <= offset < end for start, end in self._given))
+
+    def _add(self, offset: int, *, goes: bool) -> None:
+        if goes:
+            self.count += 1
+            if self._open:
+                self.ranges[-1] = (self.ranges[-1][0], offset + 1)
+            else:
+                self.ranges.append((offset, offset + 1))
+        self._open = goes
+
+
+def _keys(given: Iterable[bytes | str] | StrPath | None) -> list[bytes]:
+    if given is None:
+        return []
+    if isinstance(given, (str, os.PathLike)):
+        return [line for line in Path(given).read_bytes().splitlines() if line]
+    if isinstance(given, (bytes, Mapping)):
+        raise TypeError(f"drop_keys must be a list of keys, or the path of a file with one key a line, not {given!r}")
+    keys = [key.encode() if isinstance(key, str) else key for key in given]
+    for key in keys:
+        if not isinstance(key, bytes):
+            raise TypeError(f"a key in drop_keys must be bytes or a str, not {key!r}")
+    return keys
+
+
+def _offsets(given: Any) -> dict[str, dict[int, Ranges]]:
+    if given is None:
+        return {}
+    try:
+        found = {
+            topic: {
+                partition: [(int(start), int(end)) for start, end in ranges] for partition, ranges in partitions.items()
+            }
+            for topic, partitions in given.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise TypeError(
+            f"drop_offsets must be {{topic: {{partition: [(first, end), ...]}}}}, with the end excluded, not {given!r}"
+        ) from None
+    for partitions in found.values():
+        for start, end in (each for ranges in partitions.values() for each in ranges):
+            if not 0 <= start <= end:
+                raise ValueError(f"drop_offsets: expected 0 <= first <= end, found ({start}, {end})")
+    return found
+
+
+def _times(given: Any) -> tuple[int, int]:
+    try:
+        start, end = given
+    except (TypeError, ValueError):
+        raise TypeError(f"drop_timestamps must be (first, end), with the end excluded, not {given!r}") from None
+    # Records without a timestamp have -1 and are in no range.
+    first = 0 if start is None else to_millis(start, "drop_timestamps")
+    return max(first, 0), (1 << 63) - 1 if end is None else to_millis(end, "drop_timestamps")

@@ -1,0 +1,77 @@
+"""Why each segment is still here, and until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkalog import _arguments, _core
+from kafkalog.tools.settings import clock, topic_settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from kafkalog.tools.settings import Config
+    from kafkalog.typing import StrPath
+
+__all__ = ["explain"]
+
+
+def explain(path: StrPath, now: int | datetime | None = None, *, config: Config = None) -> pa.Table:
+    """Explain why each segment of a log is still here, and until when. Nothing is written, locked or changed.
+
+    What ``retention`` calls deletable is what :func:`retain` deletes at the same time with the same settings, and what
+    a broker deletes at its next check.
+
+    Parameters
+    ----------
+    path : path
+        A log dir, or a partition's folder. The metadata log, and folders that are being deleted, are left out.
+    now : int or datetime, optional
+        The time at which retention and compaction look at the segments, in milliseconds since the epoch. Default: the
+        system's clock.
+    config : LogConfig or mapping, optional
+        What to assume instead: as for :func:`retain`. Topics whose settings nobody knows have Kafka's defaults.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each segment, by topic, partition and offset:
+
+        * ``topic``, ``partition``, ``segment``, ``baseOffset``, ``size`` (bytes of its ``.log``), ``isActive``;
+        * ``largestTimestamp``, and ``timestampSource``: ``index`` (the time index), ``log`` (the batches, as after an
+          unclean stop) or ``mtime`` (no record has a timestamp);
+        * ``retention``: ``deletable`` (now), ``waiting`` (until ``retentionTime``) or ``kept``; ``retentionRule``:
+          ``log_start``, ``size`` or ``time``; ``heldBy``: ``age``, ``older_segment`` (one before it has to go first),
+          ``size`` (only ``retention.bytes`` is set), ``unlimited``, ``cleanup_policy``, ``high_watermark``, ``active``
+          or ``tiered_storage``; ``bytesFreeable``: now;
+        * ``compaction``: ``clean``, ``dirty`` or ``uncleanable``, null if the topic is not compacted;
+          ``compactionHeldBy``: ``active``, ``min_lag``, ``open_transaction`` or ``high_watermark``;
+        * ``pinOffset``, ``pinTimestamp``, ``pinProducerId``: the record that holds the segment; ``pinReason``:
+          ``young``, ``future_timestamp``, ``microseconds`` or ``nanoseconds`` (the producer's unit), or
+          ``open_transaction``;
+        * ``rolledBy``: why the segment was ended: ``size``, ``time``, ``index_full``, ``offset_overflow`` or
+          ``unknown``; null for the active one;
+        * ``configSource``: ``metadata`` (the metadata log), ``given`` or ``default``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    ValueError
+        If the path holds no logs, or a setting is not one of Kafka's.
+
+    Examples
+    --------
+    >>> rows = kafkalog.explain("/data/kafka-logs")  # doctest: +SKIP
+    >>> rows.group_by("topic").aggregate([("bytesFreeable", "sum")])  # doctest: +SKIP
+    """
+    import pyarrow as pa
+
+    given = _arguments.path(path)
+    settings = topic_settings(given, config)
+    others, topics = settings.compiled()
+    rows = pa.table(_core.explain(given, now_ms=clock(now), settings=others, topics=topics))
+    sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
+    return rows.append_column("configSource", pa.array(sources, pa.string()))

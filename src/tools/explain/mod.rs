@@ -1,0 +1,349 @@
+//! Why each segment is still here, and until when: what retention and compaction make of it at a given time.
+//!
+//! | module | what |
+//! |---|---|
+//! | here | the verdict of retention, by the one rule of [`crate::log::retention`] |
+//! | [`compaction`] | the verdict of compaction (`LogCleanerManager.cleanableOffsets`) |
+//! | [`rolled`] | why the segment was ended (`LogSegment.shouldRoll`) |
+//! | [`table`] | the rows |
+//!
+//! Nothing is written or locked; files that a running broker replaces meanwhile are listed again.
+
+mod compaction;
+mod rolled;
+pub(crate) mod table;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use self::compaction::{CompactionHold, Range};
+use crate::error::{Error, Result};
+use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
+use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::interrupt;
+use crate::io::overlay::Overlay;
+use crate::log::config::LogConfig;
+use crate::log::dir::{LogDir, PartitionFolder, PathKind};
+use crate::log::listed::ListedLog;
+use crate::log::partition::PartitionLog;
+use crate::log::retention::{RetainedLog, Rule, SegmentAge, expired};
+use crate::segment::LogSegment;
+use crate::segment::lookup::SegmentLookup;
+use crate::segment::skipping::OnCorrupt;
+use crate::segment::writer::{SegmentSettings, WritableSegment};
+use crate::types::{Offset, TimestampMs, TopicPartition};
+
+/// Under which settings, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct ExplainOptions {
+    /// The settings of topics that are not in `topics`.
+    pub config: LogConfig,
+    /// The settings of topics, by name.
+    pub topics: BTreeMap<String, LogConfig>,
+    /// The clock.
+    pub now_ms: TimestampMs,
+}
+
+/// Why retention does not delete a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// Its own largest timestamp.
+    Age,
+    /// A segment before it has to stay.
+    OlderSegment,
+    /// It reaches above the high watermark.
+    HighWatermark,
+    /// It is the active segment, and empty.
+    Active,
+    /// Only `retention.bytes` is set, and not reached.
+    Size,
+    /// Neither limit is set.
+    Unlimited,
+    /// `cleanup.policy` has no `delete`.
+    CleanupPolicy,
+    /// Nothing is deleted before it was uploaded, which its files do not tell.
+    TieredStorage,
+}
+
+impl Hold {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::OlderSegment => "older_segment",
+            Self::HighWatermark => "high_watermark",
+            Self::Active => "active",
+            Self::Size => "size",
+            Self::Unlimited => "unlimited",
+            Self::CleanupPolicy => "cleanup_policy",
+            Self::TieredStorage => "tiered_storage",
+        }
+    }
+}
+
+/// What retention makes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retention {
+    /// It goes now.
+    Deletable(Rule),
+    /// It goes at this time, if nothing is appended; the segment of this number holds it.
+    Waiting(TimestampMs, Hold, usize),
+    /// Nothing that is known makes it go.
+    Kept(Hold),
+}
+
+/// The record that holds a segment.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    offset: Offset,
+    timestamp: Option<TimestampMs>,
+    producer_id: Option<i64>,
+    reason: &'static str,
+}
+
+/// What is known of one segment.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentRow {
+    topic_partition: TopicPartition,
+    file_name: String,
+    is_active: bool,
+    age: SegmentAge,
+    /// Where the largest timestamp comes from.
+    source: &'static str,
+    retention: Retention,
+    /// `None` where the topic is not compacted.
+    compaction: Option<(&'static str, Option<CompactionHold>)>,
+    pin: Option<Pin>,
+    /// `None` of the active segment.
+    rolled_by: Option<&'static str>,
+}
+
+/// Explains every live partition of a log dir but the metadata log, or one partition; a row for each segment.
+///
+/// # Errors
+/// `Io` for a path that is not there, `InvalidArgument` for one that holds no logs; what is wrong with an active segment's
+/// headers.
+pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<SegmentRow>> {
+    let folders = match PathKind::of(path)? {
+        PathKind::Partition(name) => vec![PartitionFolder {
+            name,
+            path: path.to_path_buf(),
+        }],
+        PathKind::LogDir => {
+            let dir = LogDir::open(path)?.ensure_log_dir()?;
+            let counts = |folder: &&PartitionFolder| {
+                folder.name.state == FolderState::Live
+                    && folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC
+            };
+            dir.folders().iter().filter(counts).cloned().collect()
+        }
+        PathKind::File => {
+            let text = format!("{}: not a log dir or partition folder", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+    };
+    let mut rows = Vec::new();
+    for folder in folders {
+        interrupt::check()?;
+        let topic = &folder.name.topic_partition.topic;
+        let config = options.topics.get(topic).unwrap_or(&options.config);
+        match explain_partition(&folder, config, options.now_ms) {
+            Ok(found) => rows.extend(found),
+            // A broker has deleted it since it was listed.
+            Err(Error::Io { source, .. })
+                if source.kind() == io::ErrorKind::NotFound && !folder.path.exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(rows)
+}
+
+fn explain_partition(
+    folder: &PartitionFolder,
+    config: &LogConfig,
+    now_ms: TimestampMs,
+) -> Result<Vec<SegmentRow>> {
+    let log = PartitionLog::open(&folder.path)?;
+    let open = if config.cleanup_policy.compact {
+        compaction::open_transaction(folder)?
+    } else {
+        None
+    };
+    log.ask(|log| {
+        // Damage is told by others.
+        let log = &log.clone().on_corrupt(OnCorrupt::Skip);
+        let ages = ages(log, config)?;
+        let end = log.log_end_offset()?;
+        let start = log.log_start_offset();
+        let ends = RetainedLog {
+            log_start_offset: start,
+            high_watermark: log.high_watermark().unwrap_or(end).clamp(start, end),
+            log_end_offset: end,
+        };
+        let compaction = Range::of(folder, config, &ends, &ages, open, now_ms)?;
+        let verdicts = verdicts(&ages, config, &ends, now_ms);
+        let rolled = rolled::reasons(log, config)?;
+        let mut rows = Vec::new();
+        for (n, segment) in log.segments().iter().enumerate() {
+            let (Some(&age), Some(&retention)) = (ages.get(n), verdicts.get(n)) else {
+                continue;
+            };
+            let compaction = compaction.as_ref().map(|range| range.verdict(n));
+            let held = match retention {
+                Retention::Waiting(_, _, holder) => pinned(log, &ages, holder, now_ms),
+                _ => None,
+            };
+            let by_transaction = || {
+                let (_, by) = compaction?;
+                (by? == CompactionHold::OpenTransaction).then_some(open?.pin())
+            };
+            rows.push(SegmentRow {
+                topic_partition: folder.name.topic_partition.clone(),
+                file_name: segment.file_name.clone(),
+                is_active: segment.is_active,
+                source: match (age.is_from_mtime, log.is_trusted(n)) {
+                    (true, _) => "mtime",
+                    (false, true) => "index",
+                    (false, false) => "log",
+                },
+                age,
+                retention,
+                compaction,
+                pin: held.or_else(by_transaction),
+                rolled_by: rolled.get(n).copied().flatten(),
+            });
+        }
+        Ok(rows)
+    })
+}
+
+/// What retention looks at, as a broker has it after loading the log: what the time index ends with, even if that is wrong;
+/// of a segment that is to be recovered, what its batches say.
+fn ages(log: &ListedLog, config: &LogConfig) -> Result<Vec<SegmentAge>> {
+    let folder = Overlay::new(Arc::new(DiskFolder::new(log.path(), &Disk::default())))?;
+    let settings = SegmentSettings {
+        initial_length: 0,
+        ..config.segment_settings()
+    };
+    let age = |(n, segment): (usize, &LogSegment)| {
+        let is_live =
+            FileName::parse(&segment.file_name).is_some_and(|name| name.state == FileState::Live);
+        let largest = if is_live && log.is_trusted(n) {
+            let base_offset = segment.base_offset;
+            let mut loaded = WritableSegment::open(&folder, base_offset, settings, 0)?;
+            loaded.max_timestamp()?.timestamp
+        } else {
+            log.max_timestamp_of(n)?
+        };
+        Ok(SegmentAge {
+            base_offset: segment.base_offset,
+            size: segment.size,
+            largest_timestamp: if largest >= 0 {
+                largest
+            } else {
+                segment.modified_ms
+            },
+            is_from_mtime: largest < 0,
+        })
+    };
+    log.segments().iter().enumerate().map(age).collect()
+}
+
+/// What retention makes of each segment.
+fn verdicts(
+    ages: &[SegmentAge],
+    config: &LogConfig,
+    log: &RetainedLog,
+    now_ms: TimestampMs,
+) -> Vec<Retention> {
+    if config.remote_storage_enable {
+        return vec![Retention::Kept(Hold::TieredStorage); ages.len()];
+    }
+    let rules = expired(ages, config, log, now_ms);
+    // The segment that all after it wait for, and when it goes; `None` once one never goes.
+    let mut waiting: Option<(TimestampMs, usize)> = Some((TimestampMs::MIN, 0));
+    let mut verdict = |(n, age): (usize, &SegmentAge)| {
+        if let Some(&rule) = rules.get(n) {
+            return Retention::Deletable(rule);
+        }
+        let next = ages.get(n.saturating_add(1));
+        let end = next.map_or(log.log_end_offset, |next| next.base_offset);
+        if !config.cleanup_policy.delete {
+            return Retention::Kept(Hold::CleanupPolicy);
+        }
+        if config.retention_ms < 0 {
+            return Retention::Kept(if config.retention_bytes < 0 {
+                Hold::Unlimited
+            } else {
+                Hold::Size
+            });
+        }
+        let Some((time, holder)) = waiting else {
+            return Retention::Kept(Hold::OlderSegment);
+        };
+        if next.is_none() && age.size == 0 {
+            return Retention::Kept(Hold::Active);
+        }
+        if log.high_watermark < end {
+            waiting = None;
+            return Retention::Kept(Hold::HighWatermark);
+        }
+        let due = age.largest_timestamp.saturating_add(config.retention_ms);
+        let due = due.saturating_add(1);
+        let (time, holder) = if due >= time {
+            (due, n)
+        } else {
+            (time, holder)
+        };
+        waiting = Some((time, holder));
+        let hold = if holder == n {
+            Hold::Age
+        } else {
+            Hold::OlderSegment
+        };
+        Retention::Waiting(time, hold, holder)
+    };
+    ages.iter().enumerate().map(&mut verdict).collect()
+}
+
+/// The record with the largest timestamp of segment `n`, and what is odd about it. Damage on the way tells nothing here.
+fn pinned(log: &ListedLog, ages: &[SegmentAge], n: usize, now_ms: TimestampMs) -> Option<Pin> {
+    let (age, segment) = (ages.get(n)?, log.segments().get(n)?);
+    if age.is_from_mtime {
+        return None;
+    }
+    let largest = age.largest_timestamp;
+    let mut lookup = SegmentLookup::open(segment).ok()?;
+    let found = lookup.record_for_timestamp(largest, Offset::MIN, true);
+    let found = found.ok().flatten()?;
+    Some(Pin {
+        offset: found.offset,
+        timestamp: Some(found.timestamp),
+        producer_id: None,
+        reason: oddness(largest, now_ms),
+    })
+}
+
+/// Longer than any clock is wrong by: a hundred years.
+const CENTURY_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// What a timestamp says of its producer.
+const fn oddness(timestamp: TimestampMs, now_ms: TimestampMs) -> &'static str {
+    if timestamp <= now_ms {
+        "young"
+    } else if is_near(timestamp, now_ms) {
+        "future_timestamp"
+    } else if is_near(timestamp / 1000, now_ms) {
+        "microseconds"
+    } else if is_near(timestamp / 1_000_000, now_ms) {
+        "nanoseconds"
+    } else {
+        "future_timestamp"
+    }
+}
+
+const fn is_near(timestamp: TimestampMs, now_ms: TimestampMs) -> bool {
+    timestamp.saturating_sub(now_ms).saturating_abs() < CENTURY_MS
+}

@@ -1,0 +1,256 @@
+//! Rewriting into a new log dir: without some records, with another codec, in other segments. Offsets stay.
+//!
+//! | module | what |
+//! |---|---|
+//! | here | a log dir or a partition, loaded as at a broker's start ([`super::recover`]) |
+//! | `drops` | which records go, and what becomes of their batches |
+//! | `segments` | the segments that the batches go into |
+//!
+//! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
+//! and never decompressed, unless its codec changes or it is of magic 0 or 1 and to be raised. A batch that loses all keeps
+//! its header if the state of its producer, or the log end, depends on it. Markers of transactions stay, and so do producer
+//! snapshots, aborted transactions and leader epochs, which name offsets and no records.
+
+mod drops;
+mod segments;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use self::drops::Dropping;
+pub(crate) use self::drops::Drops;
+use self::segments::Output;
+use super::recover::report::RecoveryReport;
+use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
+use crate::compress::{Codec, DecodeLimit};
+use crate::error::{Error, Result};
+use crate::format::file_name::{FileKind, FileName};
+use crate::io::disk::Disk;
+use crate::io::interrupt;
+use crate::load::Plan;
+use crate::log::config::{BrokerCompression, LogConfig};
+use crate::log::dir::PartitionFolder;
+use crate::records::filtered::{BatchFilter, FilterRules, Outcome};
+use crate::segment::source::Access;
+use crate::types::{TimestampMs, TopicPartition};
+
+/// How to rewrite.
+#[derive(Clone, Debug)]
+pub(crate) struct RewriteOptions {
+    /// The settings of topics that are not in `topics`: those of the codec and the indexes count, and with `rerolls` those of
+    /// segments.
+    pub config: LogConfig,
+    /// The settings of topics, by name.
+    pub topics: BTreeMap<String, LogConfig>,
+    /// Begin segments by the settings, and not where the source does.
+    pub rerolls: bool,
+    /// Write messages of magic 0 and 1 as batches of magic 2.
+    pub raises: bool,
+    /// The partitions of the result; `None`: all.
+    pub partitions: Option<Vec<TopicPartition>>,
+    /// The records that go.
+    pub drops: BTreeMap<TopicPartition, Drops>,
+    /// The clock.
+    pub now_ms: TimestampMs,
+    /// What to do about damage.
+    pub on_loss: OnLoss,
+    /// The most bytes that a batch may decompress to.
+    pub limit: DecodeLimit,
+}
+
+/// What became of one partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PartitionRewrite {
+    /// Records that went.
+    pub records_dropped: u64,
+    /// Batches copied byte for byte.
+    pub batches_copied: u64,
+    /// Batches written again.
+    pub batches_rewritten: u64,
+    /// Batches of which only the header is left.
+    pub batches_emptied: u64,
+    /// Batches that went.
+    pub batches_dropped: u64,
+    /// Bytes of the `.log` files before.
+    pub bytes_before: u64,
+    /// Bytes of the `.log` files after.
+    pub bytes_after: u64,
+}
+
+impl PartitionRewrite {
+    fn count(&mut self, outcome: &Outcome) {
+        let counter = match outcome {
+            Outcome::Unchanged => &mut self.batches_copied,
+            Outcome::Rewritten(_) => &mut self.batches_rewritten,
+            Outcome::Emptied(_) => &mut self.batches_emptied,
+            Outcome::Deleted => &mut self.batches_dropped,
+        };
+        *counter = counter.saturating_add(1);
+    }
+}
+
+/// What a rewrite did.
+#[derive(Clone, Debug)]
+pub(crate) struct RewriteReport {
+    /// How the log dir was loaded, and its checkpoints.
+    pub recovery: RecoveryReport,
+    /// By the folder in the source.
+    pub partitions: BTreeMap<PathBuf, PartitionRewrite>,
+}
+
+/// Writes a log dir, or one partition, into the new log dir `out`. The note that it is not finished stays for the caller to
+/// remove.
+///
+/// # Errors
+/// As recovering into a new directory; `CorruptRecord` for a batch whose checksum is wrong or whose records cannot be read
+/// where they have to be.
+pub(crate) fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<RewriteReport> {
+    let how = RecoverOptions {
+        config: options.config.clone(),
+        topics: options.topics.clone(),
+        on_loss: options.on_loss,
+        out: Some(out.to_path_buf()),
+        ..RecoverOptions::at(options.now_ms)
+    };
+    let rewriting = Rewriting {
+        options,
+        done: RefCell::default(),
+    };
+    let recovery = recover_then(path, &how, &rewriting)?;
+    Ok(RewriteReport {
+        recovery,
+        partitions: rewriting.done.into_inner(),
+    })
+}
+
+/// The rewriting of partitions that were loaded.
+struct Rewriting<'a> {
+    options: &'a RewriteOptions,
+    done: RefCell<BTreeMap<PathBuf, PartitionRewrite>>,
+}
+
+impl Rewriting<'_> {
+    fn config_of(&self, partition: &PartitionFolder) -> &LogConfig {
+        let topic = &partition.name.topic_partition.topic;
+        self.options
+            .topics
+            .get(topic)
+            .unwrap_or(&self.options.config)
+    }
+}
+
+impl Steps for Rewriting<'_> {
+    fn keeps(&self, partition: &PartitionFolder) -> bool {
+        let kept = self.options.partitions.as_ref();
+        kept.is_none_or(|kept| kept.contains(&partition.name.topic_partition))
+    }
+
+    fn plan(&self, _: &PartitionFolder, _: &LogConfig, _: &mut Plan) -> Result<()> {
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        partition: &PartitionFolder,
+        plan: &Plan,
+        disk: &Disk,
+        to: &Path,
+    ) -> Result<()> {
+        let options = self.options;
+        // The segments' files come anew; in other segments, so do the aborted transactions.
+        plan.write_some(disk, to, |name| {
+            FileName::parse(name).is_none_or(|name| match name.kind {
+                FileKind::Log | FileKind::OffsetIndex | FileKind::TimeIndex => false,
+                FileKind::TxnIndex => !options.rerolls,
+                FileKind::Snapshot => true,
+            })
+        })?;
+        let done = rewrite_partition(
+            plan,
+            self.config_of(partition),
+            options,
+            options.drops.get(&partition.name.topic_partition),
+            Output::new(
+                disk,
+                to,
+                self.config_of(partition),
+                options.rerolls,
+                options.now_ms,
+            ),
+        )?;
+        disk.sync_folder(to)?;
+        self.done.borrow_mut().insert(partition.path.clone(), done);
+        Ok(())
+    }
+
+    fn finishes(&self) -> bool {
+        false
+    }
+}
+
+fn rewrite_partition(
+    plan: &Plan,
+    config: &LogConfig,
+    options: &RewriteOptions,
+    drops: Option<&Drops>,
+    mut out: Output<'_>,
+) -> Result<PartitionRewrite> {
+    let codec = match config.compression_type {
+        BrokerCompression::Producer => None,
+        BrokerCompression::Fixed(compression) => {
+            Some(match config.compression_level(compression) {
+                Some(level) => Codec::with_level(compression, level)?,
+                None => Codec::new(compression),
+            })
+        }
+    };
+    let mut filter = BatchFilter::new(FilterRules {
+        delete_horizon_ms: None,
+        codec,
+        keeps_legacy: !options.raises,
+        limit: options.limit,
+    })?;
+    let end = plan.outcome.as_ref().map_or(0, |log| log.log_end_offset);
+    let mut dropping = Dropping::new(drops, codec.map(Codec::compression), options.raises, end);
+    let mut done = PartitionRewrite::default();
+    let mut bytes = Vec::new();
+    for segment in plan.segments() {
+        interrupt::check()?;
+        done.bytes_before = done.bytes_before.saturating_add(segment.size());
+        out.begin(
+            segment.base_offset(),
+            plan.modified_ms(&segment.name(FileKind::Log)),
+        )?;
+        if options.rerolls {
+            out.note_aborted(segment.aborted()?);
+        }
+        let mut batches = segment.walk(0, segment.size(), Access::Records)?;
+        while let Some((position, header)) = batches.next_batch()? {
+            batches.ensure_valid(position, &header)?;
+            let batch = batches.bytes(position, header.size)?;
+            bytes.clear();
+            let filtered = filter
+                .filter(batch, &header, &mut dropping, &mut bytes)
+                .map_err(|error| error.shift(position).at(segment.path()))?;
+            let gone = filtered.records_read.saturating_sub(filtered.records_kept);
+            done.records_dropped = done.records_dropped.saturating_add(gone);
+            done.count(&filtered.outcome);
+            if let Some(header) = filtered.header(header) {
+                out.append(&bytes, header)?;
+            }
+        }
+        if batches.position() < segment.size() {
+            let left = segment.size().saturating_sub(batches.position());
+            let error = Error::corrupt(
+                "batch",
+                batches.position(),
+                "a whole batch",
+                format_args!("{left} bytes"),
+            );
+            return Err(error.at(segment.path()));
+        }
+    }
+    done.bytes_after = out.finish()?;
+    Ok(done)
+}

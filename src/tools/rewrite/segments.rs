@@ -1,0 +1,208 @@
+//! The segments that rewritten batches go into, through the one segment writer.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
+use crate::format::entry::AbortedTxn;
+use crate::format::file_name::{FileKind, FileName};
+use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::log::config::LogConfig;
+use crate::segment::writer::WritableSegment;
+use crate::segment::writer::roll::RollParams;
+use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+
+/// Batches are written together up to this size.
+const WRITE_BYTES: usize = 512 << 10;
+
+/// A partition folder that is being written.
+pub(super) struct Output<'a> {
+    folder: DiskFolder,
+    path: PathBuf,
+    config: &'a LogConfig,
+    /// Segments begin by the settings, and not where the source's do.
+    rerolls: bool,
+    now_ms: TimestampMs,
+    segment: Option<WritableSegment>,
+    modified_ms: Option<TimestampMs>,
+    bytes: Vec<u8>,
+    headers: Vec<BatchHeader>,
+    aborted: Vec<AbortedTxn>,
+    next_offset: Offset,
+    written: u64,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(
+        disk: &Disk,
+        path: &Path,
+        config: &'a LogConfig,
+        rerolls: bool,
+        now_ms: TimestampMs,
+    ) -> Self {
+        Self {
+            folder: DiskFolder::new(path, disk),
+            path: path.to_path_buf(),
+            config,
+            rerolls,
+            now_ms,
+            segment: None,
+            modified_ms: None,
+            bytes: Vec::new(),
+            headers: Vec::new(),
+            aborted: Vec::new(),
+            next_offset: 0,
+            written: 0,
+        }
+    }
+
+    /// A segment of the source begins.
+    pub(super) fn begin(
+        &mut self,
+        base_offset: Offset,
+        modified_ms: Option<TimestampMs>,
+    ) -> Result<()> {
+        if !self.rerolls || self.segment.is_none() {
+            self.roll(base_offset)?;
+        }
+        self.modified_ms = modified_ms;
+        Ok(())
+    }
+
+    /// Aborted transactions of the source's segment, for the segments that their markers go into.
+    pub(super) fn note_aborted(&mut self, aborted: Vec<AbortedTxn>) {
+        self.aborted.extend(aborted);
+    }
+
+    /// Appends a batch.
+    pub(super) fn append(&mut self, batch: &[u8], header: BatchHeader) -> Result<()> {
+        if self.is_full(batch.len(), &header)? {
+            // Of a wrapper only the last offset is known, and that of the batch before.
+            let base_offset = if header.is_legacy() {
+                self.next_offset
+            } else {
+                header.base_offset
+            };
+            self.roll(base_offset)?;
+        }
+        self.next_offset = header.next_offset();
+        self.bytes.extend_from_slice(batch);
+        self.headers.push(header);
+        if self.bytes.len() >= WRITE_BYTES {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the next batch goes to another segment: by the settings, or because it has no room.
+    fn is_full(&mut self, size: usize, header: &BatchHeader) -> Result<bool> {
+        let Some(segment) = &mut self.segment else {
+            return Ok(false);
+        };
+        if segment.size() == 0 && self.bytes.is_empty() {
+            return Ok(false);
+        }
+        let pending = self.bytes.len().saturating_add(size);
+        let (bytes, ms) = if self.rerolls {
+            (self.config.segment_bytes, self.config.segment_ms)
+        } else {
+            (i32::MAX, i64::MAX)
+        };
+        let params = RollParams {
+            max_segment_ms: ms,
+            max_segment_bytes: u64::try_from(bytes).unwrap_or_default(),
+            max_timestamp: header.max_timestamp,
+            last_offset: header.last_offset(),
+            size: pending as u64,
+            now_ms: self.now_ms,
+        };
+        if segment.roll_reasons(&params)?.any() {
+            return Ok(true);
+        }
+        // Each batch of a write may add an entry to an index.
+        let fits = segment.takes(&self.headers, &params)? == self.headers.len();
+        if !fits {
+            self.write()?;
+            let size = size as u64;
+            let params = RollParams { size, ..params };
+            return match &mut self.segment {
+                Some(segment) => Ok(segment.roll_reasons(&params)?.any()),
+                None => Ok(false),
+            };
+        }
+        Ok(false)
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let (Some(segment), Some(last)) = (&mut self.segment, self.headers.last()) else {
+            return Ok(());
+        };
+        segment.append(
+            last.last_offset(),
+            self.bytes.as_slice().into(),
+            &self.headers,
+        )?;
+        self.bytes.clear();
+        self.headers.clear();
+        Ok(())
+    }
+
+    /// Ends the segment and begins another one.
+    fn roll(&mut self, base_offset: Offset) -> Result<()> {
+        if let Some(mut segment) = self.end()? {
+            segment.on_become_inactive()?;
+            self.close(segment)?;
+        }
+        let settings = self.config.segment_settings();
+        let segment = WritableSegment::open(&self.folder, base_offset, settings, self.now_ms)?;
+        self.segment = Some(segment);
+        Ok(())
+    }
+
+    /// Brings everything into the segment that is its own.
+    fn end(&mut self) -> Result<Option<WritableSegment>> {
+        self.write()?;
+        let Some(mut segment) = self.segment.take() else {
+            return Ok(None);
+        };
+        // A transaction is noted where its marker is.
+        let next_offset = self.next_offset;
+        let (own, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.aborted)
+            .into_iter()
+            .partition(|aborted| aborted.last_offset < next_offset);
+        self.aborted = later;
+        own.iter()
+            .try_for_each(|aborted| segment.append_aborted(aborted))?;
+        Ok(Some(segment))
+    }
+
+    fn close(&mut self, mut segment: WritableSegment) -> Result<()> {
+        segment.flush()?;
+        segment.close()?;
+        self.written = self.written.saturating_add(segment.size());
+        let name = FileName::new(segment.base_offset(), FileKind::Log).to_string();
+        if segment.max_timestamp()?.timestamp == NO_TIMESTAMP
+            && let Some(ms) = self.modified_ms.and_then(|ms| u64::try_from(ms).ok())
+        {
+            // Retention falls back on it.
+            let path = self.path.join(name);
+            let file = std::fs::File::options().write(true).open(&path);
+            let file = file.map_err(Error::io(&path))?;
+            let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+            if let Some(time) = time {
+                file.set_modified(time).map_err(Error::io(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the last segment; returns the bytes of all.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        if let Some(segment) = self.end()? {
+            self.close(segment)?;
+        }
+        Ok(self.written)
+    }
+}
