@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptRecordError
+from kafkalog.errors import CorruptRecordError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.tools.dropping import Dropping
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
@@ -109,6 +109,8 @@ def rewrite(
         If the source is damaged, or the result would not verify; or another ``KafkaLogError``.
     FileExistsError
         If ``out``, or the manifest, exists.
+    UnknownTopicOrPartitionError
+        If a topic or partition does not exist.
     ValueError
         If ``out`` lies among logs, or an argument makes no sense.
 
@@ -169,6 +171,8 @@ def _manifest_of(target: Path) -> Path:
 
 def _logs(path: str, partitions: Any) -> list[PartitionLog]:
     """Open the partitions of the result."""
+    if Path(path).is_file():
+        raise ValueError(f"{path}: neither a log dir nor a partition folder")
     try:
         logs = [PartitionLog(path)]
     except ValueError:
@@ -177,14 +181,21 @@ def _logs(path: str, partitions: Any) -> list[PartitionLog]:
         logs = [PartitionLog(each.path) for each in sorted(live, key=lambda each: (each.topic, each.partition))]
     if partitions is None:
         return logs
-    chosen = [
-        log
-        for log in logs
-        if log.partition in (partitions if isinstance(partitions, list) else partitions.get(log.topic, []))
-    ]
-    if not chosen:
-        raise ValueError(f"{path}: none of its partitions is among {partitions!r}")
+    by_topic = partitions if isinstance(partitions, dict) else dict.fromkeys((log.topic for log in logs), partitions)
+    chosen = [log for log in logs if log.partition in by_topic.get(log.topic, ())]
+    found = {(log.topic, log.partition) for log in chosen}
+    for topic, numbers in by_topic.items():
+        for number in numbers:
+            named = {(topic, number)} if isinstance(partitions, dict) else {(log.topic, number) for log in logs}
+            if not named & found:
+                raise UnknownTopicOrPartitionError(f"no partition {number} in {path}; {_found(logs)}")
     return chosen
+
+
+def _found(logs: list[PartitionLog], most: int = 20) -> str:
+    names = [f"{log.topic}-{log.partition}" for log in logs]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"found: {', '.join(names[:most]) or 'none'}{more}"
 
 
 def _topics(path: str, logs: list[PartitionLog], named: list[str] | None) -> set[str]:
@@ -192,7 +203,7 @@ def _topics(path: str, logs: list[PartitionLog], named: list[str] | None) -> set
     if named is not None:
         missing = sorted(set(named) - found)
         if missing:
-            raise ValueError(f"{path}: no topic {missing[0]!r}")
+            raise UnknownTopicOrPartitionError(f'no topic "{missing[0]}" in {path}; {_found(logs)}')
         return set(named)
     is_partition = len(logs) == 1 and logs[0].path == path
     return found if is_partition else {topic for topic in found if not topic.startswith("__")}
