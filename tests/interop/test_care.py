@@ -30,7 +30,7 @@ def test_retained_and_rewritten(broker: Broker, witness: Witness, tmp_path: Path
     for topic in topics:
         with LogWriter(source, topic, config=LogConfig(**SMALL, compression_type="lz4"), batch_bytes=2000) as log:
             log.append(arrow(rows))
-    size = {"retention.ms": -1, "retention.bytes": 30_000}
+    size = {"retention.ms": -1, "retention.bytes": 10_000}
     kept = kafkalog.retain(source / "retained-0", tmp_path / "retained", config=size).partitions[0]
     assert 0 < kept.log_start_offset < COUNT
     erased = [each.key for each in rows[2:COUNT:40] if each.key is not None]
@@ -42,7 +42,9 @@ def test_retained_and_rewritten(broker: Broker, witness: Witness, tmp_path: Path
     )
     for topic in topics:
         insert(broker, tmp_path / topic / f"{topic}-0", topic)
-    assert faults(witness, [broker.folder(topic) for topic in topics], tmp_path / "dumped") == []
+    found = faults(witness, [broker.folder(topic) for topic in topics], tmp_path / "dumped")
+    # The tool tells gaps, which are what was erased.
+    assert [line for line in found if " is followed by " not in line] == []
     broker.start()
     expected = {
         "retained": [each for each in rows if each.offset >= kept.log_start_offset],
