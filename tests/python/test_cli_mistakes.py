@@ -35,8 +35,12 @@ SEGMENT = ORDERS / f"{0:020}.log"
 READS = {"PATH", "SOURCE", "FILE,..."}
 # kafka-dump-log passes over files that it does not know; so does dump.
 AS_KAFKA = {"dump"}
-# What a command needs because the log dir has no metadata log.
-NEEDS = {"compact": ("--config", "cleanup.policy=compact"), "retain": ("--config", "retention.ms=-1")}
+# What a command needs because the log dir has no metadata log, or because it needs one of two options.
+NEEDS = {
+    "compact": ("--config", "cleanup.policy=compact"),
+    "retain": ("--config", "retention.ms=-1"),
+    "rescue": ("--dry-run",),
+}
 
 
 def parser_of(command: str) -> argparse.ArgumentParser:

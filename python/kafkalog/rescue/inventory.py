@@ -119,7 +119,10 @@ def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list
     opened: list[tuple[Disk, _core.LogDir]] = []
     findings = []
     for path in paths:
-        log_dir = _core.LogDir(path)
+        try:
+            log_dir = _core.LogDir(path)
+        except NotADirectoryError as error:
+            raise ValueError(f"{path}: expected a log dir, found a file") from error
         disk = _disk(path, log_dir)
         for known, _ in opened:
             if os.path.realpath(known.path) == os.path.realpath(path):

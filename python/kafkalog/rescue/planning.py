@@ -56,7 +56,9 @@ def plan_rescue(
     partitions = _partitions(image)
     unknown = {*(wanted or ())} - {each.topic for each in partitions}
     if unknown:
-        raise UnknownTopicOrPartitionError(f"no topic {', '.join(sorted(unknown))} in the metadata of the disks")
+        known = ", ".join(sorted({each.topic for each in partitions})) or "none"
+        named = ", ".join(sorted(unknown))
+        raise UnknownTopicOrPartitionError(f"topics not in the metadata of the disks: {named}; found: {known}")
     by_place: dict[tuple[str, int], list[Replica]] = {}
     for replica in inventory.replicas:
         by_place.setdefault((replica.topic, replica.partition), []).append(replica)
