@@ -231,14 +231,12 @@ impl Resync {
         }
     }
 
-    /// Whether the batch begins where the last one ended, under a leader epoch that nothing speaks against.
+    /// Whether the batch begins where the last one ended, and the next one speaks neither against its last offset nor
+    /// against its leader epoch.
     fn goes_on(&mut self, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
         if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
             return Ok(false);
-        }
-        if epoch <= self.epoch {
-            return Ok(true);
         }
         let is_batch = |part: &Part| matches!(part, Part::Batch(..));
         if !self.ahead.iter().any(is_batch) {
@@ -251,10 +249,14 @@ impl Resync {
             }
         }
         let next = self.ahead.iter().find_map(|part| match part {
-            Part::Batch(_, next) => Some(next.partition_leader_epoch),
+            Part::Batch(_, next) => Some(next),
             Part::Damage(..) => None,
         });
-        Ok(next.is_none_or(|next| next == -1 || next >= epoch))
+        Ok(next.is_none_or(|next| {
+            let its = next.partition_leader_epoch;
+            let is_epoch_confirmed = epoch <= self.epoch || its == -1 || its >= epoch;
+            next.base_offset > header.last_offset() && is_epoch_confirmed
+        }))
     }
 
     /// Decides the order of the batch and of those after it.

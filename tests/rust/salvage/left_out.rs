@@ -62,6 +62,27 @@ fn whole_batches_that_cannot_be_decoded() {
     }
 }
 
+/// A last offset that is too high, under a right checksum, costs its own batch, and none of those whose offsets it claims.
+#[test]
+fn a_last_offset_that_is_wrong_costs_its_batch_alone() {
+    for (at, byte) in [(1, 25), (0, 25), (1, 24), (2, 26)] {
+        let work = log_cases::work_folder();
+        let (folder, path, mut batches) = alone(work.path());
+        let context = format!("byte {byte} of batch {at}");
+        batches[at].bytes[byte] = 0x5f;
+        seal(&mut batches[at].bytes);
+        std::fs::write(&path, bytes_of(&batches)).unwrap();
+        salvage(&folder, &context);
+        batches.remove(at);
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            bytes_of(&batches),
+            "{context}"
+        );
+        assert_loads(&folder, &context);
+    }
+}
+
 /// Batches whose checksum is right, and which Kafka loads no log with, or cannot copy: a marker that cannot be read, a
 /// leader epoch that none can be.
 #[test]
