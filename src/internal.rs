@@ -65,7 +65,6 @@ pub mod format {
     }
 }
 pub mod index {
-    pub use crate::index::Access;
     pub mod offset {
         pub use crate::index::offset::OffsetIndex;
     }

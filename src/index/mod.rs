@@ -15,9 +15,10 @@
 //! and `entries` what was really written.
 //!
 //! # Mapped or copied
-//! A file without a zero tail belongs to a closed segment and is mapped. One with a tail may be under a running broker,
-//! which will trim it, so its entries are copied; so is every index of the active segment.
+//! Opening an index copies its entries. Whoever knows that the segment is closed may have it mapped instead; not so if it
+//! has a zero tail all the same: a running broker will trim such a file.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,16 +39,49 @@ pub(crate) mod writable;
 /// being a hint, can bear.
 const MAX_COPIED: usize = 64 << 20;
 
-/// How an index is brought into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Mapped if that is possible, unless a zero tail says that a broker may still trim it.
-    Closed,
-    /// Always by copy.
-    Active,
+/// Whether slot `n` was never written, given that all before it were.
+type IsTail<const N: usize> = fn(n: usize, slot: &[u8; N]) -> bool;
+
+/// A file of `N`-byte slots that is about to be mapped or copied.
+struct SlotFile<'a, const N: usize> {
+    path: &'a Path,
+    file: File,
+    length: u64,
 }
 
-/// A file of `N`-byte slots.
+impl<'a, const N: usize> SlotFile<'a, N> {
+    fn open(path: &'a Path) -> Result<Self> {
+        let file = open(path).map_err(Error::io(path))?;
+        let length = file.metadata().map_err(Error::io(path))?.len();
+        Ok(Self { path, file, length })
+    }
+
+    fn slots(&self) -> usize {
+        whole_slots::<N>(self.length)
+    }
+
+    /// The number of the last slot.
+    fn last(&self) -> Option<usize> {
+        self.slots().checked_sub(1)
+    }
+
+    fn is_unwritten(&self, n: usize, is_tail: IsTail<N>) -> Result<bool> {
+        let mut slot = [0; N];
+        let at = (n as u64).saturating_mul(N as u64);
+        let read = read_at(&self.file, &mut slot, at).map_err(Error::io(self.path))?;
+        Ok(read < N || is_tail(n, &slot))
+    }
+}
+
+/// How many slots of `N` bytes a file of this length holds.
+fn whole_slots<const N: usize>(length: u64) -> usize {
+    usize::try_from(length)
+        .unwrap_or(usize::MAX)
+        .checked_div(N)
+        .unwrap_or_default()
+}
+
+/// The slots of a file that hold entries, in memory.
 #[derive(Clone, Debug)]
 struct Slots<const N: usize> {
     path: PathBuf,
@@ -59,77 +93,74 @@ struct Slots<const N: usize> {
 }
 
 impl<const N: usize> Slots<N> {
-    /// Opens `path`; `is_tail` says whether slot `n` was never written, given that all before it were.
-    fn open(path: &Path, access: Access, is_tail: fn(usize, &[u8; N]) -> bool) -> Result<Self> {
-        let file = open(path).map_err(Error::io(path))?;
-        let length = file.metadata().map_err(Error::io(path))?.len();
-        let slots = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .checked_div(N)
-            .unwrap_or_default();
-        let unwritten = |n: usize| -> Result<bool> {
-            let mut slot = [0; N];
-            let at = (n as u64).saturating_mul(N as u64);
-            let read = read_at(&file, &mut slot, at).map_err(Error::io(path))?;
-            Ok(read < N || is_tail(n, &slot))
+    /// Copies the entries of `path`; `is_tail` says whether slot `n` was never written, given that all before it were.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn open(path: &Path, is_tail: IsTail<N>) -> Result<Self> {
+        Self::copied(&SlotFile::open(path)?, is_tail)
+    }
+
+    /// Maps `path`, unless a zero tail says that a broker may still trim it; what cannot be mapped, as under a limit of
+    /// address space, is copied.
+    ///
+    /// # Errors
+    /// `Io`.
+    ///
+    /// # Safety
+    /// As [`Mapping::open`], for as long as the index and its clones live, of a file without a zero tail.
+    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
+    unsafe fn map(path: &Path, is_tail: IsTail<N>) -> Result<Self> {
+        let file = SlotFile::open(path)?;
+        let map = match file.last() {
+            Some(last) if !file.is_unwritten(last, is_tail)? => {
+                // SAFETY: the caller's; the file has no zero tail.
+                unsafe { Mapping::open(&file.file, path, file.length) }.ok()
+            }
+            _ => None,
         };
-        let Some(last) = slots.checked_sub(1) else {
-            return Ok(Self::empty(path, length));
+        let Some(map) = map else {
+            return Self::copied(&file, is_tail);
         };
-        let map = if access == Access::Closed && !unwritten(last)? {
-            #[expect(unsafe_code, reason = "the one place that maps an index for reading")]
-            // SAFETY: a closed segment's index without a zero tail: `io::mapping` says why it keeps its length and bytes.
-            unsafe { Mapping::open(&file, path, length) }.ok()
-        } else {
-            None
-        };
-        // A file that cannot be mapped, as under a limit of address space, is copied.
-        if let Some(map) = map {
-            map.advise_random();
-            let entries = map.as_slice().as_chunks::<N>().0.len();
-            let region = Region::mapped(Arc::new(map));
-            return Ok(Self {
-                path: path.to_path_buf(),
-                region,
-                length,
-                entries,
-            });
-        }
-        let (mut written, mut end) = (0usize, slots);
-        if !unwritten(last)? {
-            written = slots;
+        map.advise_random();
+        let entries = map.as_slice().as_chunks::<N>().0.len();
+        Ok(Self {
+            path: path.to_path_buf(),
+            region: Region::mapped(Arc::new(map)),
+            length: file.length,
+            entries,
+        })
+    }
+
+    fn copied(file: &SlotFile<'_, N>, is_tail: IsTail<N>) -> Result<Self> {
+        let (mut written, mut end) = (0usize, file.slots());
+        if let Some(last) = file.last()
+            && !file.is_unwritten(last, is_tail)?
+        {
+            written = end;
         }
         while written < end {
             let middle = written.midpoint(end);
-            if unwritten(middle)? {
+            if file.is_unwritten(middle, is_tail)? {
                 end = middle;
             } else {
                 written = middle.saturating_add(1);
             }
         }
         let mut copy = vec![0; written.saturating_mul(N).min(MAX_COPIED)];
-        let read = read_at(&file, &mut copy, 0).map_err(Error::io(path))?;
+        let read = read_at(&file.file, &mut copy, 0).map_err(Error::io(file.path))?;
         copy.truncate(read);
         let entries = copy.as_chunks::<N>().0.len();
         Ok(Self {
-            path: path.to_path_buf(),
+            path: file.path.to_path_buf(),
             region: Region::heap(copy),
-            length,
+            length: file.length,
             entries,
         })
     }
 
-    fn empty(path: &Path, length: u64) -> Self {
-        Self {
-            path: path.to_path_buf(),
-            region: Region::heap(Vec::new()),
-            length,
-            entries: 0,
-        }
-    }
-
     /// The file's bytes on the heap, for tests and fuzzing.
-    fn from_bytes(bytes: Vec<u8>, is_tail: fn(usize, &[u8; N]) -> bool) -> Self {
+    fn from_bytes(bytes: Vec<u8>, is_tail: IsTail<N>) -> Self {
         let length = bytes.len() as u64;
         let all = bytes.as_chunks::<N>().0;
         let has_tail = all
@@ -158,10 +189,7 @@ impl<const N: usize> Slots<N> {
 
     /// Kafka's count: every complete slot of the file.
     fn slots(&self) -> usize {
-        usize::try_from(self.length)
-            .unwrap_or(usize::MAX)
-            .checked_div(N)
-            .unwrap_or_default()
+        whole_slots::<N>(self.length)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use super::{Access, Slots};
+use super::Slots;
 use crate::error::Result;
 use crate::types::Offset;
 
@@ -42,12 +42,28 @@ pub struct ReadIndex<E: Slot<N>, const N: usize> {
 }
 
 impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
-    /// Opens the index of the segment that begins at `base_offset`.
+    /// Copies the index of the segment that begins at `base_offset`.
     ///
     /// # Errors
-    /// `Io` where the file cannot be opened or mapped.
-    pub fn open(path: &Path, base_offset: Offset, access: Access) -> Result<Self> {
-        let slots = Slots::open(path, access, E::is_tail)?;
+    /// `Io` where the file cannot be read.
+    pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
+        let slots = Slots::open(path, E::is_tail)?;
+        Ok(Self::over(slots, base_offset))
+    }
+
+    /// Maps the index of the closed segment that begins at `base_offset`; one with a zero tail is copied, and so is one
+    /// that cannot be mapped.
+    ///
+    /// # Errors
+    /// As [`ReadIndex::open`].
+    ///
+    /// # Safety
+    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: nobody cuts
+    /// the index of a closed segment, or writes to it.
+    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
+    pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
+        // SAFETY: the caller's.
+        let slots = unsafe { Slots::map(path, E::is_tail) }?;
         Ok(Self::over(slots, base_offset))
     }
 

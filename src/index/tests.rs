@@ -7,7 +7,6 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::Access;
 use super::offset::OffsetIndex;
 use super::time::TimeIndex;
 use super::txn::{TransactionIndex, TransactionIndexFile, collect_aborted};
@@ -88,6 +87,12 @@ fn time_lookup() {
     assert_eq!((index.last_entry().timestamp, index.entries()), (290, 30));
 }
 
+#[expect(unsafe_code, reason = "the tests leave the files alone")]
+fn mapped(path: &std::path::Path) -> crate::error::Result<OffsetIndex> {
+    // SAFETY: a test writes to the file only after it has used the map.
+    unsafe { OffsetIndex::map(path, 0) }
+}
+
 #[test]
 fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,11 +104,11 @@ fn zero_tails_are_cut_from_files_and_mapped_files_have_none() {
             .collect();
         let mut bytes = offset_bytes(&entries);
         std::fs::write(&path, &bytes).unwrap();
-        let trimmed = OffsetIndex::open(&path, 0, Access::Closed).unwrap();
-        let copied = OffsetIndex::open(&path, 0, Access::Active).unwrap();
+        let trimmed = mapped(&path).unwrap();
+        let copied = OffsetIndex::open(&path, 0).unwrap();
         bytes.resize(8 * 1024 + 5, 0);
         std::fs::write(&path, &bytes).unwrap();
-        let tailed = OffsetIndex::open(&path, 0, Access::Closed).unwrap();
+        let tailed = mapped(&path).unwrap();
         assert_eq!(trimmed.slots.region.is_mapped(), written > 0);
         assert!(!copied.slots.region.is_mapped() && !tailed.slots.region.is_mapped());
         assert_eq!((tailed.entries(), tailed.max_entries()), (written, 1024));
@@ -170,7 +175,7 @@ fn aborted_transactions() {
     };
     let read = |parts: &[Vec<u8>], path: &Path| {
         std::fs::write(path, parts.concat()).unwrap();
-        TransactionIndex::open(path, 10, Access::Closed).unwrap()
+        TransactionIndex::open(path, 10).unwrap()
     };
     let index = read(&[entry(0, 12), entry(0, 30), vec![0; 33]], &path);
     assert_eq!(
@@ -264,7 +269,7 @@ fn versions_of_a_transaction_index() {
         std::fs::write(&path, entry.encode()).unwrap();
         let index = TransactionIndexFile::open(&Disk::default(), &path, 0).unwrap();
         assert_eq!(index.all().is_ok(), is_readable, "{version}");
-        let read = TransactionIndex::open(&path, 0, Access::Closed).unwrap();
+        let read = TransactionIndex::open(&path, 0).unwrap();
         let read = read.sanity_check();
         for checked in [index.sanity_check(), read] {
             assert_eq!(checked.is_ok(), is_readable, "{version}");

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Access, Slots};
+use super::Slots;
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
@@ -21,12 +21,26 @@ pub struct TransactionIndex {
 }
 
 impl TransactionIndex {
-    /// Opens the index of the segment that begins at `base_offset`.
+    /// Copies the index of the segment that begins at `base_offset`.
     ///
     /// # Errors
-    /// `Io` where the file cannot be opened or mapped.
-    pub fn open(path: &Path, base_offset: Offset, access: Access) -> Result<Self> {
-        let slots = Slots::open(path, access, |_, _| false)?;
+    /// `Io` where the file cannot be read.
+    pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
+        let slots = Slots::open(path, |_, _| false)?;
+        Ok(Self { slots, base_offset })
+    }
+
+    /// Maps the index of the closed segment that begins at `base_offset`; one that cannot be mapped is copied.
+    ///
+    /// # Errors
+    /// As [`TransactionIndex::open`].
+    ///
+    /// # Safety
+    /// As [`ReadIndex::map`](super::read::ReadIndex::map).
+    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
+    pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
+        // SAFETY: the caller's.
+        let slots = unsafe { Slots::map(path, |_, _| false) }?;
         Ok(Self { slots, base_offset })
     }
 

@@ -18,7 +18,6 @@ use super::errors::into_py;
 use crate::error::{Error, Result};
 use crate::format::entry::{AbortedTxn, OffsetPosition, TimestampOffset};
 use crate::format::file_name::base_offset;
-use crate::index::Access;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::index::txn::{TransactionIndex as ReadTxnIndex, TransactionIndexFile, collect_aborted};
@@ -278,8 +277,8 @@ impl Index {
         let index = opened(py, &path, base_offset, writable, |from| {
             let (disk, size) = (Disk::default(), max_index_size);
             Ok(match (is_time, writable) {
-                (false, false) => AnyIndex::Offset(OffsetIndex::open(&path, from, Access::Closed)?),
-                (true, false) => AnyIndex::Time(TimeIndex::open(&path, from, Access::Closed)?),
+                (false, false) => AnyIndex::Offset(OffsetIndex::open(&path, from)?),
+                (true, false) => AnyIndex::Time(TimeIndex::open(&path, from)?),
                 (false, true) => {
                     AnyIndex::WrittenOffset(WritableOffsetIndex::open(&disk, &path, from, size)?)
                 }
@@ -490,8 +489,7 @@ impl TransactionIndex {
             Ok(if writable {
                 AnyTxnIndex::Written(TransactionIndexFile::open(&Disk::default(), &path, from)?)
             } else {
-                // Read by copy: it is small, and a broker appends to it while its segment is active.
-                AnyTxnIndex::Read(ReadTxnIndex::open(&path, from, Access::Active)?)
+                AnyTxnIndex::Read(ReadTxnIndex::open(&path, from)?)
             })
         })?;
         Ok(Self { index })

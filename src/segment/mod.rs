@@ -26,7 +26,6 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::index::Access as IndexAccess;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::index::txn::TransactionIndex;
@@ -141,7 +140,7 @@ impl LogSegment {
     /// As [`SegmentSource::open`].
     pub fn open(&self, access: Access) -> Result<SegmentSource> {
         let path = self.path();
-        if self.is_active || !is_closed(&self.folder, &self.file_name, self.next_base_offset) {
+        if !self.is_closed() {
             return SegmentSource::open(&path, self.size, access);
         }
         #[expect(unsafe_code, reason = "a closed segment is mapped")]
@@ -169,12 +168,24 @@ impl LogSegment {
         self.max_timestamp.get().copied()
     }
 
-    const fn index_access(&self) -> IndexAccess {
-        if self.is_active {
-            IndexAccess::Active
+    /// Whether nobody writes to its files any more, as its folder shows.
+    fn is_closed(&self) -> bool {
+        !self.is_active && is_closed(&self.folder, &self.file_name, self.next_base_offset)
+    }
+
+    /// An index: mapped where the segment is closed, else by copy.
+    fn index<I>(
+        &self,
+        path: &Path,
+        open: impl FnOnce(&Path, Offset) -> Result<I>,
+        map: impl FnOnce(&Path, Offset) -> Result<I>,
+    ) -> Option<I> {
+        let opened = if self.is_closed() {
+            map(path, self.base_offset)
         } else {
-            IndexAccess::Closed
-        }
+            open(path, self.base_offset)
+        };
+        opened.ok()
     }
 
     /// The offset index, if there is one that can be opened: it is a hint.
@@ -182,7 +193,15 @@ impl LogSegment {
     pub fn offset_index(&self) -> Option<OffsetIndex> {
         let path = self.sibling(FileKind::OffsetIndex);
         self.has_offset_index
-            .then(|| OffsetIndex::open(&path, self.base_offset, self.index_access()).ok())
+            .then(|| {
+                self.index(&path, OffsetIndex::open, |path, base| {
+                    #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
+                    // SAFETY: as in `open`.
+                    unsafe {
+                        OffsetIndex::map(path, base)
+                    }
+                })
+            })
             .flatten()
     }
 
@@ -191,7 +210,15 @@ impl LogSegment {
     pub fn time_index(&self) -> Option<TimeIndex> {
         let path = self.sibling(FileKind::TimeIndex);
         self.has_time_index
-            .then(|| TimeIndex::open(&path, self.base_offset, self.index_access()).ok())
+            .then(|| {
+                self.index(&path, TimeIndex::open, |path, base| {
+                    #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
+                    // SAFETY: as in `open`.
+                    unsafe {
+                        TimeIndex::map(path, base)
+                    }
+                })
+            })
             .flatten()
     }
 
@@ -199,6 +226,12 @@ impl LogSegment {
     #[must_use]
     pub fn transaction_index(&self) -> Option<TransactionIndex> {
         let path = self.sibling(FileKind::TxnIndex);
-        TransactionIndex::open(&path, self.base_offset, self.index_access()).ok()
+        self.index(&path, TransactionIndex::open, |path, base| {
+            #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
+            // SAFETY: as in `open`.
+            unsafe {
+                TransactionIndex::map(path, base)
+            }
+        })
     }
 }

@@ -41,7 +41,10 @@ impl WrittenBatches<'_> {
         let name = FileName::new(base_offset, FileKind::OffsetIndex).to_string();
         let path = self.folder.join(name);
         let begin = if path.exists() {
-            let index = OffsetIndex::open(&path, base_offset, crate::index::Access::Closed)?;
+            #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
+            // SAFETY: the segment is closed, this log's lock keeps other writers away, and while `self` borrows the log,
+            // nobody truncates it.
+            let index = unsafe { OffsetIndex::map(&path, base_offset) }?;
             Position::try_from(index.lookup(offset).position).unwrap_or_default()
         } else {
             0

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use kafkalog::internal::error::Result;
 use kafkalog::internal::format::entry::{OffsetPosition, TimestampOffset};
-use kafkalog::internal::index::Access;
 use kafkalog::internal::index::offset::OffsetIndex;
 use kafkalog::internal::index::time::TimeIndex;
 use kafkalog::internal::index::writable::offset::WritableOffsetIndex;
@@ -244,7 +243,7 @@ fn a_reading_process() {
     let (mut seen, mut times_seen, mut opened) = (0, 0, 0u64);
     let mut chance = Chance(u64::from(std::process::id()));
     // An error says that it was taken away.
-    while let Ok(index) = OffsetIndex::open(&path, BASE, Access::Active) {
+    while let Ok(index) = OffsetIndex::open(&path, BASE) {
         let whole = index
             .iter()
             .enumerate()
@@ -252,7 +251,7 @@ fn a_reading_process() {
         assert!(whole, "torn");
         assert!(index.entries() >= seen);
         seen = index.entries();
-        let times = TimeIndex::open(&time, BASE, Access::Active).unwrap();
+        let times = TimeIndex::open(&time, BASE).unwrap();
         // The first entry may be seen before its offset was written: no zero of a first entry can be told from tail.
         let mut all = times.iter().enumerate();
         let whole = all.all(|(n, e)| (e.is_whole() || n == 0) && number_of(e.offset) == n);

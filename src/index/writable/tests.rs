@@ -12,7 +12,6 @@ use super::offset::WritableOffsetIndex;
 use super::time::WritableTimeIndex;
 use super::*;
 use crate::format::entry::{OffsetPosition, TimestampOffset};
-use crate::index::Access;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::io::folder::DiskFolder;
@@ -184,7 +183,7 @@ proptest! {
             step(&mut index, &mut model, &mut reader, op);
         }
         index.close().unwrap();
-        let read = OffsetIndex::open(&path, BASE, Access::Closed).unwrap();
+        let read = OffsetIndex::open(&path, BASE).unwrap();
         // An entry at position 0 or at the base would be taken for tail; there is none.
         prop_assert_eq!(read.max_entries(), model.entries.len());
         if model.entries.iter().skip(1).all(|e| e.offset > BASE) {
@@ -228,7 +227,7 @@ proptest! {
         }
         prop_assert_eq!(index.all(), model.entries.clone());
         index.close().unwrap();
-        let read = TimeIndex::open(&path, BASE, Access::Closed).unwrap();
+        let read = TimeIndex::open(&path, BASE).unwrap();
         // So would time 0 at the base.
         let is_zero = |e: &TimestampOffset| e.timestamp == 0 && e.offset == BASE;
         if model.entries.iter().skip(1).all(|e| e.offset > BASE)

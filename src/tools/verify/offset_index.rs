@@ -25,7 +25,6 @@ use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
 use crate::format::file_name::FileKind;
-use crate::index::Access;
 use crate::index::offset::OffsetIndex;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
@@ -54,7 +53,7 @@ impl OffsetIndexCheck {
         findings: &mut Findings,
     ) -> Option<Self> {
         let path = segment.sibling(FileKind::OffsetIndex);
-        let index = match OffsetIndex::open(&path, segment.base_offset, Access::Active) {
+        let index = match OffsetIndex::open(&path, segment.base_offset) {
             Ok(index) => index,
             Err(error) => {
                 findings.add(Finding::of_error(UNREADABLE, &path, &error));

@@ -19,7 +19,6 @@ use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
 use crate::format::file_name::FileKind;
-use crate::index::Access;
 use crate::index::time::TimeIndex;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
@@ -62,7 +61,7 @@ impl TimeIndexCheck {
         findings: &mut Findings,
     ) -> Option<Self> {
         let path = segment.sibling(FileKind::TimeIndex);
-        let index = match TimeIndex::open(&path, segment.base_offset, Access::Active) {
+        let index = match TimeIndex::open(&path, segment.base_offset) {
             Ok(index) => index,
             Err(error) => {
                 findings.add(Finding::of_error(UNREADABLE, &path, &error));

@@ -6,7 +6,6 @@ use super::finding::{Finding, Findings, INDEX_LENGTH, INDEX_ORDER, TXN_INDEX_ENT
 use crate::error::Error;
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::format::file_name::FileKind;
-use crate::index::Access;
 use crate::index::txn::TransactionIndex;
 use crate::segment::LogSegment;
 use crate::types::{Offset, Position};
@@ -40,7 +39,7 @@ impl TxnEntries {
             usable: 0,
             next: 0,
         };
-        let opened = TransactionIndex::open(&entries.path, segment.base_offset, Access::Active);
+        let opened = TransactionIndex::open(&entries.path, segment.base_offset);
         let index = match opened {
             Ok(index) => index,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {

@@ -7,9 +7,6 @@ use kafkalog::internal::arrow::reader::RecordReader;
 use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::error::{Error, Refusal, Result};
 use kafkalog::internal::format::file_name::FileKind;
-use kafkalog::internal::index::Access;
-use kafkalog::internal::index::offset::OffsetIndex;
-use kafkalog::internal::index::time::TimeIndex;
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{PlanOptions, Starting, plan_scan};
 use kafkalog::internal::segment::batches::BatchCursor;
@@ -149,15 +146,9 @@ impl Driver {
             while let Some((position, header)) = cursor.next(&mut source).unwrap() {
                 batches.push((position, header));
             }
-            let access = if segment.is_active {
-                Access::Active
-            } else {
-                Access::Closed
-            };
-            let base = segment.base_offset;
             let path = segment.sibling(FileKind::OffsetIndex);
             if path.exists() {
-                let index = OffsetIndex::open(&path, base, access).unwrap();
+                let index = segment.offset_index().unwrap();
                 for entry in index.iter() {
                     let at = u64::try_from(entry.position).unwrap();
                     let batch = batches.iter().find(|(position, _)| *position == at);
@@ -167,7 +158,7 @@ impl Driver {
             }
             let path = segment.sibling(FileKind::TimeIndex);
             if path.exists() {
-                let index = TimeIndex::open(&path, base, access).unwrap();
+                let index = segment.time_index().unwrap();
                 for entry in index.iter() {
                     let upto = batches
                         .iter()
