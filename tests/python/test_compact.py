@@ -170,6 +170,22 @@ def test_damage(tmp_path: Path) -> None:
     assert f"{lost.bytes_cut} bytes lost to damage" in told.stdout
 
 
+def test_offsets_that_go_back(tmp_path: Path) -> None:
+    """A base offset is outside of the checksum, and a broker does not look after a clean stop."""
+    filled(tmp_path / "logs", 8, 200)
+    segment = min((tmp_path / "logs" / "orders-0").glob("*.log"))
+    data = bytearray(segment.read_bytes())
+    second = 12 + int.from_bytes(data[8:12], "big")
+    data[second : second + 8] = bytes(8)
+    segment.write_bytes(data)
+    assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+    with pytest.raises(kafkalog.CorruptRecordError, match="base offset: expected above") as caught:
+        kafkalog.compact(tmp_path / "logs", tmp_path / "out", config=COMPACT, roll=True)
+    assert (caught.value.path, caught.value.position) == (str(segment), second)
+    kafkalog.compact(tmp_path / "logs", tmp_path / "out", config=COMPACT, roll=True, on_corrupt="skip")
+    assert set(kafkalog.verify(tmp_path / "out")["severity"].to_pylist()) <= {"info"}
+
+
 def test_settings_come_from_the_metadata_log(tmp_path: Path) -> None:
     source = corpus.GOLDEN / "clean-restarts" / "data-0"
     topics = {row["topic"]: dict(row["configs"]) for row in kafkalog.tables.topics(source).to_pylist()}

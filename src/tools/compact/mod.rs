@@ -61,8 +61,9 @@ pub struct CleanerSettings {
     pub map_bytes: usize,
     /// `log.cleaner.io.buffer.load.factor`: how full the map may become.
     pub load_factor: f64,
-    /// Hold each batch's checksum against its bytes, which Kafka does not: a damaged batch is then an error, not compacted.
-    pub checks_crcs: bool,
+    /// Hold each batch's checksum against its bytes, and its offsets against those before, which Kafka does not: a damaged
+    /// batch is then an error, not compacted.
+    pub checks_batches: bool,
 }
 
 impl Default for CleanerSettings {
@@ -70,7 +71,7 @@ impl Default for CleanerSettings {
         Self {
             map_bytes: 128 << 20,
             load_factor: 0.9,
-            checks_crcs: true,
+            checks_batches: true,
         }
     }
 }
@@ -133,7 +134,7 @@ impl Cleaner {
         let to = cleanable.first_uncleanable_offset;
         self.take_in(log, cleanable.first_dirty_offset, to)?;
         let mut pass = Pass {
-            checks_crcs: self.settings.checks_crcs,
+            checks_batches: self.settings.checks_batches,
             now_ms,
             legacy_horizon_ms,
             upper_bound: to,
@@ -194,7 +195,7 @@ impl Cleaner {
             let from = segment.offset_index()?.lookup(start)?.position;
             let mut walk = Batches::new(&segment, Position::try_from(from).unwrap_or_default())?;
             segment.close_handlers();
-            while let Some((position, header)) = walk.next(self.settings.checks_crcs)? {
+            while let Some((position, header)) = walk.next(self.settings.checks_batches)? {
                 let batch = walk.bytes(position, &header)?;
                 let taken = batches.filter(batch, &header, &mut keys, &mut Vec::new());
                 taken.map_err(|error| walk.locate(position, error))?;
@@ -262,17 +263,23 @@ impl RecordFilter for KeyFilter<'_> {
 struct Batches {
     walk: LogWalk,
     size: u64,
+    /// The last offset so far.
+    last_offset: Option<Offset>,
 }
 
 impl Batches {
     fn new(segment: &WritableSegment, from: Position) -> Result<Self> {
         let size = segment.size();
         let walk = segment.walk(from, size, Access::Records)?;
-        Ok(Self { walk, size })
+        Ok(Self {
+            walk,
+            size,
+            last_offset: None,
+        })
     }
 
     /// The next batch; nothing at the end of the segment.
-    fn next(&mut self, checks_crc: bool) -> Result<Option<(Position, BatchHeader)>> {
+    fn next(&mut self, checks: bool) -> Result<Option<(Position, BatchHeader)>> {
         let at = self.walk.position();
         if at >= self.size {
             return Ok(None);
@@ -282,8 +289,9 @@ impl Batches {
             let error = Error::corrupt("batch", 0, "a whole batch", format_args!("{left} bytes"));
             return Err(self.locate(at, error));
         };
-        if checks_crc {
+        if checks {
             self.walk.ensure_valid(position, &header)?;
+            self.ensure_in_order(position, &header)?;
         }
         // A walk takes any magic above 2 for 2.
         let head = self.walk.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?;
@@ -292,6 +300,18 @@ impl Batches {
             return Err(self.locate(position, error));
         }
         Ok(Some((position, header)))
+    }
+
+    /// A base offset is outside of the checksum.
+    fn ensure_in_order(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
+        match self.last_offset.replace(header.last_offset()) {
+            Some(last) if header.base_offset <= last => {
+                let expected = format_args!("above {last}");
+                let error = Error::corrupt("base offset", 0, expected, header.base_offset);
+                Err(self.locate(position, error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// All bytes of a batch.
@@ -306,7 +326,7 @@ impl Batches {
 
 /// The second half of a pass: segments are written again.
 struct Pass<'a> {
-    checks_crcs: bool,
+    checks_batches: bool,
     now_ms: TimestampMs,
     legacy_horizon_ms: TimestampMs,
     upper_bound: Offset,
@@ -389,7 +409,7 @@ impl Pass<'_> {
             self.upper_bound,
             tombstones,
         );
-        while let Some((position, header)) = source.next(self.checks_crcs)? {
+        while let Some((position, header)) = source.next(self.checks_batches)? {
             interrupt::check()?;
             output.make_room(log, &header, self.now_ms)?;
             let batch = source.bytes(position, &header)?;
@@ -450,8 +470,9 @@ impl Output {
             .saturating_sub(self.current.base_offset());
         let is_full =
             self.current.offset_index()?.is_full() || self.current.time_index()?.is_full();
-        let is_last = size == 0;
-        if is_last || (span <= i64::from(i32::MAX) && i32::try_from(most).is_ok() && !is_full) {
+        let is_empty = size == 0;
+        let reaches = i32::try_from(span).is_ok() && i32::try_from(most).is_ok();
+        if is_empty || (reaches && !is_full) {
             return Ok(());
         }
         self.flush()?;

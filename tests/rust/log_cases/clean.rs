@@ -43,7 +43,7 @@ fn settings(case: &Case) -> CleanerSettings {
             .unwrap(),
         load_factor: cleaner["load_factor"].as_f64().unwrap_or(0.9),
         // As Kafka's own.
-        checks_crcs: false,
+        checks_batches: false,
     }
 }
 
