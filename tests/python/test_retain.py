@@ -169,7 +169,7 @@ _RETAIN = "import sys, kafkalog; kafkalog.retain(sys.argv[1], sys.argv[2], confi
 
 
 def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
-    source = filled(tmp_path / "logs", 6000)
+    source = filled(tmp_path / "logs", 2500)
     before = digests(source)
     kafkalog.retain(source, tmp_path / "whole", config={"retention.ms": -1})
     whole, killed = digests(tmp_path / "whole"), 0
