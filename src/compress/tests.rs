@@ -310,7 +310,7 @@ fn snappy_framings() {
         run(&[xerial(b"one").as_slice(), &[1, 2, 3]].concat()).unwrap(),
         b"one"
     );
-    // Nobody looks at the version.
+    // The version is not checked.
     let mut old = xerial(b"one");
     old[8..16].fill(0);
     assert_eq!(run(&old).unwrap(), b"one");

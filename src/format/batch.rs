@@ -135,7 +135,7 @@ impl BatchHeader {
     }
 
     /// The whole size of the batch that begins at `head` in a file that has `left` bytes from there on, as Kafka walks it
-    /// (`FileLogInputStream.nextBatch`); `None` where the batch is not there whole. The very last 17 bytes are never looked
+    /// (`FileLogInputStream.nextBatch`); `None` where the batch is incomplete. The very last 17 bytes are never looked
     /// at.
     ///
     /// # Errors

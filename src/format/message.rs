@@ -48,7 +48,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads the message that begins at `data`; `None` where it is not there whole.
+    /// Reads the message that begins at `data`; `None` where it is incomplete.
     ///
     /// # Errors
     /// `CorruptRecord` for a size below 14, `UnsupportedFormat` for a magic above 1, `InvalidRecord` for a key or value

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// How often to try a pool that another thread has locked. Not for ever: in a forked process nobody unlocks it.
+/// How often to try a pool that another thread has locked. Not for ever: in a forked process it stays locked.
 const PATIENCE: usize = 1000;
 /// Smaller blocks the allocator itself keeps.
 const LEAST: usize = 16 << 10;

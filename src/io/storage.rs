@@ -183,7 +183,7 @@ pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Re
 /// Reads a range of a file, all of it or an error.
 ///
 /// # Errors
-/// `Io`, also where the file ends before: somebody has cut it.
+/// `Io`, also where the file ends before: it was cut.
 pub(crate) fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> Result<()> {
     match file.read_at(buffer, position) {
         Ok(read) if read == buffer.len() => Ok(()),

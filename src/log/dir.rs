@@ -378,7 +378,7 @@ impl PathKind {
     }
 }
 
-/// Kafka's number for a partition nobody knows (`RecordMetadata.UNKNOWN_PARTITION`).
+/// Kafka's number for an unknown partition (`RecordMetadata.UNKNOWN_PARTITION`).
 pub(crate) const UNKNOWN_PARTITION: i32 = -1;
 
 /// The last name of a path, also of `.` and `..`.

@@ -85,7 +85,7 @@ pub(super) fn inflate(
     Ok(begun..arena.len())
 }
 
-/// The error for records of a magic above 2: Kafka walks such batches as magic 2, but nobody knows their records.
+/// The error for records of a magic above 2: Kafka walks such batches as magic 2, but their records are unknown.
 #[cold]
 pub(super) fn unknown_magic(header: &BatchHeader) -> Error {
     Error::unsupported(

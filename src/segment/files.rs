@@ -1,4 +1,4 @@
-//! The files of a segment that nobody holds open.
+//! The files of a segment that are not open.
 
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
@@ -56,7 +56,7 @@ pub(crate) fn free_segment_room(storage: &impl Storage, base_offset: Offset) -> 
     Ok(())
 }
 
-/// Brings the files of a segment that nobody writes to any more to the disk, data first.
+/// Syncs the files of a segment that is no longer written, data first.
 ///
 /// # Errors
 /// `Io`.

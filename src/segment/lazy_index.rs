@@ -1,4 +1,4 @@
-//! Index files that are opened, or created, when somebody first looks at them (`LazyIndex`).
+//! Index files that are opened, or created, when first used (`LazyIndex`).
 
 use crate::error::Result;
 use crate::index::writable::{Entry, WritableIndex};
@@ -39,7 +39,7 @@ impl<S: Storage, E: Entry<W>, const W: usize> LazyIndex<S, E, W> {
         }
     }
 
-    /// Cuts it to its entries and closes it; nothing if nobody looked at it.
+    /// Cuts it to its entries and closes it; nothing if it was never used.
     pub(super) fn close(&mut self) -> Result<()> {
         self.index.take().map_or(Ok(()), |mut index| index.close())
     }

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`entries`] | which batches get index entries |
-//! | [`files`] | the files of a segment that nobody holds open |
+//! | [`files`] | the files of a segment that are not open |
 //! | `lazy_index` | index files opened when first looked at |
 //! | [`skipping`] | reading past damage, and its account |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
@@ -77,7 +77,7 @@ pub struct LogSegment {
     pub has_time_index: bool,
     /// What to do about damage on the way to an answer.
     pub on_corrupt: OnCorrupt,
-    /// The largest timestamp in it, once somebody asked.
+    /// The largest timestamp in it, once it was asked for.
     max_timestamp: OnceLock<TimestampMs>,
 }
 
@@ -162,13 +162,13 @@ impl LogSegment {
         self.folder.join(name.to_string())
     }
 
-    /// The largest timestamp in it, if somebody asked before.
+    /// The largest timestamp in it, if it was asked for before.
     #[must_use]
     pub fn known_max_timestamp(&self) -> Option<TimestampMs> {
         self.max_timestamp.get().copied()
     }
 
-    /// Whether nobody writes to its files any more, as its folder shows.
+    /// Whether its files are no longer written, as its folder shows.
     fn is_closed(&self) -> bool {
         !self.is_active && is_closed(&self.folder, &self.file_name, self.next_base_offset)
     }

@@ -8,7 +8,7 @@
 //! | has the producer, in an ongoing or prepared transaction with this partition | is open |
 //! | has the producer, otherwise | hangs |
 //! | lacks the producer, and its partitions are there from 0 on without a gap | hangs |
-//! | is not there, or not whole | nobody can say |
+//! | is not there, or not whole | unknown |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -149,7 +149,7 @@ impl Coordinators {
         Ok(found)
     }
 
-    /// Whether a producer's open transaction in a partition hangs; `None` where nobody can say.
+    /// Whether a producer's open transaction in a partition hangs; `None` where that is unknown.
     fn is_hanging(&self, producer_id: i64, partition: &TopicPartition) -> Option<bool> {
         match self.by_producer.get(&producer_id) {
             Some(known) => Some(!known.is_going_on() || !known.partitions.contains(partition)),

@@ -369,7 +369,7 @@ impl ReadFile for OpenContent {
         if !target.is_empty() {
             let read = self.read_kept(target, position)?;
             if read < target.len() {
-                // No zeros stand in for what somebody has cut.
+                // No zeros stand in for what was cut.
                 return Ok(read);
             }
         }

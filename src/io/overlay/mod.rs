@@ -74,7 +74,7 @@ pub struct FileChange {
     pub is_same: bool,
 }
 
-/// What an overlay knows. Its methods are those of a folder that nobody else changes.
+/// What an overlay knows. Its methods are those of a folder that only it changes.
 #[derive(Debug)]
 struct State {
     origins: Origins,
@@ -114,7 +114,7 @@ impl State {
     fn remove(&mut self, name: &str) -> bool {
         self.open.remove(name);
         let found = self.files.remove(name).is_some();
-        // A file that nobody has seen need not be written to be removed.
+        // A file that was never seen need not be written to be removed.
         let unseen = found && self.unwrite(name) && self.last_on(name).is_none();
         if found && (!unseen || self.before.contains_key(name)) {
             self.actions.push(Action::Delete {

@@ -20,7 +20,7 @@ pub enum Reason {
     Records,
     /// The records cannot be decompressed, although the checksum is right.
     Codec,
-    /// The batch is not there whole.
+    /// The batch is incomplete.
     Torn,
     /// No batch at all.
     Foreign,

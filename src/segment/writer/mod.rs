@@ -57,7 +57,7 @@ pub struct SegmentSettings {
     pub initial_length: u64,
 }
 
-/// What is known of a segment whose files nobody holds open.
+/// What is known of a segment whose files are not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Bytes of the log in it.
@@ -82,7 +82,7 @@ pub struct WritableSegment<S: Storage = DiskFolder> {
     txn_index: TransactionIndexFile<S>,
     /// The clock when it was opened, or when it was last cut to nothing.
     created_ms: TimestampMs,
-    /// The largest timestamp of the first batch, once somebody asked: what time-based rolling counts from.
+    /// The largest timestamp of the first batch, once it was asked for: what time-based rolling counts from.
     first_batch_timestamp: Option<TimestampMs>,
     /// The largest timestamp, and the last offset of the batch that reached it; from the time index at first.
     max_timestamp: Option<TimestampOffset>,
@@ -372,7 +372,7 @@ impl<S: Storage> WritableSegment<S> {
         self.time_index.get()?.trim_to_valid_size()
     }
 
-    /// Syncs all of it to the device, data before indexes. Index files that nobody looked at yet are created, as in Kafka.
+    /// Syncs all of it to the device, data before indexes. Index files that were not used yet are created, as in Kafka.
     ///
     /// # Errors
     /// `Io`.

@@ -64,7 +64,7 @@ impl<'w> Text<'w> {
         })
     }
 
-    /// Nobody reads on: the reason of the last failure.
+    /// The reader is gone: the reason of the last failure.
     pub(super) const fn is_closed(&self) -> bool {
         self.closed
     }

@@ -47,7 +47,7 @@ pub(super) struct TimeIndexCheck {
     next: usize,
     /// The largest timestamp before the batch at hand.
     before: TimestampMs,
-    /// Batches are missing, whose timestamps nobody knows.
+    /// Batches are missing, whose timestamps are unknown.
     has_holes: bool,
     /// Batches of magic 0 were among them.
     has_untimed: bool,

@@ -172,7 +172,7 @@ fn old_formats_become_the_new_one() {
     }
 }
 
-/// Some old clients number the records of a compressed batch wrongly: it is made anew.
+/// Some old clients number the records of a compressed batch wrongly: it is built again.
 #[test]
 fn offsets_with_gaps_inside_a_compressed_batch() {
     for compression in [Compression::Gzip, Compression::None] {
