@@ -151,7 +151,7 @@ def in_ranges(offset: int) -> bool:
         ({"drop": 'octet_length(key) > 0 AND "offset" % 7 = 0'}, lambda row: row["offset"] % 7 == 0),
         ({"drop_timestamps": (NOW + 100, NOW + 200)}, lambda row: 100 <= ms(row) - NOW < 200),
         ({"drop_timestamps": (None, NOW + 200)}, lambda row: ms(row) < NOW + 200),
-        ({"drop_offsets": {"orders": {0: [(5, 9), (100, 141)]}}}, lambda row: in_ranges(row["offset"])),
+        ({"drop_offsets": {"orders": {0: [(100, 141), (2, 2), (5, 9)]}}}, lambda row: in_ranges(row["offset"])),
         (
             {"drop_keys": ["person-01"], "drop_offsets": {"orders": {0: [(0, 3)]}}},
             lambda row: row["offset"] < 3 or row["key"] == b"person-01",

@@ -223,7 +223,11 @@ def _offsets(given: Any) -> dict[str, dict[int, Ranges]]:
         for start, end in (each for ranges in partitions.values() for each in ranges):
             if not 0 <= start <= end:
                 raise ValueError(f"drop_offsets: expected 0 <= first <= end, found ({start}, {end})")
-    return found
+    # An empty range is none.
+    return {
+        topic: {number: [each for each in ranges if each[0] < each[1]] for number, ranges in partitions.items()}
+        for topic, partitions in found.items()
+    }
 
 
 def _times(given: Any) -> tuple[int, int]:
