@@ -22,6 +22,7 @@ impl Drops {
             );
             return Err(Error::InvalidArgument(text));
         }
+        ranges.retain(|(start, end)| start < end);
         ranges.sort_unstable();
         let mut merged: Vec<(Offset, Offset)> = Vec::new();
         for (start, end) in ranges {
@@ -36,9 +37,7 @@ impl Drops {
     /// Whether any offset from `first` to `last`, inclusive, goes.
     fn touches(&self, first: Offset, last: Offset) -> bool {
         let at = self.0.partition_point(|&(_, end)| end <= first);
-        self.0
-            .get(at)
-            .is_some_and(|&(start, end)| start <= last && start < end)
+        self.0.get(at).is_some_and(|&(start, _)| start <= last)
     }
 }
 
@@ -121,7 +120,7 @@ mod tests {
 
     #[test]
     fn ranges_are_sorted_and_merged() {
-        let drops = Drops::new(vec![(10, 12), (3, 5), (4, 7), (12, 13), (20, 20)]).unwrap();
+        let drops = Drops::new(vec![(10, 12), (3, 5), (0, 0), (4, 7), (12, 13), (20, 20)]).unwrap();
         let gone: Vec<Offset> = (0..30)
             .filter(|&offset| drops.touches(offset, offset))
             .collect();
