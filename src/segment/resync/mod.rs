@@ -100,6 +100,8 @@ pub(crate) struct Resync {
     epoch: i32,
     /// What was lost since that batch.
     lost: Option<Lost>,
+    /// A batch's last offset is believed only if the next batch agrees.
+    confirms_last_offsets: bool,
 }
 
 impl Resync {
@@ -121,7 +123,8 @@ impl Resync {
     }
 
     /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too far
-    /// apart for one segment.
+    /// apart for one segment. A last offset that is too high under a right checksum, by a mistake of its writer, costs its
+    /// own batch, not those after it; [`Resync::new`] gives what a reader has given by then.
     ///
     /// # Errors
     /// As [`Resync::new`].
@@ -131,7 +134,10 @@ impl Resync {
         offsets: (Offset, Offset),
     ) -> Result<Self> {
         let next = offsets.1.checked_add(1).filter(|&next| next < Offset::MAX);
-        Self::between(file, length, offsets, next)
+        Ok(Self {
+            confirms_last_offsets: true,
+            ..Self::between(file, length, offsets, next)?
+        })
     }
 
     fn between(
@@ -151,6 +157,7 @@ impl Resync {
             floor: offsets.0,
             epoch: -1,
             lost: None,
+            confirms_last_offsets: false,
             next_base_offset,
         })
     }
@@ -231,12 +238,15 @@ impl Resync {
         }
     }
 
-    /// Whether the batch begins where the last one ended, and the next one speaks neither against its last offset nor
-    /// against its leader epoch.
+    /// Whether the batch begins where the last one ended, under a leader epoch that the next one does not speak against,
+    /// nor against its last offset if that is to be confirmed.
     fn goes_on(&mut self, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
         if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
             return Ok(false);
+        }
+        if epoch <= self.epoch && !self.confirms_last_offsets {
+            return Ok(true);
         }
         let is_batch = |part: &Part| matches!(part, Part::Batch(..));
         if !self.ahead.iter().any(is_batch) {
@@ -255,7 +265,9 @@ impl Resync {
         Ok(next.is_none_or(|next| {
             let its = next.partition_leader_epoch;
             let is_epoch_confirmed = epoch <= self.epoch || its == -1 || its >= epoch;
-            next.base_offset > header.last_offset() && is_epoch_confirmed
+            let is_last_confirmed =
+                !self.confirms_last_offsets || next.base_offset > header.last_offset();
+            is_last_confirmed && is_epoch_confirmed
         }))
     }
 
