@@ -197,15 +197,15 @@ impl LogDir {
         Ok(self)
     }
 
-    /// As [`LogDir::ensure_log_dir`], of a directory that need not be listed if a broker's file is in it.
+    /// Refuses a partition's folder; a directory with a broker's file in it need not be listed for that.
     ///
     /// # Errors
-    /// As [`LogDir::open`] and [`LogDir::ensure_log_dir`].
+    /// As [`LogDir::open`].
     pub(crate) fn check(path: &Path) -> Result<()> {
         if has_log_dir_files(path) {
             return Ok(());
         }
-        Self::open(path)?.ensure_log_dir().map(drop)
+        Self::open(path).map(drop)
     }
 
     /// The directory.

@@ -135,8 +135,7 @@ pub(crate) fn check_output<S: AsRef<Path>>(
 }
 
 /// Refuses a log dir to be written that lies in another log dir, or in a partition folder: a broker that finds a folder with
-/// such a name in its log dir does not start (`LogManager.loadLogs`). For the same reason, refuses a directory that holds
-/// others' files and none of a broker's ([`LogDir::ensure_log_dir`]).
+/// such a name in its log dir does not start (`LogManager.loadLogs`). So is a partition folder itself.
 ///
 /// # Errors
 /// `InvalidArgument`; `Io` where a directory on the way cannot be looked at.
@@ -260,11 +259,13 @@ mod tests {
         let root = dirs.path();
         fs::create_dir(root.join("home")).unwrap();
         fs::write(root.join("home/notes.txt"), b"").unwrap();
-        for path in ["L/x", "L/x/y", "L/t-0/x", "plain/../L/x", "L/t-0", "home"] {
+        for path in ["L/x", "L/x/y", "L/t-0/x", "plain/../L/x", "L/t-0"] {
             let error = check_log_dir(&root.join(path)).unwrap_err();
             assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         }
-        for path in ["L", "M", "plain", "plain/x", "home/x", "absent", "copy"] {
+        for path in [
+            "L", "M", "plain", "plain/x", "home", "home/x", "absent", "copy",
+        ] {
             check_log_dir(&root.join(path)).unwrap();
         }
     }

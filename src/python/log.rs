@@ -237,7 +237,7 @@ pub(super) fn check_output(py: Python<'_>, out: PathBuf, sources: Vec<PathBuf>) 
         .map_err(into_py)
 }
 
-/// Refuses a log dir to be written that holds others' files or lies among logs.
+/// Refuses a log dir to be written that lies among logs.
 #[pyfunction]
 pub(super) fn check_log_dir(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     py.detach(|| output::check_log_dir(&path)).map_err(into_py)

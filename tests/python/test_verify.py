@@ -342,6 +342,7 @@ def test_files_that_are_gone_or_foreign(tmp_path: Path) -> None:
     (log_dir / "x.tmp").touch()
     (log_dir / ".kafkalog-job").touch()
     (log_dir / ".kafkalog-sink").touch()
+    (log_dir / ".kafkalog-unfinished").touch()
     rows = {(Path(row["file"]).name, row["severity"], row["code"]) for row in found(log_dir)}
     index = second.with_suffix(".index").name
     assert rows >= {
