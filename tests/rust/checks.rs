@@ -466,7 +466,7 @@ fn is_whole(data: &[u8]) -> bool {
             return false;
         };
         let is_next = header.base_offset == next && header.partition_leader_epoch >= epoch;
-        if header.is_legacy() || !is_next || header.ensure_valid(batch).is_err() {
+        if header.magic != 2 || !is_next || header.ensure_valid(batch).is_err() {
             return false;
         }
         (rest, next, epoch) = (after, header.next_offset(), header.partition_leader_epoch);
