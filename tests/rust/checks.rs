@@ -438,17 +438,13 @@ fn past_damage(data: &[u8], range: &PartitionRange) {
         ..ReadOptions::default()
     };
     let columns = ColumnOptions {
-        columns: vec![Column::Offset, Column::BatchPosition],
+        columns: vec![Column::BatchPosition],
         ..ColumnOptions::default()
     };
     let mut records = RecordReader::try_new(vec![range.clone()], options, columns).unwrap();
-    let mut before = -1;
+    // A record under a right checksum may lie beyond its batch's last offset, so batches alone are in order.
     while let Some(rows) = records.next_batch().unwrap() {
-        let [offsets, places] = ["offset", "batchPosition"]
-            .map(|name| rows[name].as_primitive::<Int64Type>().values().clone());
-        for (&offset, &place) in offsets.iter().zip(&places) {
-            assert!(offset > before, "{offset} after {before}");
-            before = offset;
+        for &place in rows["batchPosition"].as_primitive::<Int64Type>().values() {
             let place = usize::try_from(place).unwrap();
             let is_given = given.binary_search_by_key(&place, |&(begin, _)| begin);
             assert!(is_given.is_ok(), "{place}");
