@@ -381,7 +381,8 @@ fn scratch() -> PathBuf {
     };
     let thread = format!("{:?}", std::thread::current().id());
     let number: String = thread.chars().filter(char::is_ascii_digit).collect();
-    parent.join(format!("kafkalog-resync-{}-{number}", std::process::id()))
+    // Not the name of a partition, else the tests beside this one would be in a log dir.
+    parent.join(format!("kafkalog-resync-{}-{number}.d", std::process::id()))
 }
 
 /// A `.log`, read past its damage: bytes given and bytes lost are those of the file, in turn; what is given are batches
