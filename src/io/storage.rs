@@ -180,6 +180,14 @@ pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Re
     Ok(bytes)
 }
 
+/// A file that ends before the length it had: its user is not gone.
+pub(crate) fn became_shorter() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "became shorter while it was read; stop the broker or writer that uses it, or read a copy",
+    )
+}
+
 /// Reads a range of a file, all of it or an error.
 ///
 /// # Errors
@@ -187,7 +195,7 @@ pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Re
 pub(crate) fn read_exact_at(file: &dyn ReadFile, buffer: &mut [u8], position: u64) -> Result<()> {
     match file.read_at(buffer, position) {
         Ok(read) if read == buffer.len() => Ok(()),
-        Ok(_) => Err(Error::io(file.path())(io::ErrorKind::UnexpectedEof.into())),
+        Ok(_) => Err(Error::io(file.path())(became_shorter())),
         Err(error) => Err(Error::io(file.path())(error)),
     }
 }

@@ -1,7 +1,6 @@
 //! A plan carried out: over the folder it was made of, or into another one.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 
 use super::plan::Plan;
@@ -13,7 +12,7 @@ use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::overlay::Action;
 use crate::io::overlay::content::{Content, Origins, Source};
-use crate::io::storage::ReadFolder as _;
+use crate::io::storage::{ReadFolder as _, became_shorter};
 use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
@@ -146,8 +145,7 @@ fn copy_parts(
             let left = usize::try_from(end.saturating_sub(at)).unwrap_or(CHUNK);
             read_into(&from, &mut chunk, at, left.min(CHUNK)).map_err(Error::io(source))?;
             if chunk.is_empty() {
-                // Somebody has cut it since it was planned with.
-                return Err(Error::io(source)(io::ErrorKind::UnexpectedEof.into()));
+                return Err(Error::io(source)(became_shorter()));
             }
             disk.write(file, path, &chunk)?;
             at = at.saturating_add(chunk.len() as u64);

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`cleanable`] | which offsets the cleaner may look at |
 //! | [`config`] | the settings of a topic, by Kafka's names |
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`epochs`] | the first offset of each leader epoch |
@@ -11,6 +12,7 @@
 //! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
 //! | [`retention`] | which segments retention deletes |
 
+pub(crate) mod cleanable;
 pub(crate) mod config;
 pub(crate) mod dir;
 pub(crate) mod epochs;

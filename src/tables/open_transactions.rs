@@ -8,7 +8,7 @@
 //! | has the producer, in an ongoing or prepared transaction with this partition | is open |
 //! | has the producer, otherwise | hangs |
 //! | lacks the producer, and its partitions are there from 0 on without a gap | hangs |
-//! | is not there, or not whole | unknown |
+//! | is missing or damaged | unknown |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

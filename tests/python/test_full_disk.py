@@ -101,7 +101,60 @@ def no_space_left(tmp_path: Path, sync: str) -> None:
     assert {".log", ".index"} <= kinds
 
 
+COPIES = """
+import json, subprocess, sys
+from pathlib import Path
+import kafkalog
+from kafkalog import LogConfig, LogWriter, Record
+
+home, source = Path(sys.argv[1]), Path(sys.argv[1]) / "source"
+for partition in range(2):
+    with LogWriter(source, "t", partition, config=LogConfig(segment_bytes=60_000)) as log:
+        for n in range(0, 6000, 100):
+            log.append([Record(b"v%d" % k, b"k%d" % k, 1_700_000_000_000 + k) for k in range(n, n + 100)])
+config = {"cleanup.policy": "compact", "segment.bytes": 60_000}
+disk = home / "disk"
+disk.mkdir()
+said = []
+for verb in (
+    lambda out: kafkalog.compact(source, out, config=config),
+    lambda out: kafkalog.retain(source, out, config=config),
+    lambda out: kafkalog.rewrite(source, out, drop_keys=["none"], config=config),
+    lambda out: kafkalog.rescue([source], out),
+):
+    for size in (40, 200):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], check=True)
+        out = disk / "out"
+        try:
+            verb(out)
+            failed = None
+        except OSError as error:
+            failed = error.errno
+        left = out.exists()
+        subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+        verb(out)
+        rows = kafkalog.read_table(out, topics="t").num_rows
+        more = sorted(path.name for path in disk.rglob("*unfinished*"))
+        said.append([failed, left, rows, more])
+        subprocess.run(["umount", disk], check=True)
+print(json.dumps(said))
+"""
+
+
+def no_space_for_a_copy(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*ALONE, sys.executable, "-c", COPIES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    # Nothing has the output's name before it is whole, and the same call finishes once there is room.
+    assert json.loads(ran.stdout) == [[errno.ENOSPC, False, 12_000, []]] * 8
+
+
 if may_mount():
+
+    def test_no_space_for_a_copy(tmp_path: Path) -> None:
+        """``compact``, ``retain``, ``rewrite`` and ``rescue``, at several fills."""
+        no_space_for_a_copy(tmp_path)
 
     @pytest.mark.parametrize("sync", ["config", "append", "never"])
     def test_no_space_left(tmp_path: Path, sync: str) -> None:

@@ -134,6 +134,30 @@ def test_what_may_become_a_log_dir(verb: Callable[[Path], None], found: list[str
     assert kafkalog.read_table(tmp_path / "logs").num_rows > 0
 
 
+@pytest.mark.parametrize("name", ["copy", "link", "orders-0.0123456789abcdef0123456789abcdef-delete"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda source, out: kafkalog.compact(source, out, config={"cleanup.policy": "compact"}),
+        lambda source, out: kafkalog.retain(source, out, config={"retention.ms": -1}),
+        lambda source, out: kafkalog.rewrite(source, out, config={}),
+    ],
+    ids=["compact", "retain", "rewrite"],
+)
+def test_a_partition_by_another_name_is_put_into_no_log_dir(
+    verb: Callable[[Path, Path], object], name: str, tmp_path: Path
+) -> None:
+    """A broker ends at a folder in its log dir that is not named as a partition."""
+    source = tmp_path / name
+    if name == "link":
+        source.symlink_to(GOLDEN / "orders-0")
+    else:
+        shutil.copytree(GOLDEN / "orders-0", source)
+    with pytest.raises(ValueError, match=f"{name}: expected a folder named as its partition"):
+        verb(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def place(folder: Path, names: list[str]) -> None:
     folder.mkdir()
     for name in names:

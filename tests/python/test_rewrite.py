@@ -307,3 +307,25 @@ def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
         assert Path(f"{out}.rewrite.json").exists()
     assert killed
     assert digests(source) == before
+
+
+def test_records_that_come_meanwhile_are_an_error(tmp_path: Path) -> None:
+    """It is decided first which records go; one that is appended after that may have an erased key."""
+    source = filled(tmp_path / "logs")
+    before = kafkalog.PartitionLog(source / "orders-0").log_end_offset
+    appended = []
+
+    def drop(batch: pa.RecordBatch) -> list[bool]:
+        if not appended:
+            with kafkalog.LogWriter(source, "orders") as writer:
+                appended.append(writer.append([kafkalog.Record(b"late", b"person-00")]))
+        return [key == b"person-00" for key in batch["key"].to_pylist()]
+
+    with pytest.raises(kafkalog.LogLockedError, match="appended while it was rewritten") as caught:
+        kafkalog.rewrite(source, tmp_path / "out", drop=drop, config={})
+    assert caught.value.path == str(source / "orders-0")
+    assert (tmp_path / "out" / UNFINISHED).exists()
+    assert not (tmp_path / "out.rewrite.json").exists()
+    report = kafkalog.rewrite(source, tmp_path / "out", drop=drop, config={})
+    assert report.partitions[0].log_end_offset == before + 1
+    assert b"person-00" not in kafkalog.read_table(tmp_path / "out")["key"].to_pylist()

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from kafkalog._times import to_millis
 from kafkalog.reader import scan
@@ -27,6 +27,24 @@ __all__ = ["Dropping"]
 
 # What a predicate may ask for: every column that says something of a record.
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+class Dropped(NamedTuple):
+    """The records of a partition that go.
+
+    Attributes
+    ----------
+    ranges : list of (int, int)
+        Half-open ranges of their offsets.
+    count : int
+        How many they are, if that was asked.
+    end : int or None
+        The offset after the last record that was looked at; None if none had to be.
+    """
+
+    ranges: Ranges
+    count: int
+    end: int | None
 
 
 class Dropping:
@@ -64,15 +82,15 @@ class Dropping:
         """Whether records have to be read to know which go."""
         return bool(self._keys) or any(each is not None for each in (self._pattern, self._predicate, self._times))
 
-    def ranges(self, log: PartitionLog, on_corrupt: str, *, count: bool) -> tuple[Ranges, int]:
-        """Return half-open ranges of the offsets to drop from a partition, and how many records are in them if asked.
+    def of(self, log: PartitionLog, on_corrupt: str, *, count: bool) -> Dropped:
+        """Return what to drop from a partition.
 
         Records below the log start offset are in the files, too, and go as well.
         """
         given = self._offsets.get(log.topic, {}).get(log.partition, [])
         if not self.asks_records and not (given and count):
-            return given, 0
-        found = _Runs(given)
+            return Dropped(given, 0, None)
+        found, end = _Runs(given), 0
         with scan(
             log.path,
             columns=self._columns(),
@@ -83,7 +101,8 @@ class Dropping:
             for batch in reader:
                 if batch.num_rows:
                     found.add(batch.column("offset"), self._gone(batch))
-        return found.ranges, found.count
+                    end = batch.column("offset")[-1].as_py() + 1
+        return Dropped(found.ranges, found.count, end)
 
     def _columns(self) -> list[str]:
         if self._predicate is not None:

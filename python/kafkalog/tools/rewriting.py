@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptRecordError, UnknownTopicOrPartitionError
+from kafkalog.errors import CorruptRecordError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
-from kafkalog.tools.dropping import Dropping
+from kafkalog.reader import scan
+from kafkalog.tools.dropping import Dropped, Dropping
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.settings import clock, topic_settings
 from kafkalog.tools.verification import verify
@@ -109,6 +110,8 @@ def rewrite(
         If the source is damaged, or the result would not verify; or another ``KafkaLogError``.
     FileExistsError
         If ``out``, or the manifest, exists.
+    LogLockedError
+        If records are appended to the source meanwhile: it is not known whether they would go.
     UnknownTopicOrPartitionError
         If a topic or partition does not exist.
     ValueError
@@ -132,19 +135,18 @@ def rewrite(
     _core.check_output(target, [path])
     wanted = _topics(path, logs, _arguments.names("topics", topics))
     found = {
-        (log.topic, log.partition): dropping.ranges(log, on_corrupt, count=dry_run)
-        for log in logs
-        if log.topic in wanted
+        (log.topic, log.partition): dropping.of(log, on_corrupt, count=dry_run) for log in logs if log.topic in wanted
     }
     if dry_run:
-        planned = tuple(_planned(log, found.get((log.topic, log.partition), ([], 0))[1]) for log in logs)
+        nothing = Dropped([], 0, None)
+        planned = tuple(_planned(log, found.get((log.topic, log.partition), nothing).count) for log in logs)
         return RewriteReport(path, None, None, dry_run, planned)
     others, by_topic = settings.compiled()
     done = _core.rewrite(
         path,
         target,
         now_ms=clock(None),
-        drops=[(topic, partition, ranges) for (topic, partition), (ranges, _) in found.items() if ranges],
+        drops=[(topic, partition, dropped.ranges) for (topic, partition), dropped in found.items() if dropped.ranges],
         partitions=None if partitions is None else [(log.topic, log.partition) for log in logs],
         rerolls=_rerolls(config),
         raises=magic is not None,
@@ -152,6 +154,8 @@ def rewrite(
         settings=others,
         topics=by_topic,
     )
+    for each in done:
+        _require_all_seen(each, Path(target), found.get((each.topic, each.partition)))
     finished(path, Path(target), Path(target), done)
     Path(target, UNFINISHED).unlink()
     return RewriteReport(path, target, str(manifest), dry_run, done)
@@ -231,6 +235,20 @@ def _planned(log: PartitionLog, dropped: int) -> PartitionRewrite:
         bytes_after=0,
         bytes_lost=0,
     )
+
+
+def _require_all_seen(done: PartitionRewrite, target: Path, dropped: Dropped | None) -> None:
+    """Refuse a result with records that came after it was decided which go: one of them may be such a one."""
+    if dropped is None or dropped.end is None:
+        return
+    written = target / Path(done.path).name
+    with scan(written, columns=["offset"], starting_offsets=dropped.end) as reader:
+        if any(batch.num_rows for batch in reader):
+            raise LogLockedError(
+                f"{done.path}: records were appended while it was rewritten; "
+                "stop the broker or writer that uses it, or rewrite a copy",
+                done.path,
+            )
 
 
 def _require_sound(target: str) -> None:

@@ -1,11 +1,9 @@
 //! Up to where a log can be compacted, and whether it is worth it (`LogCleanerManager`, `LogToClean`).
 //!
-//! | offset | is |
-//! |---|---|
-//! | first dirty | where the last pass ended; the log start where there was none, or its offset is not in the log |
-//! | first uncleanable | the lowest of: the last stable offset, the active segment's base, the base of the first dirty segment with a record younger than `min.compaction.lag.ms`; down to the base of its segment |
+//! The offsets are those of [`CleanableOffsets`]; a pass takes whole segments.
 
 use crate::error::Result;
+use crate::log::cleanable::{CleanableOffsets, CleanerBound, is_young};
 use crate::types::{Offset, TimestampMs};
 use crate::write::{SegmentInfo, WritableLog};
 
@@ -36,19 +34,16 @@ impl Cleanable {
         checkpoint: Option<Offset>,
         now_ms: TimestampMs,
     ) -> Result<Self> {
-        let (start, end) = (log.log_start_offset(), log.log_end_offset());
-        let first_dirty_offset = checkpoint
-            .filter(|offset| (start..=end).contains(offset))
-            .unwrap_or(start);
-        let is_reset = checkpoint.is_some_and(|offset| offset != first_dirty_offset);
-        let is_overdue = is_overdue(log, first_dirty_offset, now_ms)?;
+        let offsets = log.log_start_offset()..=log.log_end_offset();
         let active = log.active_base_offset();
-        let young = first_young(log, first_dirty_offset, now_ms)?;
-        let bound = log
-            .last_stable_offset()
-            .min(active)
-            .min(young.unwrap_or(active));
-        let bound = bound.max(first_dirty_offset);
+        // Everything from an open transaction or the high watermark on.
+        let unstable = (CleanerBound::OpenTransaction, log.last_stable_offset());
+        let bounds = [(CleanerBound::Active, active), unstable];
+        let found = CleanableOffsets::of(&offsets, checkpoint, &bounds, |first_dirty| {
+            first_young(log, first_dirty, now_ms)
+        })?;
+        let (first_dirty_offset, bound) = (found.first_dirty, found.first_uncleanable);
+        let is_overdue = is_overdue(log, first_dirty_offset, now_ms)?;
         let uncleanable = log
             .inactive_from(bound)
             .first()
@@ -60,7 +55,7 @@ impl Cleanable {
             first_uncleanable_offset,
             clean_bytes: bytes(&log.segments_between(-1, first_dirty_offset)),
             cleanable_bytes: bytes(&log.segments_between(from, first_uncleanable_offset)),
-            is_reset,
+            is_reset: found.is_reset,
             is_overdue,
         })
     }
@@ -104,7 +99,11 @@ fn first_young(
         return Ok(None);
     }
     for segment in log.inactive_from(first_dirty_offset) {
-        if log.largest_or_modified_ms(segment.base_offset)? > now_ms.saturating_sub(lag_ms) {
+        if is_young(
+            log.largest_or_modified_ms(segment.base_offset)?,
+            lag_ms,
+            now_ms,
+        ) {
             return Ok(Some(segment.base_offset));
         }
     }

@@ -79,12 +79,6 @@ pub(crate) struct CompactReport {
 /// `InvalidArgument` for a map without room for a key.
 pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Result<CompactReport> {
     let log_dir = match PathKind::of(path)? {
-        PathKind::Partition(_) if !is_live(path) => {
-            return Err(Error::InvalidArgument(format!(
-                "{}: expected a folder named as its partition, <topic>-<number>",
-                path.display()
-            )));
-        }
         PathKind::Partition(_) => dir_above(path),
         PathKind::LogDir | PathKind::File => path.to_path_buf(),
     };

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | here | the verdict of retention, by the one rule of [`crate::log::retention`] |
-//! | [`compaction`] | the verdict of compaction (`LogCleanerManager.cleanableOffsets`) |
+//! | [`compaction`] | the verdict of compaction, by that of [`crate::log::cleanable`] |
 //! | [`rolled`] | why the segment was ended (`LogSegment.shouldRoll`) |
 //! | [`table`] | the rows |
 //!
@@ -18,13 +18,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::compaction::{CompactionHold, Range};
+use self::compaction::Range;
 use crate::error::{Error, Result};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
 use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::overlay::Overlay;
+use crate::log::cleanable::CleanerBound;
 use crate::log::config::LogConfig;
 use crate::log::dir::{LogDir, PartitionFolder, PathKind};
 use crate::log::listed::ListedLog;
@@ -114,7 +115,7 @@ pub(crate) struct SegmentRow {
     source: &'static str,
     retention: Retention,
     /// `None` where the topic is not compacted.
-    compaction: Option<(&'static str, Option<CompactionHold>)>,
+    compaction: Option<(&'static str, Option<CleanerBound>)>,
     pin: Option<Pin>,
     /// `None` of the active segment.
     rolled_by: Option<&'static str>,
@@ -123,7 +124,7 @@ pub(crate) struct SegmentRow {
 /// Explains every live partition of a log dir but the metadata log, or one partition; a row for each segment.
 ///
 /// # Errors
-/// `Io` for a path that is not there, `InvalidArgument` for one that holds no logs; what is wrong with an active segment's
+/// `Io` for a path that does not exist, `InvalidArgument` for one that holds no logs; what is wrong with an active segment's
 /// headers.
 pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<SegmentRow>> {
     let folders = match PathKind::of(path)? {
@@ -197,7 +198,7 @@ fn explain_partition(
             };
             let by_transaction = || {
                 let (_, by) = compaction?;
-                (by? == CompactionHold::OpenTransaction).then_some(open?.pin())
+                (by? == CleanerBound::OpenTransaction).then_some(open?.pin())
             };
             rows.push(SegmentRow {
                 topic_partition: folder.name.topic_partition.clone(),

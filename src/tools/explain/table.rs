@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
 
-use super::compaction::CompactionHold;
 use super::{Hold, Pin, Retention, SegmentRow};
 use crate::error::Result;
+use crate::log::cleanable::CleanerBound;
 use crate::log::retention::Rule;
 use crate::tables::producers::{table as columns_of, times};
 use crate::types::TimestampMs;
@@ -98,7 +98,7 @@ pub(crate) fn table(rows: &[SegmentRow], now_ms: TimestampMs) -> Result<RecordBa
             words(&|row| {
                 row.compaction
                     .and_then(|(_, hold)| hold)
-                    .map(CompactionHold::name)
+                    .map(CleanerBound::name)
             }),
         ),
         ("pinReason", words(&|row| pin(row).map(|pin| pin.reason))),

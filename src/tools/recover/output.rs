@@ -9,10 +9,11 @@ use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::format::file_name::{FolderName, FolderState};
 use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::interrupt;
-use crate::log::dir::{PathKind, folder_name};
+use crate::log::dir::{PartitionFolder, PathKind, folder_name};
 use crate::log::output::{UNFINISHED, check_output};
 
 /// An output is a new or empty directory, and does not lie among logs ([`check_output`]).
@@ -23,6 +24,19 @@ pub(in crate::tools) fn check_out(path: &Path, out: &Path) -> Result<()> {
         PathKind::LogDir | PathKind::File => None,
     };
     check_output(out, [path], name.as_deref())
+}
+
+/// Refuses a partition that is to stand in a log dir of its own, and has no name by which a broker would find it there: the
+/// path is a copy with another name, or a link.
+pub(super) fn check_named(is_in_log_dir: bool, partition: &PartitionFolder) -> Result<()> {
+    let name = FolderName::parse(&folder_name(&partition.path));
+    if is_in_log_dir || name.is_some_and(|name| name.state == FolderState::Live) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{}: expected a folder named as its partition, <topic>-<number>",
+        partition.path.display()
+    )))
 }
 
 /// Refuses a directory that holds anything but what a killed run with the same source left.

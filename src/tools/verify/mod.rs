@@ -93,7 +93,7 @@ enum Outcome {
 /// Verifies log dirs, partition folders and files.
 ///
 /// # Errors
-/// `Io` for a path that is not there or cannot be listed, `InvalidArgument` for a directory without any of Kafka's files,
+/// `Io` for a path that does not exist or cannot be listed, `InvalidArgument` for a directory without any of Kafka's files,
 /// `Interrupted`, `OutOfMemory`. What is wrong with a file is a finding.
 pub(crate) fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<Vec<Finding>> {
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
 //! Partition folders against the cluster's metadata log, as a KRaft broker compares them at its start: a folder whose
-//! topic is not there by its id, or that has none, is stray, and so is one of a partition that other nodes have
+//! topic the log lacks by that id, or that has no id, is stray, and so is one of a partition that other nodes have
 //! (`LogManager.isStrayReplica`). The broker renames it to `TOPIC-PARTITION.ID-stray` and serves none of it. A partition
 //! that the node should have and that is in none of its directories begins empty.
 //!
@@ -11,8 +11,8 @@
 //! | has the topic's id | has fewer partitions | `partition-unknown` |
 //! | has the topic's id | does not name the node as a replica | `replica-moved` |
 //! | has the topic's id | names the node neither in the ISR nor as eligible to lead | `replica-out-of-sync` |
-//! | is not there, but a checkpoint knows it | has it in this directory | `replica-missing` |
-//! | is not there | has it in this directory | `replica-not-created` |
+//! | is missing, but a checkpoint names it | has it in this directory | `replica-missing` |
+//! | is missing | has it in this directory | `replica-not-created` |
 //!
 //! Several metadata logs of a cluster are compared by their ends: the longest counts. A damaged one says nothing here.
 

@@ -1,0 +1,67 @@
+//! A recovery, and what other tools add to it.
+
+use std::path::Path;
+
+use super::options::RecoverOptions;
+use super::report::PartitionReport;
+use crate::error::Result;
+use crate::io::disk::Disk;
+use crate::load::Plan;
+use crate::log::config::LogConfig;
+use crate::log::dir::PartitionFolder;
+
+/// What comes after the loading of each partition, on the way into a new log dir.
+pub(in crate::tools) trait Steps {
+    /// Whether the partition is among those of the result.
+    fn keeps(&self, _partition: &PartitionFolder) -> bool {
+        true
+    }
+
+    /// Plans more, before the log is closed. A plan that took too much memory is made again.
+    fn plan(&self, partition: &PartitionFolder, config: &LogConfig, plan: &mut Plan) -> Result<()>;
+
+    /// Writes the partition's folder.
+    fn write(
+        &self,
+        _partition: &PartitionFolder,
+        plan: &Plan,
+        disk: &Disk,
+        to: &Path,
+    ) -> Result<()> {
+        plan.write_to(disk, to)
+    }
+
+    /// Whether the result is whole then; else the caller removes the note that it is not.
+    fn finishes(&self) -> bool {
+        true
+    }
+}
+
+/// What is done to the new log dir once all partitions are in it, before it is finished. A dry run does it too, and takes the
+/// log dir away again.
+pub(in crate::tools) type After<'a> = &'a dyn Fn(&[PartitionReport]) -> Result<()>;
+
+/// A recovery, and what comes after it.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) options: &'a RecoverOptions,
+    pub(super) steps: Option<&'a dyn Steps>,
+    pub(super) after: Option<After<'a>>,
+}
+
+impl<'a> Job<'a> {
+    /// A recovery, and nothing after it.
+    pub(super) const fn new(options: &'a RecoverOptions) -> Self {
+        Self {
+            options,
+            steps: None,
+            after: None,
+        }
+    }
+
+    /// Whether the result is a log dir, whatever the source is.
+    pub(super) fn makes_log_dir(&self, is_log_dir: bool) -> bool {
+        let is_for_more = self.steps.is_some() || self.after.is_some();
+        self.options.out.is_some() && (is_log_dir || is_for_more)
+    }
+}

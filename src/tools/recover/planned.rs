@@ -1,0 +1,157 @@
+//! What is to become of each partition, before the first byte is written.
+
+use super::job::Job;
+use super::options::{OnLoss, RecoverOptions};
+use super::refused::{Refusals, Refused};
+use super::report::{PartitionReport, not_loaded};
+use crate::error::Result;
+use crate::format::file_name::FolderState;
+use crate::io::interrupt;
+use crate::load::{LoadRequest, Note, Plan, plan, plan_salvage};
+use crate::log::dir::{DirState, LOG_START, Offsets, PartitionFolder, UNKNOWN_PARTITION};
+use crate::write::checkpoints::LogEnds;
+
+/// A partition to be recovered.
+pub(super) struct Planned {
+    pub(super) partition: PartitionFolder,
+    pub(super) request: LoadRequest,
+    /// Left out where plans would take too much memory; it is made again when its turn comes.
+    plan: Option<Plan>,
+    pub(super) report: PartitionReport,
+    /// Where the log begins and ends then.
+    ends: LogEnds,
+}
+
+impl Planned {
+    /// Does something with the plan.
+    pub(super) fn with_plan(
+        &self,
+        job: Job<'_>,
+        act: impl FnOnce(&Plan) -> Result<()>,
+    ) -> Result<()> {
+        match &self.plan {
+            Some(plan) => act(plan),
+            None => act(&plan_partition(&self.partition, self.request, job)?),
+        }
+    }
+
+    /// What the checkpoints say of it; nothing of strays, nor of a folder with a name of the user's own.
+    pub(super) fn checkpointed(&self) -> Option<LogEnds> {
+        let name = &self.partition.name;
+        let counts = matches!(name.state, FolderState::Live | FolderState::Future)
+            && name.topic_partition.partition != UNKNOWN_PARTITION;
+        counts.then(|| self.ends.clone())
+    }
+}
+
+fn ends_of(partition: &PartitionFolder, plan: &Plan) -> Result<LogEnds> {
+    match &plan.outcome {
+        Ok(log) => Ok(LogEnds {
+            partition: partition.name.topic_partition.clone(),
+            first_base_offset: log.segments.first().map_or(0, |first| first.base_offset),
+            log_start_offset: log.log_start_offset,
+            log_end_offset: log.log_end_offset,
+        }),
+        Err(_) => Err(not_loaded(partition)),
+    }
+}
+
+/// Rebuilt indexes of all plans that are kept.
+const MAX_KEPT: u64 = 256 << 20;
+
+pub(super) fn plan_all(
+    partitions: Vec<PartitionFolder>,
+    state: &DirState,
+    job: Job<'_>,
+) -> Result<Vec<Planned>> {
+    let options = job.options;
+    let mut planned = Vec::new();
+    let mut refusals = Refusals::default();
+    let mut kept = 0u64;
+    for partition in partitions {
+        let mut request = request(&partition, state, options);
+        let plan = plan_partition(&partition, request, job);
+        let Some(mut plan) = refusals.sort_out(plan)? else {
+            continue;
+        };
+        if let Some(hint) = refuted_start(request, &plan, options) {
+            request.log_start_offset = 0;
+            let again = plan_partition(&partition, request, job);
+            let Some(again) = refusals.sort_out(again)? else {
+                continue;
+            };
+            plan = again;
+            plan.notes.push(hint);
+        }
+        let report = PartitionReport::of(&partition, request, &plan)?;
+        let ends = ends_of(&partition, &plan)?;
+        kept = kept.saturating_add(plan.kept_bytes());
+        planned.push(Planned {
+            partition,
+            request,
+            plan: (kept <= MAX_KEPT).then_some(plan),
+            report,
+            ends,
+        });
+    }
+    refusals.into_result()?;
+    Ok(planned)
+}
+
+fn request(partition: &PartitionFolder, state: &DirState, options: &RecoverOptions) -> LoadRequest {
+    let of = |offsets: &Offsets| offsets.get(&partition.name.topic_partition).copied();
+    let recovery_point = options.recovery_point.or(of(&state.recovery_points));
+    let log_start_offset = options.log_start_offset.or(of(&state.log_starts));
+    LoadRequest {
+        clean: options.clean.unwrap_or(state.clean_shutdown),
+        recovery_point: recovery_point.unwrap_or_default(),
+        log_start_offset: log_start_offset.unwrap_or_default(),
+        now_ms: options.now_ms,
+        producer_id_expiration_ms: options.producer_id_expiration_ms,
+    }
+}
+
+fn plan_partition(
+    partition: &PartitionFolder,
+    request: LoadRequest,
+    job: Job<'_>,
+) -> Result<Plan, Refused> {
+    let options = job.options;
+    let config = options.config_of(partition);
+    let mut plan = match options.on_loss {
+        OnLoss::Salvage => plan_salvage(&partition.path, config, request)?,
+        OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, config, request)?,
+    };
+    // To the plan, an interruption may have been a batch that is none.
+    interrupt::check()?;
+    if let Err(error) = plan.outcome {
+        return Err(match options.on_loss {
+            OnLoss::Salvage => Refused::not_salvaged(error),
+            OnLoss::Refuse | OnLoss::AsKafka => Refused::not_loaded(error),
+        });
+    }
+    if options.on_loss == OnLoss::Refuse
+        && let Some(note) = plan.notes.iter().find(|note| note.is_loss())
+    {
+        return Err(Refused::loss(&partition.path, note));
+    }
+    if let Some(steps) = job.steps {
+        steps.plan(partition, config, &mut plan)?;
+    }
+    plan.close()?;
+    plan.unlink_deleted();
+    Ok(plan)
+}
+
+/// A checkpoint is no more than a hint to salvage: where the log ends below the start that it names, the log would go.
+fn refuted_start(request: LoadRequest, plan: &Plan, options: &RecoverOptions) -> Option<Note> {
+    let is_hint = options.on_loss == OnLoss::Salvage && options.log_start_offset.is_none();
+    let goes = |note: &Note| matches!(note, Note::Deleted { size, .. } if *size > 0);
+    (is_hint && plan.notes.iter().any(goes)).then(|| Note::SetAside {
+        name: LOG_START.to_owned(),
+        reason: format!(
+            "it names {} as the start of a log that ends before",
+            request.log_start_offset
+        ),
+    })
+}
