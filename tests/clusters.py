@@ -40,15 +40,23 @@ class Sent:
 
 
 def nodes(case: str) -> list[int]:
-    return sorted(int(each.name.split("-")[1]) for each in (FOLDER / case).glob("node-*"))
+    return nodes_of(FOLDER / case)
+
+
+def nodes_of(folder: Path) -> list[int]:
+    """Return the nodes of a case, by id."""
+    return sorted(int(each.name.split("-")[1]) for each in folder.glob("node-*"))
 
 
 def disks(case: str, without: Iterable[int] = ()) -> list[str]:
+    """Return the log dirs of a case of the corpus, but for those of some nodes."""
+    return disks_of(FOLDER / case, without)
+
+
+def disks_of(folder: Path, without: Iterable[int] = ()) -> list[str]:
     """Return the log dirs of a case, but for those of some nodes."""
-    left = [node for node in nodes(case) if node not in set(without)]
-    return [
-        str(each.parent) for node in left for each in sorted((FOLDER / case / f"node-{node}").glob("*/meta.properties"))
-    ]
+    left = [node for node in nodes_of(folder) if node not in set(without)]
+    return [str(each.parent) for node in left for each in sorted((folder / f"node-{node}").glob("*/meta.properties"))]
 
 
 def answer(case: str, name: str) -> Any:

@@ -21,7 +21,7 @@ __all__ = ["LogConfig"]
 
 _INT64_MAX = (1 << 63) - 1
 # Since 4.1 Kafka refuses to create topics with smaller segments, but serves them; its own tests set another name.
-_LEAST_SEGMENT, _LEAST_EVER = 1 << 20, 14
+LEAST_SEGMENT, _LEAST_EVER = 1 << 20, 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
         # The compiled module would check Kafka's bound for new topics.
         text = f"Invalid value {config.segment_bytes} for configuration segment_bytes: Value must be at least"
         raise ValueError(f"{text} {_LEAST_EVER}")
-    if config.segment_bytes < _LEAST_SEGMENT:
+    if config.segment_bytes < LEAST_SEGMENT:
         given["internal_segment_bytes"] = given.pop("segment_bytes")
     return list(given.items())
 

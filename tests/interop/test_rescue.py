@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import shutil
-import subprocess
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import clusters
 import kafkalog
+from interop import judge
 from interop.broker import Broker
 from interop.mount import STAMP, Served, consumed, serves
+from kafkalog.rescue import planning
+from kafkalog.rescue.metadata import image_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from interop.broker import Witness
+    from kafkalog.rescue.inventory import Inventory
+    from kafkalog.rescue.plan import Finding, Image
 
 pytestmark = pytest.mark.interop
 
-JUDGE = clusters.FOLDER.parents[1] / "oracle" / "cluster" / "run"
 TOPICS = ("orders", "ledger")
 
 
@@ -38,6 +40,18 @@ def second_node(disk: Path, into: Path) -> Path:
     return into
 
 
+def older_image(inventory: Inventory) -> tuple[Image, list[Finding]]:
+    """Read the metadata as that of a cluster before Kafka 4.1, which took small segments under the public name."""
+    image, findings = image_of(inventory)
+    records = tuple(
+        replace(each, value={**each.value, "name": each.value["name"].removeprefix("internal.")})
+        if each.type == "CONFIG_RECORD"
+        else each
+        for each in image.records
+    )
+    return replace(image, records=records), findings
+
+
 @contextmanager
 def rescued_broker(witness: Witness, home: Path, disks: list[Path], missing: tuple[str, ...]) -> Iterator[Broker]:
     """Rescue disks, and start a broker on the result with the settings that came with it."""
@@ -48,6 +62,8 @@ def rescued_broker(witness: Witness, home: Path, disks: list[Path], missing: tup
             disks, out, controller=f"127.0.0.1:{broker.controller}", listener=f"127.0.0.1:{broker.port}"
         )
         assert tuple(each.code for each in report.plan.findings if each.severity == "error") == missing
+        raised = {each.topic for each in report.plan.findings if each.code == "setting-raised"}
+        assert raised == (set() if missing else set(TOPICS))
         broker._settings = out / "server.properties"
         try:
             yield broker.start()
@@ -57,9 +73,10 @@ def rescued_broker(witness: Witness, home: Path, disks: list[Path], missing: tup
 
 @pytest.mark.parametrize("missing", [(), ("no-metadata",)], ids=["whole", "without-metadata"])
 def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
-    broker: Broker, witness: Witness, tmp_path: Path, missing: tuple[str, ...]
+    broker: Broker, witness: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
 ) -> None:
-    """Every segment but the last is damaged on one of two disks."""
+    """Every segment but the last is damaged on one of two disks, and the topics have settings that stop a broker."""
+    monkeypatch.setattr(planning, "image_of", older_image)
     for topic in TOPICS:
         broker.create(topic, segment_bytes=2000)
         for n in range(40):
@@ -83,18 +100,8 @@ def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
 
 @pytest.mark.parametrize("case", [each for each in clusters.CASES if each == "three-combined"])
 def test_the_judge_finds_nothing_wrong(case: str, tmp_path: Path) -> None:
-    if not JUDGE.exists():
-        pytest.skip(f"{JUDGE} does not exist")
-    out = tmp_path / "rescued"
-    report = kafkalog.rescue(clusters.disks(case), out, controller="127.0.0.1:19591", listener="127.0.0.1:19592")
-    assert report.is_complete
-    expected, work = clusters.FOLDER / case / "expected", tmp_path / "work"
-    command = [str(each) for each in (JUDGE, "judge", out, "--expected", expected, "--work", work)]
-    # It has ports of its own.
-    with Path("/tmp/judge.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(command, cwd=JUDGE.parent, capture_output=True, text=True, check=False, timeout=300)
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert said, done.stderr[-3000:]
-    assert (said[-1]["ok"], said[-1]["findings"]) == (True, {}), [each for each in said if "finding" in each]
-    assert said[-1]["required"] > 1000
+    folder, out = clusters.FOLDER / case, tmp_path / "rescued"
+    assert judge.rescued(folder, out).is_complete
+    verdict = judge.judged(folder, out, tmp_path / "work")
+    assert (verdict.ok, verdict.findings) == (True, {}), verdict.said
+    assert verdict.required > 1000

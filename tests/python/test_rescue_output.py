@@ -283,6 +283,7 @@ def test_the_new_image(tmp_path: Path) -> None:
             ("CONFIG_RECORD", 0, {**config, "resourceName": "8"}),
             ("CONFIG_RECORD", 0, {**config, "resourceType": 2, "resourceName": "orders"}),
             ("CONFIG_RECORD", 0, {**config, "resourceType": 2, "resourceName": "gone"}),
+            ("CONFIG_RECORD", 0, {"resourceType": 2, "resourceName": "orders", "name": "segment.bytes", "value": "99"}),
             ("PRODUCER_IDS_RECORD", 0, {"brokerId": 3, "brokerEpoch": 9, "nextProducerId": 4000}),
             ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 29}),
         ),
@@ -294,7 +295,8 @@ def test_the_new_image(tmp_path: Path) -> None:
     assert kinds.count("TOPIC_RECORD") == kinds.count("PARTITION_RECORD") == 1
     assert not {"REGISTER_BROKER_RECORD", "REGISTER_CONTROLLER_RECORD"} & set(kinds)
     names = [(r.value["resourceType"], r.value["resourceName"]) for r in records if r.type == "CONFIG_RECORD"]
-    assert names == [(4, ""), (4, "7"), (2, "orders")]
+    assert names == [(4, ""), (4, "7"), (2, "orders"), (2, "orders")]
+    assert [r.value["value"] for r in records if r.type == "CONFIG_RECORD"] == ["1", "1", "1", "1048576"]
     [made] = [record.value for record in records if record.type == "PARTITION_RECORD"]
     assert made == {
         "partitionId": 0,

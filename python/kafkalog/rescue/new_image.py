@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog.rescue.plan import MetadataRecord
+from kafkalog.rescue.settings import accepted
 from kafkalog.rescue.target import metadata_version
 from kafkalog.tables._image import TOPIC_CONFIG
 
@@ -90,7 +91,7 @@ def _kept(
             if found is not None:
                 yield _partition(record, *found, level)
             continue
-        yield record
+        yield accepted(record)
 
 
 def _partition(record: MetadataRecord, choice: Choice, node: Node, level: int) -> MetadataRecord:

@@ -11,6 +11,7 @@ from kafkalog.rescue.choosing import Partition, choose
 from kafkalog.rescue.inventory import METADATA, take
 from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
+from kafkalog.rescue.settings import about_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -70,6 +71,7 @@ def plan_rescue(
             choices.append(choice)
             findings += about
     findings += [*inventory.findings, *_unknown_folders(inventory, partitions), *_damage(inventory)]
+    findings += about_settings(image.records, {choice.topic for choice in choices})
     offsets, about = _beyond_ends(choices)
     findings += about
     transactions, about = _open_transactions(choices, inventory.transactional)
