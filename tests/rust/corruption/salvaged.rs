@@ -202,7 +202,8 @@ fn found<'a>(data: &[u8], batches: impl Iterator<Item = &'a [u8]>) -> Vec<(usize
     found.collect()
 }
 
-/// Whether a batch that begins before `at`, and ends after it, has a checksum that is right: what lies in it is its own.
+/// Whether a batch that begins before `at`, and ends after it, has a checksum that is right: what lies in it is its own,
+/// whatever its magic, as Kafka reads all above 1 alike (`FileLogInputStream.nextBatch`).
 fn is_enclosed(data: &[u8], at: usize) -> bool {
     (0..at).any(|begin| {
         let length = data[begin + 8..].first_chunk().copied();
@@ -216,7 +217,7 @@ fn is_enclosed(data: &[u8], at: usize) -> bool {
         };
         let mut sealed = batch.to_vec();
         seal(&mut sealed);
-        batch[16] <= 2 && sealed == batch
+        sealed == batch
     })
 }
 

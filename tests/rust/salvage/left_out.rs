@@ -2,7 +2,7 @@
 
 use kafkalog::internal::error::{Error, ProducerRule};
 use kafkalog::internal::format::entry::ProducerState;
-use kafkalog::internal::load::Note;
+use kafkalog::internal::load::{Note, plan};
 use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
 use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
@@ -32,6 +32,35 @@ fn a_magic_beyond_ours_is_left_out() {
             "{notes:?}"
         );
         assert_loads(&folder, "magic");
+    }
+}
+
+/// A faulty writer puts a checksum over the beginning of the next batch. Kafka takes the bytes under it for one batch,
+/// whatever its magic above 1, and cuts what follows; so what begins in it is not searched for another batch.
+#[test]
+fn a_batch_that_begins_under_anothers_checksum_goes_with_it() {
+    for magic in [2, 8] {
+        let work = log_cases::work_folder();
+        let (folder, path, batches) = alone(work.path());
+        let overlap = 39;
+        let [before, size, next] = [0, 1, 2].map(|n| batches[n].bytes.len());
+        let mut data = bytes_of(&batches);
+        data.drain(before + size - overlap..before + size);
+        data[before + 16] = magic;
+        seal(&mut data[before..before + size]);
+        std::fs::write(&path, &data).unwrap();
+        let plan = plan(&folder, &small_segments(), request()).unwrap();
+        let cut = (data.len() - before - size) as u64;
+        let is_cut = |note: &Note| matches!(note, Note::Recovered { batches: 2, truncated, .. } if *truncated == cut);
+        assert!(plan.notes.iter().any(is_cut), "{magic}: {:?}", plan.notes);
+        let notes = salvage(&folder, "overlap");
+        let mut kept = batches.clone();
+        kept.drain(1..3);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes_of(&kept), "{magic}");
+        let (begin, end) = (before as u64, (before + size - overlap + next) as u64);
+        let named = |note: &Note| matches!(note, Note::LeftOut { lost, .. } if (lost.position, lost.end) == (begin, end));
+        assert!(notes.iter().any(named), "{magic}: {notes:?}");
+        assert_loads(&folder, "overlap");
     }
 }
 
