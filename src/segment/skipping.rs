@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a header that is wrong, a checksum that differs, a torn end | [`Resync`] walks the whole segment, and the reader passes over what it found lost |
 //! | a gap: the batch begins above the end of the one before | all headers are walked once; if they rise to the end, it is one of compaction's, else as above |
-//! | a leader epoch that rises | the next header must not fall below it, else as above |
+//! | a leader epoch that rises | the next header must be under no lower one, or the file end there, else as above |
 //! | records that cannot be decoded | the batch is lost; none of its records is given |
 //!
 //! So an undamaged segment is read once, and where the walk of [`Resync`] decides, it decides the same for every reader
@@ -16,12 +16,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::batches::{BatchCursor, Bounds, CURRENT_MAGIC};
+use super::batches::{BatchCursor, Bounds};
 use super::metrics::Metrics;
-use super::resync::{Lost, Reason, Resync};
-use super::source::{Access, SegmentSource};
+use super::resync::{HeaderChain, Lost, Reason, Resync, confirms_epoch};
+use super::source::SegmentSource;
 use crate::error::{Error, Result};
-use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
+use crate::format::batch::BatchHeader;
 use crate::io::folder::DiskReader;
 use crate::records::RecordSlot;
 use crate::records::walk::Walk;
@@ -42,20 +42,8 @@ pub enum OnCorrupt {
 /// # Errors
 /// `Io`, `Interrupted`.
 pub(crate) fn is_ordered(path: &Path, size: u64, bounds: Bounds) -> Result<bool> {
-    let bounds = Bounds {
-        end: None,
-        ..bounds
-    };
-    let mut source = SegmentSource::open(path, size, Access::Headers)?;
-    let mut cursor = BatchCursor::new(bounds, 0);
-    loop {
-        match cursor.next(&mut source) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(cursor.position() >= source.len()),
-            Err(error) if error.as_fault().is_some() => return Ok(false),
-            Err(error) => return Err(error),
-        }
-    }
+    let file = Arc::new(DiskReader::open(path)?);
+    Ok(HeaderChain::of(file, size, bounds)?.is_some())
 }
 
 /// What was found out about the file that was looked at last.
@@ -236,10 +224,7 @@ impl Skipping {
         if header.partition_leader_epoch <= cursor.epoch_before() {
             return Ok(true);
         }
-        let next = source.bytes(cursor.position(), RECORD_BATCH_OVERHEAD)?;
-        let next = BatchHeader::as_it_stands(next).filter(|next| next.magic == CURRENT_MAGIC);
-        let next = next.map(|next| next.partition_leader_epoch);
-        Ok(next.is_none_or(|next| next == -1 || next >= header.partition_leader_epoch))
+        confirms_epoch(source, cursor.position(), header.partition_leader_epoch)
     }
 
     /// Has the whole segment walked, once.

@@ -19,8 +19,12 @@
 //!
 //! # Which batch is out of order
 //! The checksum of magic 2 covers neither base offset nor leader epoch, that of magic 0 and 1 not the offset. A batch
-//! that begins right where the last one ended is given at once. At the first that does not, up to [`RUN`] batches are
-//! collected, and the longest run of rising offsets is kept ([`order`]).
+//! that begins right where the last one ended is given at once. At the first that does not, and after damage:
+//!
+//! | the headers, by the lengths that they say | kept are |
+//! |---|---|
+//! | rise up to the end of the file ([`chain`]) | all whole batches among them, as a reader has given those by then; of whole batches beside them the longest run that fits between |
+//! | do not | of up to [`RUN`] batches the longest run of rising offsets ([`order`]) |
 //!
 //! # Cost
 //! Linear in the file, whatever its bytes are. A file without damage is summed once, like by any reader. From the first
@@ -28,6 +32,7 @@
 //! that is ruled out is not looked at again. The order of a run takes `n log n` for its batches. Memory: the run, and
 //! 4 bytes for each KiB from the first damage on.
 
+mod chain;
 mod damage;
 mod lost;
 mod order;
@@ -37,6 +42,7 @@ mod sums;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+pub(crate) use self::chain::HeaderChain;
 pub use self::lost::{Lost, Reason};
 use self::order::Span;
 use self::search::Search;
@@ -102,6 +108,17 @@ pub(crate) struct Resync {
     lost: Option<Lost>,
     /// A batch's last offset is believed only if the next batch agrees.
     confirms_last_offsets: bool,
+    /// The headers, if they are in order up to the end; to be looked at when that is first asked.
+    chain: Chain,
+}
+
+/// What is known of a file's headers.
+#[derive(Debug)]
+enum Chain {
+    Unknown(Arc<dyn ReadFile>, Bounds),
+    InOrder(HeaderChain),
+    /// Not in order, or of no matter.
+    None,
 }
 
 impl Resync {
@@ -114,12 +131,11 @@ impl Resync {
         let most = bounds
             .next_base_offset
             .map_or(farthest, |next| next.saturating_sub(1).min(farthest));
-        Self::between(
-            file,
-            length,
-            (bounds.base_offset, most),
-            bounds.next_base_offset,
-        )
+        let offsets = (bounds.base_offset, most);
+        Ok(Self {
+            chain: Chain::Unknown(Arc::clone(&file), bounds),
+            ..Self::between(file, length, offsets, bounds.next_base_offset)?
+        })
     }
 
     /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too far
@@ -158,6 +174,7 @@ impl Resync {
             epoch: -1,
             lost: None,
             confirms_last_offsets: false,
+            chain: Chain::None,
             next_base_offset,
         })
     }
@@ -211,7 +228,8 @@ impl Resync {
                 }
                 Some(Part::Damage(position, end, reason)) => self.lose(position, end, reason),
                 Some(Part::Batch(position, header)) => {
-                    if self.goes_on(&header)? {
+                    let goes_on = self.goes_on(position, &header)?;
+                    if goes_on && !(self.is_damaged && self.has_chain()?) {
                         self.give(position, header);
                     } else {
                         self.settle_run(position, header)?;
@@ -238,15 +256,35 @@ impl Resync {
         }
     }
 
+    /// Whether the headers are in order up to the end.
+    fn has_chain(&mut self) -> Result<bool> {
+        if let Chain::Unknown(file, bounds) = &self.chain {
+            let found = HeaderChain::of(Arc::clone(file), self.length, *bounds)?;
+            self.chain = found.map_or(Chain::None, Chain::InOrder);
+        }
+        Ok(matches!(self.chain, Chain::InOrder(_)))
+    }
+
+    /// Whether a whole batch is one of such headers, so that it stays.
+    fn is_on_chain(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
+        match &mut self.chain {
+            Chain::InOrder(chain) => Ok(chain.has(position)? && header.base_offset >= self.floor),
+            Chain::Unknown(..) | Chain::None => Ok(false),
+        }
+    }
+
     /// Whether the batch begins where the last one ended, under a leader epoch that the next one does not speak against,
     /// nor against its last offset if that is to be confirmed.
-    fn goes_on(&mut self, header: &BatchHeader) -> Result<bool> {
+    fn goes_on(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
         let epoch = header.partition_leader_epoch;
         if header.base_offset != self.floor || (epoch != -1 && epoch < self.epoch) {
             return Ok(false);
         }
-        if epoch <= self.epoch && !self.confirms_last_offsets {
-            return Ok(true);
+        if !self.confirms_last_offsets {
+            let end = position.saturating_add(header.size as u64);
+            if epoch <= self.epoch || confirms_epoch(&mut self.source, end, epoch)? {
+                return Ok(true);
+            }
         }
         let is_batch = |part: &Part| matches!(part, Part::Batch(..));
         if !self.ahead.iter().any(is_batch) {
@@ -271,29 +309,50 @@ impl Resync {
         }))
     }
 
-    /// Decides the order of the batch and of those after it.
+    /// Decides the order of the batch and of those after it: up to the next one that stays, where headers are in order.
     fn settle_run(&mut self, position: Position, header: BatchHeader) -> Result<()> {
-        let span = |header: &BatchHeader| Span {
-            first: header.base_offset,
-            last: header.last_offset(),
-            epoch: header.partition_leader_epoch,
-        };
-        let mut spans = vec![span(&header)];
-        let mut run = vec![Part::Batch(position, header)];
-        while spans.len() < RUN
-            && let Some(part) = self.next_part()?
-        {
-            if let Part::Batch(_, header) = &part {
-                spans.push(span(header));
+        self.has_chain()?;
+        let (mut run, mut batches, mut stays) = (Vec::new(), 0usize, None);
+        let mut next = Some(Part::Batch(position, header));
+        while let Some(part) = next {
+            if let Part::Batch(position, header) = &part {
+                if self.is_on_chain(*position, header)? {
+                    stays = Some((*position, header.clone()));
+                    break;
+                }
+                batches = batches.saturating_add(1);
             }
             run.push(part);
+            next = if batches < RUN {
+                self.next_part()?
+            } else {
+                None
+            };
         }
+        let fits = |header: &BatchHeader| {
+            stays.as_ref().is_none_or(|(_, stays)| {
+                let epoch = stays.partition_leader_epoch;
+                header.last_offset() < stays.base_offset
+                    && (epoch == -1 || header.partition_leader_epoch <= epoch)
+            })
+        };
+        let spans: Vec<Span> = run
+            .iter()
+            .filter_map(|part| match part {
+                Part::Batch(_, header) if fits(header) => Some(Span {
+                    first: header.base_offset,
+                    last: header.last_offset(),
+                    epoch: header.partition_leader_epoch,
+                }),
+                Part::Batch(..) | Part::Damage(..) => None,
+            })
+            .collect();
         let mut kept = order::kept(&spans, self.floor, self.epoch).into_iter();
         for part in run {
             match part {
                 Part::Damage(position, end, reason) => self.lose(position, end, reason),
                 Part::Batch(position, header) => {
-                    if kept.next() == Some(true) {
+                    if fits(&header) && kept.next() == Some(true) {
                         self.give(position, header);
                     } else {
                         let end = position.saturating_add(header.size as u64);
@@ -301,6 +360,9 @@ impl Resync {
                     }
                 }
             }
+        }
+        if let Some((position, header)) = stays {
+            self.give(position, header);
         }
         Ok(())
     }
@@ -406,4 +468,25 @@ impl Resync {
         }
         Ok(self.source.checksum(position, header)? == Some(header.crc))
     }
+}
+
+/// Whether what comes at `end`, right after a batch under a leader epoch above all before, is under no lower one: by its
+/// header as it stands, or as the file ends there.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn confirms_epoch(
+    source: &mut SegmentSource,
+    end: Position,
+    epoch: i32,
+) -> Result<bool> {
+    if end >= source.len() {
+        return Ok(true);
+    }
+    let next = BatchHeader::as_it_stands(source.bytes(end, RECORD_BATCH_OVERHEAD)?);
+    let next = next.filter(|next| next.magic == CURRENT_MAGIC);
+    Ok(next.is_some_and(|next| {
+        let its = next.partition_leader_epoch;
+        its == -1 || its >= epoch
+    }))
 }

@@ -20,6 +20,7 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use crate::checks;
 use crate::common::{files, first_seed, root};
 
+mod chained;
 mod damage;
 mod flips;
 mod kinds;

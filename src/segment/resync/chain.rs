@@ -1,0 +1,68 @@
+//! The chain of headers, from the first byte to the last, by the lengths that they say.
+//!
+//! Where it is in order up to the end, a reader gives its batches one by one without a look at those after them. Then
+//! the walk past damage keeps to it as well, so that both give the same.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::io::storage::ReadFile;
+use crate::segment::batches::{BatchCursor, Bounds};
+use crate::segment::source::{Access, SegmentSource};
+use crate::types::Position;
+
+/// The headers of a segment, each of them well-formed and after the one before, up to the end.
+#[derive(Debug)]
+pub(crate) struct HeaderChain {
+    cursor: BatchCursor,
+    source: SegmentSource,
+    /// Where the header begins that was read last.
+    last: Option<Position>,
+}
+
+impl HeaderChain {
+    /// `None` for headers that are not in order up to the end.
+    ///
+    /// # Errors
+    /// `Io`, `Interrupted`, `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub(crate) fn of(file: Arc<dyn ReadFile>, size: u64, bounds: Bounds) -> Result<Option<Self>> {
+        let mut source = SegmentSource::over(file, size, Access::Headers)?;
+        let bounds = Bounds {
+            end: None,
+            ..bounds
+        };
+        let begin = BatchCursor::new(bounds, 0);
+        let mut cursor = begin.clone();
+        loop {
+            match cursor.next(&mut source) {
+                Ok(Some(_)) => {}
+                Ok(None) if cursor.position() >= source.len() => break,
+                Ok(None) => return Ok(None),
+                Err(error) if error.as_fault().is_some() => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(Self {
+            cursor: begin,
+            source,
+            last: None,
+        }))
+    }
+
+    /// Whether a header begins at `position`, which must rise from call to call.
+    ///
+    /// # Errors
+    /// `Io`, `Interrupted`.
+    pub(super) fn has(&mut self, position: Position) -> Result<bool> {
+        while self.last.is_none_or(|last| last < position) {
+            match self.cursor.next(&mut self.source) {
+                Ok(Some((last, _))) => self.last = Some(last),
+                Ok(None) => return Ok(false),
+                // The file has changed.
+                Err(error) if error.as_fault().is_some() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.last == Some(position))
+    }
+}
