@@ -12,34 +12,24 @@ const ONE_BLOCK: usize = 55;
 pub(crate) type Digest = [u64; 2];
 
 const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-/// How far step `i` of a round rotates: one row a round.
-const ROTATIONS: [[u32; 4]; 4] = [
-    [7, 12, 17, 22],
-    [5, 9, 14, 20],
-    [4, 11, 16, 23],
-    [6, 10, 15, 21],
-];
-/// Which word of the block each step takes: one row a round.
-const PLACES: [[usize; 16]; 4] = [
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-    [1, 6, 11, 0, 5, 10, 15, 4, 9, 14, 3, 8, 13, 2, 7, 12],
-    [5, 8, 11, 14, 1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15, 2],
-    [0, 7, 14, 5, 12, 3, 10, 1, 8, 15, 6, 13, 4, 11, 2, 9],
-];
-/// `floor(2^32 * abs(sin(i + 1)))`
-#[rustfmt::skip]
-const SINES: [u32; 64] = [
-    0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee, 0xf57c_0faf, 0x4787_c62a,
-    0xa830_4613, 0xfd46_9501, 0x6980_98d8, 0x8b44_f7af, 0xffff_5bb1, 0x895c_d7be,
-    0x6b90_1122, 0xfd98_7193, 0xa679_438e, 0x49b4_0821, 0xf61e_2562, 0xc040_b340,
-    0x265e_5a51, 0xe9b6_c7aa, 0xd62f_105d, 0x0244_1453, 0xd8a1_e681, 0xe7d3_fbc8,
-    0x21e1_cde6, 0xc337_07d6, 0xf4d5_0d87, 0x455a_14ed, 0xa9e3_e905, 0xfcef_a3f8,
-    0x676f_02d9, 0x8d2a_4c8a, 0xfffa_3942, 0x8771_f681, 0x6d9d_6122, 0xfde5_380c,
-    0xa4be_ea44, 0x4bde_cfa9, 0xf6bb_4b60, 0xbebf_bc70, 0x289b_7ec6, 0xeaa1_27fa,
-    0xd4ef_3085, 0x0488_1d05, 0xd9d4_d039, 0xe6db_99e5, 0x1fa2_7cf8, 0xc4ac_5665,
-    0xf429_2244, 0x432a_ff97, 0xab94_23a7, 0xfc93_a039, 0x655b_59c3, 0x8f0c_cc92,
-    0xffef_f47d, 0x8584_5dd1, 0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1,
-    0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391,
+/// `floor(2^32 * abs(sin(i + 1)))`: four steps a row, four rows a round.
+const SINES: [[u32; 4]; 16] = [
+    [0xd76a_a478, 0xe8c7_b756, 0x2420_70db, 0xc1bd_ceee],
+    [0xf57c_0faf, 0x4787_c62a, 0xa830_4613, 0xfd46_9501],
+    [0x6980_98d8, 0x8b44_f7af, 0xffff_5bb1, 0x895c_d7be],
+    [0x6b90_1122, 0xfd98_7193, 0xa679_438e, 0x49b4_0821],
+    [0xf61e_2562, 0xc040_b340, 0x265e_5a51, 0xe9b6_c7aa],
+    [0xd62f_105d, 0x0244_1453, 0xd8a1_e681, 0xe7d3_fbc8],
+    [0x21e1_cde6, 0xc337_07d6, 0xf4d5_0d87, 0x455a_14ed],
+    [0xa9e3_e905, 0xfcef_a3f8, 0x676f_02d9, 0x8d2a_4c8a],
+    [0xfffa_3942, 0x8771_f681, 0x6d9d_6122, 0xfde5_380c],
+    [0xa4be_ea44, 0x4bde_cfa9, 0xf6bb_4b60, 0xbebf_bc70],
+    [0x289b_7ec6, 0xeaa1_27fa, 0xd4ef_3085, 0x0488_1d05],
+    [0xd9d4_d039, 0xe6db_99e5, 0x1fa2_7cf8, 0xc4ac_5665],
+    [0xf429_2244, 0x432a_ff97, 0xab94_23a7, 0xfc93_a039],
+    [0x655b_59c3, 0x8f0c_cc92, 0xffef_f47d, 0x8584_5dd1],
+    [0x6fa8_7e4f, 0xfe2c_e6e0, 0xa301_4314, 0x4e08_11a1],
+    [0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391],
 ];
 
 /// The digest of each key, in their order.
@@ -174,49 +164,71 @@ fn halves(state: [u32; 4]) -> Digest {
     [a | (b << 32), c | (d << 32)]
 }
 
-/// One block of each lane.
-#[expect(clippy::many_single_char_names, reason = "the names of RFC 1321, 3.4")]
+/// One block of each lane. All 64 steps of a lane follow one another without a branch, and all lanes take the same ones:
+/// only then does the compiler put lanes side by side into vectors.
 #[inline]
 fn compress<const L: usize>(state: &mut [[u32; L]; 4], block: &[[u32; L]; 16]) {
-    let [mut a, mut b, mut c, mut d] = *state;
-    for (round, (rotations, places)) in ROTATIONS.iter().zip(&PLACES).enumerate() {
-        for (step, &word_at) in places.iter().enumerate() {
-            let sine = SINES
-                .get(round.wrapping_mul(16).wrapping_add(step))
-                .copied();
-            let sine = sine.unwrap_or_default();
-            let rotation = rotations.get(step & 3).copied().unwrap_or_default();
-            let words = block.get(word_at).unwrap_or(&block[0]);
-            let mut next = [0; L];
-            for lane in 0..L {
-                let (x, y, z) = (at(&b, lane), at(&c, lane), at(&d, lane));
-                let mixed = match round {
-                    0 => (x & y) | (!x & z),
-                    1 => (x & z) | (y & !z),
-                    2 => x ^ y ^ z,
-                    _ => y ^ (x | !z),
-                };
-                let sum = at(&a, lane)
-                    .wrapping_add(mixed)
-                    .wrapping_add(at(words, lane))
-                    .wrapping_add(sine);
-                if let Some(next) = next.get_mut(lane) {
-                    *next = x.wrapping_add(sum.rotate_left(rotation));
-                }
-            }
-            (a, d, c, b) = (d, c, b, next);
-        }
-    }
-    for (sum, word) in state.iter_mut().zip([a, b, c, d]) {
-        for (sum, word) in sum.iter_mut().zip(word) {
-            *sum = sum.wrapping_add(word);
-        }
+    let [a, b, c, d] = state;
+    let lanes = a.iter_mut().zip(b).zip(c).zip(d);
+    for (lane, (((a, b), c), d)) in lanes.enumerate() {
+        let words = block
+            .each_ref()
+            .map(|lanes| lanes.get(lane).copied().unwrap_or_default());
+        let [by_a, by_b, by_c, by_d] = mixed([*a, *b, *c, *d], &words);
+        *a = a.wrapping_add(by_a);
+        *b = b.wrapping_add(by_b);
+        *c = c.wrapping_add(by_c);
+        *d = d.wrapping_add(by_d);
     }
 }
 
+/// The four rounds (RFC 1321, 3.4).
+#[expect(clippy::inline_always, reason = "no vectors across a call")]
+#[rustfmt::skip]
+#[inline(always)]
+fn mixed(mut state: [u32; 4], w: &[u32; 16]) -> [u32; 4] {
+    let first = |x: u32, y: u32, z: u32| z ^ (x & (y ^ z));
+    let second = |x: u32, y: u32, z: u32| y ^ (z & (x ^ y));
+    let third = |x: u32, y: u32, z: u32| x ^ y ^ z;
+    let fourth = |x: u32, y: u32, z: u32| y ^ (x | !z);
+    state = steps::<7, 12, 17, 22>(first, state, [w[0], w[1], w[2], w[3]], SINES[0]);
+    state = steps::<7, 12, 17, 22>(first, state, [w[4], w[5], w[6], w[7]], SINES[1]);
+    state = steps::<7, 12, 17, 22>(first, state, [w[8], w[9], w[10], w[11]], SINES[2]);
+    state = steps::<7, 12, 17, 22>(first, state, [w[12], w[13], w[14], w[15]], SINES[3]);
+    state = steps::<5, 9, 14, 20>(second, state, [w[1], w[6], w[11], w[0]], SINES[4]);
+    state = steps::<5, 9, 14, 20>(second, state, [w[5], w[10], w[15], w[4]], SINES[5]);
+    state = steps::<5, 9, 14, 20>(second, state, [w[9], w[14], w[3], w[8]], SINES[6]);
+    state = steps::<5, 9, 14, 20>(second, state, [w[13], w[2], w[7], w[12]], SINES[7]);
+    state = steps::<4, 11, 16, 23>(third, state, [w[5], w[8], w[11], w[14]], SINES[8]);
+    state = steps::<4, 11, 16, 23>(third, state, [w[1], w[4], w[7], w[10]], SINES[9]);
+    state = steps::<4, 11, 16, 23>(third, state, [w[13], w[0], w[3], w[6]], SINES[10]);
+    state = steps::<4, 11, 16, 23>(third, state, [w[9], w[12], w[15], w[2]], SINES[11]);
+    state = steps::<6, 10, 15, 21>(fourth, state, [w[0], w[7], w[14], w[5]], SINES[12]);
+    state = steps::<6, 10, 15, 21>(fourth, state, [w[12], w[3], w[10], w[1]], SINES[13]);
+    state = steps::<6, 10, 15, 21>(fourth, state, [w[8], w[15], w[6], w[13]], SINES[14]);
+    state = steps::<6, 10, 15, 21>(fourth, state, [w[4], w[11], w[2], w[9]], SINES[15]);
+    state
+}
+
+/// Four steps: each adds a word and a sine to one part of the state, and rotates it.
 #[inline]
-fn at<const L: usize>(lanes: &[u32; L], lane: usize) -> u32 {
-    lanes.get(lane).copied().unwrap_or_default()
+fn steps<const R0: u32, const R1: u32, const R2: u32, const R3: u32>(
+    mix: impl Fn(u32, u32, u32) -> u32,
+    [mut a, mut b, mut c, mut d]: [u32; 4],
+    words: [u32; 4],
+    sines: [u32; 4],
+) -> [u32; 4] {
+    let sum = |part: u32, mixed: u32, word: u32, sine: u32| {
+        part.wrapping_add(mixed)
+            .wrapping_add(word)
+            .wrapping_add(sine)
+    };
+    let ([w0, w1, w2, w3], [s0, s1, s2, s3]) = (words, sines);
+    a = b.wrapping_add(sum(a, mix(b, c, d), w0, s0).rotate_left(R0));
+    d = a.wrapping_add(sum(d, mix(a, b, c), w1, s1).rotate_left(R1));
+    c = d.wrapping_add(sum(c, mix(d, a, b), w2, s2).rotate_left(R2));
+    b = c.wrapping_add(sum(b, mix(c, d, a), w3, s3).rotate_left(R3));
+    [a, b, c, d]
 }
 
 #[cfg(test)]
