@@ -303,8 +303,9 @@ def types() -> None:
 
 
 def pytest(*args: str | Path, python: Path = PYTHON, **extra: str) -> None:
-    """Run pytest on the installed wheel."""
-    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args, **extra)
+    """Run pytest on the installed wheel, and name the tests that take longest."""
+    slowest = ("--durations=15", "--durations-min=3")
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *slowest, *args, **extra)
 
 
 # For tests that share only files that they read: a process for each core, up to four.
@@ -516,6 +517,14 @@ def side_by_side(steps: Sequence[Step]) -> list[Outcome]:
     return list(outcomes.values())
 
 
+def busy_seconds() -> float:
+    """Return for how long all cores together were busy since this machine started; 0 where that is not counted."""
+    if not Path("/proc/stat").exists():
+        return 0
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def main(chosen: list[str]) -> int:
     """Run the steps and close with a summary."""
     known = {step.name: step for step in STEPS}
@@ -525,7 +534,7 @@ def main(chosen: list[str]) -> int:
         return 2
     if len(chosen) == 1:
         return alone(known[chosen[0]])
-    begun = time.monotonic()
+    begun, busy = time.monotonic(), busy_seconds()
     outcomes = side_by_side([step for step in STEPS if not chosen or step.name in chosen])
     print("=== summary")
     whole = sum(outcome.seconds for outcome in outcomes) or 1
@@ -534,7 +543,9 @@ def main(chosen: list[str]) -> int:
         print(f"{'FAILED' if outcome.failure else 'passed'}  {outcome.seconds:6.0f} s  {share}  {outcome.name}", end="")
         print(f": {outcome.failure}" if outcome.failure else "")
     failed = sum(outcome.failure is not None for outcome in outcomes)
-    print(f"{time.monotonic() - begun:.0f} s, {AT_A_TIME} steps at a time")
+    seconds = time.monotonic() - begun
+    busy = (busy_seconds() - busy) / (seconds * (os.cpu_count() or 1))
+    print(f"{seconds:.0f} s, {AT_A_TIME} steps at a time", f"cores {100 * busy:.0f} % busy" if busy else "", sep="  ")
     print(f"steps: {len(outcomes) - failed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
