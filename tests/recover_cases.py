@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import struct
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,21 @@ def laid_out(case: Path, to: Path) -> dict[str, Any]:
         shutil.copytree(case / "before", to, dirs_exist_ok=True)
     (to / "orders-0").mkdir(exist_ok=True)
     return config
+
+
+def stopped_cleanly(config: dict[str, Any], log_dir: Path, high_watermark: int) -> None:
+    """Add what a broker that stopped cleanly leaves: the marker, the high watermark, the times of the files."""
+    (log_dir / ".kafka_cleanshutdown").touch()
+    (log_dir / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {high_watermark}\n")
+    times = config.get("mtimes", {})
+    for path in (log_dir / "orders-0").iterdir():
+        ms = times.get(f"orders-0/{path.name}", times.get("*", config["now_ms"]))
+        os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+
+
+def loaded(case: Path) -> dict[str, Any]:
+    """Give what Kafka said of the log that it loaded."""
+    return next(line for line in outcome(case) if line["event"] == "loaded")
 
 
 def outcome(case: Path) -> list[dict[str, Any]]:

@@ -23,12 +23,12 @@ import hashlib
 import json
 import logging
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
+from kafkalog._files import replace, sync_folder
 from kafkalog.errors import LogLockedError
 from kafkalog.writer import JOB_NOTE
 
@@ -212,19 +212,19 @@ class Job:
     def _finish(self, *, discard: bool = True) -> None:
         if self.committed and self.state is not None:
             for log_dir in self.dirs:
-                _replace(state_file(log_dir, self.state["stream"]), json.dumps(self.state))
+                replace(state_file(log_dir, self.state["stream"]), json.dumps(self.state))
         if discard:
             for file in self.files:
                 Path(file).unlink(missing_ok=True)
         for log_dir in reversed(self.dirs):
             if _is_noted(log_dir, self.id):
                 (Path(log_dir) / NOTE).unlink()
-                _sync_folder(Path(log_dir))
+                sync_folder(Path(log_dir))
 
     def _note(self, log_dir: str) -> None:
         place = self.dirs.index(log_dir)
         text = json.dumps({**dataclasses.asdict(self), "place": place})
-        _replace(Path(log_dir) / NOTE, f"{_MAGIC}{self.id}\n{text}\n")
+        replace(Path(log_dir) / NOTE, f"{_MAGIC}{self.id}\n{text}\n")
 
 
 def _read(log_dir: str) -> Job | None:
@@ -400,26 +400,3 @@ def _plain(rows: Any, clock: int) -> Iterator[tuple[Any, ...]]:
     headers = ([(each["key"], each["value"]) for each in row or ()] for row in rows.column("headers").to_pylist())
     keys, values = (rows.column(name).to_pylist() for name in ("key", "value"))
     yield from zip(keys, values, headers, times.to_pylist(), strict=True)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a small file atomically and durably."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import random
 import shutil
@@ -18,7 +17,7 @@ import pytest
 import corpus
 import kafkalog
 from command import call, fails
-from recover_cases import digests, digests_as_kafkas, laid_out, outcome
+from recover_cases import digests, digests_as_kafkas, laid_out, loaded, outcome, stopped_cleanly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,14 +45,8 @@ def single_passes() -> list[str]:
 def source_of(case: Path, to: Path) -> dict[str, Any]:
     """Lay out a log dir that was stopped cleanly, with its times and its high watermark."""
     config = laid_out(case, to)
-    (to / ".kafka_cleanshutdown").touch()
-    loaded = next(line for line in outcome(case) if line["event"] == "loaded")
-    high_watermark = config["passes"][0].get("high_watermark", loaded["high_watermark"])
-    (to / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {high_watermark}\n")
-    times = config.get("mtimes", {})
-    for path in (to / "orders-0").iterdir():
-        ms = times.get(f"orders-0/{path.name}", times.get("*", config["now_ms"]))
-        os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+    high_watermark = config["passes"][0].get("high_watermark", loaded(case)["high_watermark"])
+    stopped_cleanly(config, to, high_watermark)
     return config
 
 

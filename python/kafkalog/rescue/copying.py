@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog import _core
+from kafkalog._files import replace, sync_folder
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
-from kafkalog.rescue.files import replace, sync_folder
 from kafkalog.writer import LogWriter, Record
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog._files import replace, sync_folder
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import group_offsets
 from kafkalog.rescue.copying import write_partition
-from kafkalog.rescue.files import replace, sync_folder
 from kafkalog.rescue.new_image import new_image, replicas_of
 from kafkalog.rescue.plan import RescueReport
 from kafkalog.rescue.target import (

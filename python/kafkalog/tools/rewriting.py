@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments, _core
+from kafkalog._files import replace
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
@@ -271,12 +272,7 @@ def _write_manifest(manifest: Path, path: str, target: Path, done: tuple[Partiti
         files = {file.name: _sum(file) for file in sorted(folder.iterdir()) if file.is_file()}
         partitions.append({**counts, "files": files})
     said = {"kafkalog": _core.__version__, "source": path, "partitions": partitions}
-    beside = manifest.with_name(f"{manifest.name}.tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        json.dump(said, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(manifest)
+    replace(manifest, json.dumps(said, indent=1))
 
 
 def _sum(file: Path) -> dict[str, int | str]:

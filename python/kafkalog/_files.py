@@ -1,4 +1,4 @@
-"""Small files that are there whole or not at all, also after a crash."""
+"""Small files that are whole or absent, also after a crash."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ __all__ = ["replace", "sync_folder"]
 
 
 def replace(path: Path, text: str) -> None:
-    """Make a text the content of a file, on the device when this returns."""
+    """Make a text the content of a file, on the device when this returns. One process at a time may do so."""
     temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 
