@@ -16,13 +16,13 @@ import pytest
 
 import corpus
 import kafkalog
+from clean_cases import CASES, source_of
 from command import call, fails
-from recover_cases import digests, digests_as_kafkas, laid_out, loaded, outcome, stopped_cleanly
+from recover_cases import digests, digests_as_kafkas, outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CASES = corpus.GOLDEN / "log" / "clean"
 COMPACT: dict[str, Any] = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0}
 DAY = 86_400_000
 
@@ -40,14 +40,6 @@ def single_passes() -> list[str]:
         if is_plain and "cleaner" not in config and case.name not in others:
             names.append(case.name)
     return names
-
-
-def source_of(case: Path, to: Path) -> dict[str, Any]:
-    """Lay out a log dir that was stopped cleanly, with its times and its high watermark."""
-    config = laid_out(case, to)
-    high_watermark = config["passes"][0].get("high_watermark", loaded(case)["high_watermark"])
-    stopped_cleanly(config, to, high_watermark)
-    return config
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["log-dir", "partition"])
