@@ -9,7 +9,7 @@ import gzip
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -43,13 +43,17 @@ class Producer:
     sequence: int = -1
 
 
+def _codec(name: Any) -> pa.Codec:
+    return pa.Codec(name)
+
+
 def compressed(codec: str, data: bytes) -> bytes:
     """Compress as Kafka's clients do: Snappy in the framing of xerial, LZ4 in frames."""
     if codec == "none":
         return data
     if codec == "gzip":
         return gzip.compress(data, mtime=0)
-    done: bytes = pa.Codec(codec).compress(data, asbytes=True)
+    done: bytes = _codec(codec).compress(data, asbytes=True)
     return _XERIAL + struct.pack(">i", len(done)) + done if codec == "snappy" else done
 
 
@@ -58,7 +62,8 @@ def decompressed(codec: str, data: bytes) -> bytes:
     if codec == "none":
         return data
     if codec != "snappy":
-        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+        named: Any = codec
+        with pa.CompressedInputStream(pa.BufferReader(data), named) as stream:
             plain: bytes = stream.read()
         return plain
     assert data.startswith(_XERIAL[:8])
@@ -72,7 +77,7 @@ def decompressed(codec: str, data: bytes) -> bytes:
             shift, n = shift + 7, n + 1
             if block[n - 1] < 0x80:
                 break
-        out += pa.Codec("snappy").decompress(block, length, asbytes=True)
+        out += _codec("snappy").decompress(block, length, asbytes=True)
         at += 4 + size
     return out
 

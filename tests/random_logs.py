@@ -147,17 +147,17 @@ class _Maker:
         records = self.records(2)
         codec = chance.choice(CODECS)
         kind = chance.choice(["plain", "plain", "idempotent", "transaction"])
-        producer, attributes, owner = Producer(), 0, None
+        writer, attributes, owner = Producer(), 0, None
         if kind != "plain":
             number = chance.randrange(3) + (10 if kind == "transaction" else 20)
             sequence = self.sequences.get(number, 0)
             count = records[-1].offset - records[0].offset + 1
             self.sequences[number] = sequence + count
-            producer = Producer(number, 0, sequence)
+            writer = Producer(number, 0, sequence)
         if kind == "transaction":
-            self.open.add(producer.producer_id)
-            attributes, owner = TRANSACTIONAL, producer.producer_id
-        data = batch(records, codec, producer, attributes)
+            self.open.add(writer.producer_id)
+            attributes, owner = TRANSACTIONAL, writer.producer_id
+        data = batch(records, codec, writer, attributes)
         return Batch(data, records, records[-1].offset, max(each.time for each in records), producer=owner)
 
     def legacy(self, magic: int) -> list[Batch]:

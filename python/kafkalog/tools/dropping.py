@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafkalog._times import to_millis
 from kafkalog.reader import scan
@@ -36,14 +36,14 @@ class Dropped(NamedTuple):
     ----------
     ranges : list of (int, int)
         Half-open ranges of their offsets.
-    count : int
+    records : int
         How many they are, if that was asked.
     end : int or None
         The offset after the last record that was looked at; None if none had to be.
     """
 
     ranges: Ranges
-    count: int
+    records: int
     end: int | None
 
 
@@ -90,7 +90,7 @@ class Dropping:
         given = self._offsets.get(log.topic, {}).get(log.partition, [])
         if not self.asks_records and not (given and count):
             return Dropped(given, 0, None)
-        found, end = _Runs(given), 0
+        found, end = _Runs(), 0
         with scan(
             log.path,
             columns=self._columns(),
@@ -100,7 +100,7 @@ class Dropping:
         ) as reader:
             for batch in reader:
                 if batch.num_rows:
-                    found.add(batch.column("offset"), self._gone(batch))
+                    found.add(batch.column("offset"), self._gone(batch, given))
                     end = batch.column("offset")[-1].as_py() + 1
         return Dropped(found.ranges, found.count, end)
 
@@ -114,49 +114,62 @@ class Dropping:
             named.append("timestamp")
         return named
 
-    def _gone(self, batch: pa.RecordBatch) -> list[int]:
-        """Return the offsets that go."""
+    def _gone(self, batch: pa.RecordBatch, given: Ranges) -> pa.BooleanArray:
+        """Return a mask of the records that go; these ranges of offsets go anyway."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        gone: list[int] = []
+        offsets = batch.column("offset")
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        masks: list[Any] = [_between(offsets, start, end) for start, end in given if start <= last and first < end]
         if self._keys:
-            known = pc.is_in(batch.column("key"), value_set=pa.array(self._keys, pa.binary()))
-            gone += _offsets_of(batch, known)
+            masks.append(pc.is_in(batch.column("key"), value_set=pa.array(self._keys, pa.binary())))
         if self._pattern is not None:
-            matched = pc.match_substring_regex(batch.column("key"), pattern=self._pattern)
-            gone += _offsets_of(batch, matched)
+            masks.append(pc.match_substring_regex(batch.column("key"), pattern=self._pattern))
         if self._times is not None:
-            start, end = self._times
-            times = batch.column("timestamp").cast(pa.int64())
-            inside = [start <= time < end for time in times.to_pylist() if time is not None]
-            gone += _offsets_of(batch, pa.array(inside, pa.bool_()))
+            masks.append(_between(batch.column("timestamp").cast(pa.int64()), *self._times))
         if self._predicate is not None:
-            gone += _asked(self._predicate, batch)
-        return gone
+            masks.append(_asked(self._predicate, batch))
+        no = pa.scalar(value=False)
+        found: Any = pa.repeat(no, batch.num_rows)
+        for mask in masks:
+            # Null selects none.
+            found = pc.or_(found, pc.fill_null(mask, no))
+        return found  # type: ignore[no-any-return]
 
 
-def _offsets_of(batch: pa.RecordBatch, mask: Any) -> list[int]:
-    """Return the offsets of the rows that a mask selects; null selects none."""
-    return batch.filter(mask).column("offset").to_pylist()  # type: ignore[return-value]
+def _between(values: pa.Array[Any], start: int, end: int) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    above = pc.greater_equal(values, pa.scalar(start, pa.int64()))
+    return pc.and_(above, pc.less(values, pa.scalar(end, pa.int64())))
 
 
-def _asked(predicate: Predicate, batch: pa.RecordBatch) -> list[int]:
+def _asked(predicate: Predicate, batch: pa.RecordBatch) -> Any:
+    """Return a mask of the records for which a predicate is true."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(predicate, str):
-        return _asked_in_sql(predicate, batch)
+        return _among(batch, _asked_in_sql(predicate, batch))
     if isinstance(predicate, pc.Expression):
-        return pa.Table.from_batches([batch]).filter(predicate)["offset"].to_pylist()  # type: ignore[return-value]
+        return _among(batch, pa.Table.from_batches([batch]).filter(predicate)["offset"].combine_chunks())
     mask = predicate(batch)
     mask = mask if isinstance(mask, (pa.Array, pa.ChunkedArray)) else pa.array(mask)
     if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
         raise ValueError(f"drop must return {batch.num_rows} booleans for this batch, not {len(mask)} of {mask.type}")
-    return _offsets_of(batch, mask)
+    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
 
-def _asked_in_sql(condition: str, batch: pa.RecordBatch) -> list[int]:
+def _among(batch: pa.RecordBatch, offsets: pa.Array[Any]) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.is_in(batch.column("offset"), value_set=offsets)
+
+
+def _asked_in_sql(condition: str, batch: pa.RecordBatch) -> pa.Array[Any]:
+    """Return the offsets of the records for which a condition is true."""
     try:
         import duckdb
     except ImportError:
@@ -172,42 +185,31 @@ def _asked_in_sql(condition: str, batch: pa.RecordBatch) -> list[int]:
         raise ValueError(f"drop {condition!r}: {error}") from None
     finally:
         connection.close()
-    return [row[0] for row in found]
+    return pa.array([row[0] for row in found], pa.int64())
 
 
 class _Runs:
-    """Ranges of offsets that go, from records in order: gaps between two that go are part of a range.
+    """Ranges of offsets that go, from records in order: gaps between two that go are part of a range."""
 
-    Parameters
-    ----------
-    given : list of (int, int)
-        Half-open ranges that go anyway.
-    """
-
-    def __init__(self, given: Ranges) -> None:
-        self._given = given
+    def __init__(self) -> None:
         self.ranges: Ranges = []
         self.count = 0
         self._open = False
 
-    def add(self, offsets: pa.Array[Any], gone: list[int]) -> None:
+    def add(self, offsets: pa.Array[Any], gone: pa.BooleanArray) -> None:
         """Add the records of a batch, of which these go."""
-        first, last = offsets[0].as_py(), offsets[len(offsets) - 1].as_py()
-        if not gone and not any(start <= last and first < end for start, end in self._given):
-            self._open = False
-            return
-        going, every = set(gone), cast("list[int]", offsets.to_pylist())
-        for offset in every:
-            self._add(offset, goes=offset in going or any(start <= offset < end for start, end in self._given))
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-    def _add(self, offset: int, *, goes: bool) -> None:
-        if goes:
-            self.count += 1
-            if self._open:
-                self.ranges[-1] = (self.ranges[-1][0], offset + 1)
-            else:
-                self.ranges.append((offset, offset + 1))
-        self._open = goes
+        self.count += gone.true_count
+        before = pa.concat_arrays([pa.array([self._open]), gone[:-1]])
+        after = pa.concat_arrays([gone[1:], pa.array([False])])
+        starts: list[int] = offsets.filter(pc.and_not(gone, before)).to_pylist()  # type: ignore[assignment]
+        lasts: list[int] = offsets.filter(pc.and_not(gone, after)).to_pylist()  # type: ignore[assignment]
+        if self._open and gone[0].as_py():
+            starts.insert(0, self.ranges.pop()[0])
+        self.ranges += [(start, last + 1) for start, last in zip(starts, lasts, strict=True)]
+        self._open = gone[-1].as_py()
 
 
 def _keys(given: Iterable[bytes | str] | StrPath | None) -> list[bytes]:

@@ -140,7 +140,7 @@ def rewrite(
     }
     if dry_run:
         nothing = Dropped([], 0, None)
-        planned = tuple(_planned(log, found.get((log.topic, log.partition), nothing).count) for log in logs)
+        planned = tuple(_planned(log, found.get((log.topic, log.partition), nothing).records) for log in logs)
         return RewriteReport(path, None, None, dry_run, planned)
     others, by_topic = settings.compiled()
     done = _core.rewrite(
