@@ -313,7 +313,7 @@ def test_records_that_come_meanwhile_are_an_error(tmp_path: Path) -> None:
     """It is decided first which records go; one that is appended after that may have an erased key."""
     source = filled(tmp_path / "logs")
     before = kafkalog.PartitionLog(source / "orders-0").log_end_offset
-    appended: list[Any] = []
+    appended: list[kafkalog.AppendInfo] = []
 
     def drop(batch: pa.RecordBatch) -> list[bool]:
         if not appended:
