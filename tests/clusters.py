@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ CASES = sorted(each.parent.name for each in FOLDER.glob("*/case.json"))
 CLUSTER_ID = "uxrVcxm4nNho-w5vaE35kg"
 TOPIC_ID = "Kg9G5ejeSYObKLC0PvPpSw"
 OTHER_ID = "agWSv5uSTbmkO_DNaK0Yww"
+# Of another cluster: itself, a topic, a log dir.
+OTHER_CLUSTER, NEW_ID, DIRECTORY = "Zq1vM2cXQ0mV3sVgk1B4TA", "mXtcpR0ZTQSqR7nnDWGQ0g", "kZ8gCs0wQEOBzjqd2T6tyA"
+METADATA = "__cluster_metadata"
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ def add_metadata(log_dir: Path, topics: dict[str, str], *, isr: Sequence[int] = 
             "directories": ["AAAAAAAAAAAAAAAAAAAAAQ"] * len(isr),
         }
         records += [("TOPIC_RECORD", 0, {"name": name, "topicId": topic_id}), ("PARTITION_RECORD", 1, partition)]
-    folder = log_dir / "__cluster_metadata-0"
+    folder = log_dir / f"{METADATA}-0"
     folder.mkdir()
     plain = [(kind, version, json.dumps(value)) for kind, version, value in records]
     _core.write_metadata_snapshot(str(folder), end, 3, plain, timestamp=1_700_000_000_000)
@@ -191,3 +195,43 @@ def make_cluster(root: Path) -> list[Path]:
         add_metadata(disk, {"orders": TOPIC_ID, "payments": OTHER_ID})
     damage(disks[0] / "orders-0", 1)
     return disks
+
+
+def make_other(
+    root: Path,
+    *,
+    topic: str = "orders",
+    voters: Sequence[int] = (7,),
+    next_producer_id: int = 1000,
+    **of_partition: Any,
+) -> Path:
+    """Make the log dir of node 7 of another cluster, which has an empty topic."""
+    disk = make_disk(root, 7, cluster_id=OTHER_CLUSTER)
+    meta = (disk / "meta.properties").read_text()
+    (disk / "meta.properties").write_text(re.sub(r"directory\.id=.*", f"directory.id={DIRECTORY}", meta))
+    partition = {
+        "partitionId": 0,
+        "topicId": NEW_ID,
+        "replicas": [7],
+        "isr": [7],
+        "removingReplicas": [],
+        "addingReplicas": [],
+        "leader": 7,
+        "leaderEpoch": 1,
+        "partitionEpoch": 1,
+        "directories": [DIRECTORY],
+        **of_partition,
+    }
+    records: list[tuple[str, int, dict[str, Any]]] = [
+        ("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": 25}),
+        ("TOPIC_RECORD", 0, {"name": topic, "topicId": NEW_ID}),
+        ("PARTITION_RECORD", 1, partition),
+        ("PRODUCER_IDS_RECORD", 0, {"brokerId": 7, "brokerEpoch": 1, "nextProducerId": next_producer_id}),
+    ]
+    with LogWriter(disk, METADATA, 0, leader_epoch=2) as writer:
+        encoded = [_core.encode_record(METADATA, kind, at, None, json.dumps(value)) for kind, at, value in records]
+        writer.append([Record(value=value, key=None) for _, value in encoded])
+    state = {"currentVoters": [{"voterId": voter} for voter in voters]}
+    (disk / f"{METADATA}-0" / "quorum-state").write_text(json.dumps(state))
+    (disk / "replication-offset-checkpoint").write_text("0\n2\norders 0 0\nkept 3 5\n")
+    return disk

@@ -57,6 +57,7 @@ def own_folders(home: Path) -> None:
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "data" / "broken-logs")
     damage(next((home / "data" / "broken-logs" / "ledger-0").glob("*.log")))
     clusters.make_cluster(home / "data")
+    clusters.make_other(home / "data" / "other-cluster")
     shutil.copytree(golden / "clean-restarts" / "data-1", home / "backup" / "kafka-logs")
 
 

@@ -134,7 +134,7 @@ def test_shell_blocks_are_these() -> None:
         "cluster": 1,
         "writing": 1,
         "recovering": 1,
-        "rescue": 2,
+        "rescue": 3,
         "damage": 1,
         "care": 3,
         "shell": 1,
@@ -186,13 +186,15 @@ def test_recovering_examples_run(tmp_path: Path) -> None:
 
 def test_rescue_examples_run(tmp_path: Path) -> None:
     documents.own_folders(tmp_path)
-    first, second = documents.blocks("rescue", "sh")
+    first, second, into = documents.blocks("rescue", "sh")
     shown = shell(first, tmp_path, tmp_path)
     assert "[damaged]" in shown
     assert not (tmp_path / "data" / "rescued").exists()
     assert "nothing is missing that was acknowledged" in shell(second, tmp_path, tmp_path)
     rescued = kafkalog.LogDir(tmp_path / "data" / "rescued")
     assert {log.topic: log.log_end_offset for log in rescued if log.topic[0] != "_"} == {"orders": 80, "payments": 80}
+    assert "[epochs-raised]" in shell(into, tmp_path, tmp_path)
+    assert kafkalog.LogDir(tmp_path / "data" / "other-cluster")["orders", 0].log_end_offset == 80
 
 
 def test_every_finding_of_a_rescue_is_explained() -> None:

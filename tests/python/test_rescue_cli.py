@@ -76,7 +76,11 @@ def test_the_plan_as_json(disks: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_wrong_usage(disks: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rescue", *disks]) == 2
-    assert "--out is needed, or --dry-run" in capsys.readouterr().err
+    assert "--out or --into is needed, or --dry-run" in capsys.readouterr().err
+    assert main(["rescue", *disks, "--out", str(tmp_path / "new"), "--topic-id", "orders=x"]) == 2
+    assert "--topic-id is for --into" in capsys.readouterr().err
+    assert main(["rescue", *disks, "--into", str(tmp_path), "--topic-id", "orders"]) == 2
+    assert "expected TOPIC=ID, not 'orders'" in capsys.readouterr().err
     stranger = clusters.make_disk(tmp_path / "stranger", 3, cluster_id="4L6g3nShT-eMCtK--X86sw")
     assert main(["rescue", *disks, str(stranger), "--dry-run"]) == 2
     assert "4L6g3nShT-eMCtK--X86sw" in capsys.readouterr().err

@@ -22,7 +22,8 @@ same command goes on.
 examples:
   kafkalog rescue /mnt/node-1/data /mnt/node-2/data --dry-run
   kafkalog rescue /mnt/node-1/data /mnt/node-2/data --out /var/lib/kafka/rescued
-  kafkalog rescue /mnt/node-*/data --out /rescued --topics orders,payments --link -J"""
+  kafkalog rescue /mnt/node-*/data --out /rescued --topics orders,payments --link -J
+  kafkalog rescue /mnt/node-1/data --into /var/lib/kafka/data --topics orders"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,17 +42,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster-id", metavar="ID", help="of the new cluster; default: of the old one")
     parser.add_argument("--nodes", metavar="N", type=_common.number(1), default=1, help="new nodes; default 1")
     parser.add_argument("--topics", metavar="T,...", help="take only these, and internal topics")
+    parser.add_argument("--into", metavar="LOG_DIR", help="of another cluster's stopped broker, instead of --out")
+    parser.add_argument(
+        "--topic-id",
+        metavar="TOPIC=ID",
+        action="append",
+        type=_topic_id,
+        help="a topic for --into and its id there; needed where LOG_DIR has no metadata log",
+    )
     parser.add_argument("--link", action="store_true", help="hard links to closed segments instead of copies")
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per line")
+
+
+def _topic_id(text: str) -> tuple[str, str]:
+    topic, equals, topic_id = text.partition("=")
+    if not topic or not equals or not topic_id:
+        raise argparse.ArgumentTypeError(f"expected TOPIC=ID, not {text!r}")
+    return topic, topic_id
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Rescue, and print the report."""
     from kafkalog.rescue import rescue
 
-    if arguments.out is None and not arguments.dry_run:
-        raise ValueError("--out is needed, or --dry-run")
+    if arguments.out is None and arguments.into is None and not arguments.dry_run:
+        raise ValueError("--out or --into is needed, or --dry-run")
+    if arguments.topic_id and arguments.into is None:
+        raise ValueError("--topic-id is for --into")
     report = rescue(
         arguments.path,
         arguments.out,
@@ -61,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         cluster_id=arguments.cluster_id,
         nodes=arguments.nodes,
         topics=None if arguments.topics is None else arguments.topics.split(","),
+        into=arguments.into,
+        topic_ids=None if arguments.topic_id is None else dict(arguments.topic_id),
         link=arguments.link,
         dry_run=arguments.dry_run,
         progress=_show if sys.stderr.isatty() else None,
@@ -111,6 +131,8 @@ def _print_text(report: RescueReport) -> None:
     print(_summary(plan))
     for log_dir in report.log_dirs:
         print(f"start a node: kafka-server-start {log_dir}/server.properties")
+    if report.out is not None and not report.log_dirs:
+        print(f"written into {report.out}: start its broker again")
 
 
 def _summary(plan: RescuePlan) -> str:

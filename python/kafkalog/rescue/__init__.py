@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafkalog import _arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafkalog.rescue.plan import RescueReport
     from kafkalog.typing import Paths, StrPath
@@ -28,6 +28,8 @@ def rescue(
     cluster_id: str | None = None,
     nodes: int = 1,
     topics: str | Iterable[str] | None = None,
+    into: StrPath | None = None,
+    topic_ids: Mapping[str, str] | None = None,
     link: bool = False,
     dry_run: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
@@ -61,6 +63,13 @@ def rescue(
         How many new nodes share the partitions.
     topics : str or iterable of str, optional
         Take only these topics, and the internal ones. Default: all.
+    into : path, optional
+        Instead of a new directory, a log dir of another cluster: its broker is stopped, and it has the topics, without
+        records and with this node as their only replica. They are those of ``topics`` and ``topic_ids``; internal
+        topics are not taken. Where the node is the only voter, its metadata gets leader epochs and producer ids above
+        those of the records.
+    topic_ids : mapping of str to str, optional
+        The ids that topics have in that cluster, where its metadata log is in another log dir of the node.
     link : bool
         Hard links to closed segments instead of copies, where the file system can.
     dry_run : bool
@@ -79,9 +88,12 @@ def rescue(
     FileNotFoundError
         If a path does not exist.
     FileExistsError
-        If ``out`` is not empty.
+        If ``out`` is not empty, or a partition of ``into`` has had records.
     ValueError
-        For disks of different clusters, a directory that is no log dir, an unknown topic.
+        For disks of different clusters, a directory that is no log dir, an unknown topic; for partitions of ``into``
+        that have other replicas.
+    LogLockedError
+        If the broker of ``into`` runs.
     OSError
         When the new disk is full, and the like. The same call continues then.
 
@@ -100,6 +112,15 @@ def rescue(
     dry_run, link = _arguments.flag("dry_run", dry_run), _arguments.flag("link", link)
     node_id, nodes = _arguments.integer("node_id", node_id, 0), _arguments.integer("nodes", nodes, 1)
     disks = _arguments.paths(paths)
+    if into is not None:
+        if out is not None or cluster_id is not None or nodes != 1:
+            raise ValueError("out, cluster_id and nodes are for a new cluster, and into is for one that exists")
+        from kafkalog.rescue.into import rescue_into
+
+        target = Path.cwd() / _arguments.path(into)
+        return rescue_into(disks, target, topics, topic_ids or {}, link=link, dry_run=dry_run, progress=progress)
+    if topic_ids is not None:
+        raise ValueError("topic_ids are for into")
     if out is None and not dry_run:
         raise ValueError("out is needed unless dry_run is set")
     if out is not None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Disk, Replica
 
-__all__ = ["image_of"]
+__all__ = ["UNASSIGNED", "image_of", "quorum"]
+
+# DirectoryId.UNASSIGNED: the broker places the replica when it starts.
+UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 # Of a cluster without metadata: 3.9-IV0, the lowest that a dynamic quorum takes (KRaftVersion.KRAFT_VERSION_1).
@@ -91,7 +94,7 @@ def _with_commitment(
 ) -> tuple[Image, list[Finding]]:
     """Find up to where a majority of the voters' disks have the same log."""
     folder, end = best.replica.path, best.end_offset
-    voters, kraft_version = _quorum(folder)
+    voters, kraft_version = quorum(folder)
     agreed: dict[int, int] = {}
     for log in logs:
         node = log.replica.disk.node_id
@@ -141,7 +144,7 @@ def _kinds(folder: str, offset: int) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "no changes"
 
 
-def _quorum(folder: str) -> tuple[set[int], int]:
+def quorum(folder: str) -> tuple[set[int], int]:
     """Return the voters and ``kraft.version``, as the log's control records or ``quorum-state`` say."""
     voters: set[int] = set()
     version = 0
@@ -260,5 +263,4 @@ def _partition_record(topic_id: str, partition: int, replicas: Sequence[Replica]
 
 
 def _disk_id(disk: Disk) -> str:
-    # DirectoryId.UNASSIGNED
-    return disk.directory_id or "AAAAAAAAAAAAAAAAAAAAAA"
+    return disk.directory_id or UNASSIGNED

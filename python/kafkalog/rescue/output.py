@@ -47,10 +47,20 @@ if TYPE_CHECKING:
     from kafkalog.rescue.target import Node, Target
     from kafkalog.writer import Record
 
-__all__ = ["UNFINISHED", "check_out", "write"]
+__all__ = [
+    "NOTE",
+    "UNFINISHED",
+    "begin",
+    "check_out",
+    "checkpoint",
+    "copy_partitions",
+    "fingerprint",
+    "unfinished_of",
+    "write",
+]
 
 UNFINISHED = ".unfinished"
-_NOTE = "rescue.json"
+NOTE = "rescue.json"
 _METADATA = "__cluster_metadata-0"
 _TRANSACTIONS = "__transaction_state"
 # Of a TransactionLogValue.
@@ -85,8 +95,8 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
 
 def _is_whole(out: Path) -> bool:
     """Whether a rescue came to its end, but for the removal of its note."""
-    unfinished = out.with_name(out.name + UNFINISHED)
-    return out.is_dir() and (unfinished / _NOTE).exists() and not (unfinished / "whole").exists()
+    unfinished = unfinished_of(out)
+    return out.is_dir() and (unfinished / NOTE).exists() and not (unfinished / "whole").exists()
 
 
 def write(
@@ -147,11 +157,11 @@ def write(
 
     # What makes no sense is refused before anything is written.
     target = described(cluster_id or plan.cluster_id or random_id(), [random_id() for _ in range(nodes)])
-    unfinished = out.with_name(out.name + UNFINISHED)
-    noted = _begin(
+    unfinished = unfinished_of(out)
+    noted = begin(
         unfinished,
         {
-            "fingerprint": _fingerprint(plan, {**options, "cluster_id": cluster_id}),
+            "fingerprint": fingerprint(plan, {**options, "cluster_id": cluster_id}),
             "cluster_id": target.cluster_id,
             "directory_ids": [node.directory_id for node in target.nodes],
         },
@@ -164,7 +174,7 @@ def write(
     whole = unfinished / "whole"
     for node in target.nodes:
         (whole / node.folder).mkdir(parents=True, exist_ok=True)
-    size = _copy(plan, placed, unfinished, link=link, progress=progress)
+    size = copy_partitions(plan, placed, unfinished, link=link, progress=progress)
     for node in target.nodes:
         _finish(plan, target, node, whole, out)
     wanted = reassignment(plan.choices, target, replicas_of(plan.image))
@@ -178,7 +188,7 @@ def write(
 
 def _report(plan: RescuePlan, target: Target, out: Path, size: int) -> RescueReport:
     """Say what was written, and remove the note."""
-    shutil.rmtree(out.with_name(out.name + UNFINISHED))
+    shutil.rmtree(unfinished_of(out))
     log_dirs = tuple(str(out / node.folder) for node in target.nodes)
     return RescueReport(plan=plan, out=str(out), dry_run=False, log_dirs=log_dirs, bytes=size)
 
@@ -187,15 +197,21 @@ def _size(folder: Path) -> int:
     return sum(segment.size for segment in PartitionLog(folder).segments)
 
 
-def _fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
+def unfinished_of(out: Path) -> Path:
+    """Return the folder that holds what is not in its place yet."""
+    return out.with_name(out.name + UNFINISHED)
+
+
+def fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
+    """Return what tells one rescue from others."""
     return hashlib.sha256(
         repr((plan.disks, plan.image, plan.choices, plan.group_offsets, options)).encode()
     ).hexdigest()
 
 
-def _begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
+def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
     """Begin a rescue, or continue the one that was begun; return its note."""
-    path = unfinished / _NOTE
+    path = unfinished / NOTE
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if found["fingerprint"] != note["fingerprint"]:
@@ -206,14 +222,14 @@ def _begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
             raise FileExistsError(errno.EEXIST, text, str(unfinished))
         return found
     unfinished.mkdir(parents=True, exist_ok=True)
-    if any(each.name != f"{_NOTE}.tmp" for each in unfinished.iterdir()):
-        raise FileExistsError(errno.EEXIST, f"is no unfinished rescue: it has no {_NOTE}", str(unfinished))
+    if any(each.name != f"{NOTE}.tmp" for each in unfinished.iterdir()):
+        raise FileExistsError(errno.EEXIST, f"is no unfinished rescue: it has no {NOTE}", str(unfinished))
     begun = {**note, "begun": time.strftime("%Y-%m-%d %H:%M:%S")}
     replace(path, json.dumps(begun, indent=1) + "\n")
     return begun
 
 
-def _copy(
+def copy_partitions(
     plan: RescuePlan,
     placed: Sequence[tuple[Choice, Node]],
     unfinished: Path,
@@ -285,6 +301,12 @@ def _highest_of_transactions(whole: Path) -> int:
     return max((value.get(name, -1) for value in values for name in _PRODUCER_IDS), default=-1)
 
 
+def checkpoint(path: Path, entries: Sequence[tuple[str, int, int]]) -> None:
+    """Write a file of offsets (``OffsetCheckpointFile``): version 0, the number of entries, and one on each line."""
+    text = "".join(f"{topic} {partition} {offset}\n" for topic, partition, offset in entries)
+    replace(path, f"0\n{len(entries)}\n{text}")
+
+
 def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path) -> None:
     """Write what a log dir has beside its partitions."""
     placed = [(choice, target.node_of(index)) for index, choice in enumerate(plan.choices)]
@@ -303,8 +325,7 @@ def _finish(plan: RescuePlan, target: Target, node: Node, whole: Path, out: Path
         ("replication-offset-checkpoint", recovery),
         ("log-start-offset-checkpoint", starts),
     ):
-        text = "".join(f"{choice.topic} {choice.partition} {offset}\n" for choice, offset in lines)
-        replace(log_dir / name, f"0\n{len(lines)}\n{text}")
+        checkpoint(log_dir / name, [(choice.topic, choice.partition, offset) for choice, offset in lines])
     metadata = log_dir / _METADATA
     metadata.mkdir(exist_ok=True)
     by_id = {(choice.topic_id, choice.partition): (choice, at) for choice, at in placed if choice.topic_id}

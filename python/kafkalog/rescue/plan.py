@@ -362,7 +362,7 @@ class RescueReport:
     plan : RescuePlan
         What was found and chosen.
     out : str or None
-        The new directory; None for a dry run.
+        The new directory, or the log dir of ``into``; None for a dry run.
     dry_run : bool
         Whether nothing was written.
     log_dirs : tuple of str

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from kafkalog.rescue.plan import Choice, Image, Replica
     from kafkalog.typing import Paths
 
-__all__ = ["plan_rescue"]
+__all__ = ["LOWERED", "by_severity", "plan_rescue"]
 
 _SEVERITIES = ("error", "warning", "info")
 # ConfigResource.Type.TOPIC
 _TOPIC_CONFIG = 2
+# What becomes of a committed offset beyond the end, in a cluster of its own.
+LOWERED = ": lowered to it"
 _OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
@@ -84,8 +86,13 @@ def plan_rescue(
         choices=tuple(choices),
         group_offsets=tuple(offsets),
         open_transactions=tuple(transactions),
-        findings=tuple(sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))),
+        findings=by_severity(findings),
     )
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings, the worst first."""
+    return tuple(sorted(findings, key=lambda each: _SEVERITIES.index(each.severity)))
 
 
 def _partitions(image: Image) -> list[Partition]:
@@ -167,7 +174,7 @@ def _beyond_ends(choices: Iterable[Choice]) -> tuple[list[GroupOffset], list[Fin
         end = ends.get((topic, partition))
         if end is not None and offset > end:
             offsets.append(GroupOffset(group, topic, partition, offset, end))
-            text = f"group {group} has committed offset {offset}, beyond the end {end}: lowered to it"
+            text = f"group {group} has committed offset {offset}, beyond the end {end}{LOWERED}"
             findings.append(Finding("error", "group-beyond-end", text, None, topic, partition))
     return offsets, findings
 
