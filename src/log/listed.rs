@@ -243,6 +243,12 @@ impl ListedLog {
         Ok(*self.log_end_offset.get_or_init(|| end))
     }
 
+    /// A walk to the end of the active segment has shown the offset after its last batch.
+    pub(crate) fn note_log_end(&self, next_offset: Offset) {
+        let end = next_offset.max(self.log_start_offset);
+        self.log_end_offset.get_or_init(|| end);
+    }
+
     /// The topic's id, where the folder has it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //!
 //! | file | is believed |
 //! |---|---|
-//! | `.txnindex` | of a closed segment that Kafka would not recover, if it is well-formed and the log has the ABORT marker and the first batch of every entry where it says |
+//! | `.txnindex` | of a segment that Kafka would not recover, if it is well-formed and the log has the ABORT marker and the first batch of every entry where it says |
 //! | no `.txnindex` | of such a segment, if the snapshot at its end knows no producer that ever ended a transaction or has one open |
 //! | `.snapshot` | if its checksum is right |
 //!
@@ -39,7 +39,10 @@ use crate::segment::transactions::{TxnEvent, events};
 use crate::types::{NO_PRODUCER_ID, Offset};
 
 /// So many bytes of log are walked over, header to header, in the time that it takes to confirm one index entry.
-const WALKED_FOR_ENTRY: u64 = 1 << 20;
+const WALKED_FOR_ENTRY: u64 = 64 << 10;
+
+/// A smaller segment is walked over in any case: that costs little, and an index that lost entries costs no answer.
+const LEAST_BELIEVED: u64 = 1 << 20;
 
 /// The most that is read of a snapshot: a million and a half producers.
 const MAX_SNAPSHOT: usize = 64 << 20;
@@ -67,6 +70,7 @@ pub struct Transactions<'a> {
     /// By segment and where the walk began.
     events: BTreeMap<(usize, Offset), Arc<[TxnEvent]>>,
     walked_for_entry: u64,
+    least_believed: u64,
 }
 
 impl PartitionLog {
@@ -110,6 +114,7 @@ impl<'a> Transactions<'a> {
             states: BTreeMap::new(),
             events: BTreeMap::new(),
             walked_for_entry: WALKED_FOR_ENTRY,
+            least_believed: LEAST_BELIEVED,
         })
     }
 
@@ -117,6 +122,7 @@ impl<'a> Transactions<'a> {
     #[must_use]
     pub const fn preferring_indexes(mut self) -> Self {
         self.walked_for_entry = 0;
+        self.least_believed = 0;
         self
     }
 
@@ -131,6 +137,7 @@ impl<'a> Transactions<'a> {
     /// # Errors
     /// `Io`, or what is wrong with a header or a marker on the way.
     pub fn last_stable_offset(&mut self, high_watermark: Option<Offset>) -> Result<Offset> {
+        self.find_log_end()?;
         let (start, end) = (self.log.log_start_offset(), self.log.log_end_offset()?);
         let end = high_watermark.map_or(end, |offset| offset.min(end).max(start));
         let ongoing = self.ongoing_at(end)?;
@@ -144,13 +151,30 @@ impl<'a> Transactions<'a> {
         Ok(found.map_or(end, |base| base.min(end)))
     }
 
-    /// What is open at `at`, as a starting broker finds out.
-    fn ongoing_at(&mut self, at: Offset) -> Result<Ongoing> {
+    /// Where only a walk over the active segment shows the log's end, takes that which its transactions need anyway.
+    fn find_log_end(&mut self) -> Result<()> {
+        let last = self.log.segments().len().saturating_sub(1);
+        match self.log.segments().get(last) {
+            Some(active) if !active.has_offset_index => {
+                let (from, _) = self.known_below(Offset::MAX);
+                self.events(last, from).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest snapshot at or below `at`, or the log's start, and what was open there.
+    fn known_below(&mut self, at: Offset) -> (Offset, Ongoing) {
         let start = self.log.log_start_offset();
         let usable: Vec<Offset> = self.snapshots.iter().copied().rev().collect();
         let mut usable = usable.into_iter().filter(|&o| o > start && o <= at);
         let known = usable.find_map(|offset| Some((offset, self.snapshot(offset)?)));
-        let (from, mut ongoing) = known.unwrap_or((start, Ongoing::new()));
+        known.unwrap_or((start, Ongoing::new()))
+    }
+
+    /// What is open at `at`, as a starting broker finds out.
+    fn ongoing_at(&mut self, at: Offset) -> Result<Ongoing> {
+        let (from, mut ongoing) = self.known_below(at);
         for n in self.log.floor(from)..self.log.segments().len() {
             let base = self.log.segments().get(n).map(|s| s.base_offset);
             if from >= at || base.is_none_or(|base| base >= at) {
@@ -254,11 +278,10 @@ impl<'a> Transactions<'a> {
     }
 
     fn evidence(&mut self, n: usize, segment: &LogSegment) -> Result<Evidence> {
-        if !self.log.is_trusted(n) || segment.size < self.walked_for_entry {
+        if !self.log.is_trusted(n) || segment.size < self.least_believed {
             return Ok(Evidence::None);
         }
-        if !segment.is_active
-            && let Some(index) = segment.transaction_index()
+        if let Some(index) = segment.transaction_index()
             && index.entries() > 0
         {
             let cost = (index.entries() as u64).saturating_mul(self.walked_for_entry);
@@ -288,26 +311,26 @@ impl<'a> Transactions<'a> {
 
     /// Whether the log has marker and first batch of every entry where it says. The walk reports what is wrong on the way.
     fn confirms(&self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
-        let Ok(mut markers) = SegmentLookup::open(segment) else {
+        let Ok(mut lookup) = SegmentLookup::open_for_many(segment) else {
             return false;
         };
         entries.iter().all(|txn| {
-            let marker = markers.marker_at(txn.last_offset).ok().flatten();
-            marker == Some((txn.producer_id, ControlType::Abort)) && self.begins(txn)
+            let marker = lookup.marker_at(txn.last_offset).ok().flatten();
+            marker == Some((txn.producer_id, ControlType::Abort))
+                && if txn.first_offset >= segment.base_offset {
+                    begins(txn, &mut lookup)
+                } else {
+                    self.begins_before(txn)
+                }
         })
     }
 
-    fn begins(&self, txn: &AbortedTxn) -> bool {
+    /// As [`begins`], of a transaction whose marker is in a later segment.
+    fn begins_before(&self, txn: &AbortedTxn) -> bool {
         let segment = self.log.segments().get(self.log.floor(txn.first_offset));
-        let found = segment
+        segment
             .and_then(|segment| SegmentLookup::open(segment).ok())
-            .and_then(|mut lookup| lookup.find(txn.first_offset).ok().flatten());
-        found.is_some_and(|(_, _, header)| {
-            header.base_offset == txn.first_offset
-                && header.producer_id == txn.producer_id
-                && header.is_transactional()
-                && !header.is_control()
-        })
+            .is_some_and(|mut lookup| begins(txn, &mut lookup))
     }
 
     fn events(&mut self, n: usize, from: Offset) -> Result<Arc<[TxnEvent]>> {
@@ -319,12 +342,17 @@ impl<'a> Transactions<'a> {
             return Ok(Arc::clone(known));
         }
         let position = self.log.start_position(n, from)?;
-        let found: Arc<[TxnEvent]> = events(segment, position, from)
-            .map_err(|error| exchanged(segment).unwrap_or(error))?
-            .into();
+        let walked =
+            events(segment, position, from).map_err(|error| exchanged(segment).unwrap_or(error))?;
         if let Some(error) = exchanged(segment) {
             return Err(error);
         }
+        if segment.is_active
+            && let Some(next_offset) = walked.next_offset
+        {
+            self.log.note_log_end(next_offset);
+        }
+        let found: Arc<[TxnEvent]> = walked.events.into();
         self.events.insert((n, from), Arc::clone(&found));
         Ok(found)
     }
@@ -350,6 +378,17 @@ impl<'a> Transactions<'a> {
         };
         self.states.entry(offset).or_insert_with(read).clone()
     }
+}
+
+/// Whether a transactional batch of the producer begins at the transaction's first offset.
+fn begins(txn: &AbortedTxn, lookup: &mut SegmentLookup<'_>) -> bool {
+    let found = lookup.find(txn.first_offset).ok().flatten();
+    found.is_some_and(|(_, _, header)| {
+        header.base_offset == txn.first_offset
+            && header.producer_id == txn.producer_id
+            && header.is_transactional()
+            && !header.is_control()
+    })
 }
 
 /// Follows an event; gives producer and first offset of a transaction that ends.

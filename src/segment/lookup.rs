@@ -18,7 +18,7 @@ use super::LogSegment;
 use super::batches::{BatchCursor, CURRENT_MAGIC};
 use super::filter::TimestampBounds;
 use super::skipping::Steps;
-use super::source::{Access, SegmentSource};
+use super::source::{Access, HeaderWalk, SegmentSource};
 use super::transactions::control_type;
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::Result;
@@ -68,6 +68,15 @@ impl<'a> SegmentLookup<'a> {
         Self::over(Cow::Borrowed(segment))
     }
 
+    /// As [`SegmentLookup::open`], for lookups all over the segment: mapped where it is closed.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::open`].
+    pub(crate) fn open_for_many(segment: &'a LogSegment) -> Result<Self> {
+        let source = segment.open(Access::Headers)?;
+        Ok(Self::from_source(Cow::Borrowed(segment), source))
+    }
+
     /// As [`SegmentLookup::open`], with the segment inside.
     ///
     /// # Errors
@@ -77,14 +86,19 @@ impl<'a> SegmentLookup<'a> {
     }
 
     fn over(segment: Cow<'a, LogSegment>) -> Result<Self> {
-        Ok(Self {
-            // By copy: a few headers and one batch are read, for which a map costs more than it saves.
-            source: SegmentSource::open(&segment.path(), segment.size, Access::Headers)?,
+        // By copy: a few headers and one batch are read, for which a map costs more than it saves.
+        let source = SegmentSource::open(&segment.path(), segment.size, Access::Headers)?;
+        Ok(Self::from_source(segment, source))
+    }
+
+    fn from_source(segment: Cow<'a, LogSegment>, source: SegmentSource) -> Self {
+        Self {
+            source,
             steps: segment.steps(),
             segment,
             decompressor: Decompressor::new(),
             offset_index: OnceCell::new(),
-        })
+        }
     }
 
     /// Where to begin scanning for `target`: the start of a batch, with nothing before it that could be the answer.
@@ -334,9 +348,13 @@ impl<'a> SegmentLookup<'a> {
     pub fn next_offset(&mut self) -> Result<Offset> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(Offset::MAX)?);
         let mut next = self.segment.base_offset;
+        // Without an index it goes through the whole segment.
+        let mut walk = HeaderWalk::default();
         while let Some((_, header)) = self.steps.next(&mut cursor, &mut self.source)? {
             next = header.next_offset();
+            self.source.expect(walk.pass(header.size));
         }
+        self.source.expect(Access::Headers);
         Ok(next)
     }
 

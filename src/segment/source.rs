@@ -33,13 +33,15 @@ pub(crate) enum Copying {
     Always,
 }
 
-/// How much of an active segment is copied at once.
+/// How much of a file that is read by copy is copied at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everything will be read: windows that fit the second-level cache.
     Records,
     /// Only headers will be looked at: small windows.
     Headers,
+    /// Only headers that lie far apart: windows with room for a header and a marker.
+    FarHeaders,
 }
 
 impl Access {
@@ -47,6 +49,33 @@ impl Access {
         match self {
             Self::Records => 256 << 10,
             Self::Headers => 4 << 10,
+            Self::FarHeaders => 256,
+        }
+    }
+}
+
+/// How a walk over headers of a file that is read by copy goes on, by the mean size of the batches: where they are large,
+/// a call for each header costs less than copying what lies between; elsewhere a call for many.
+#[derive(Debug, Default)]
+pub(crate) struct HeaderWalk {
+    /// Of about the last eight batches; markers between large ones hardly count.
+    mean_size: usize,
+}
+
+impl HeaderWalk {
+    /// Batches from which on each header is read by itself.
+    const FAR: usize = 4 << 10;
+
+    /// What to expect after a batch of this size.
+    pub(crate) const fn pass(&mut self, size: usize) -> Access {
+        self.mean_size = match self.mean_size {
+            0 => size,
+            mean => mean.saturating_sub(mean / 8).saturating_add(size / 8),
+        };
+        if self.mean_size < Self::FAR {
+            Access::Records
+        } else {
+            Access::FarHeaders
         }
     }
 }
@@ -128,7 +157,7 @@ impl SegmentSource {
         if let Some(map) = map {
             match access {
                 Access::Records => map.advise_sequential(),
-                Access::Headers => map.advise_random(),
+                Access::Headers | Access::FarHeaders => map.advise_random(),
             }
             source.region = Region::mapped(Arc::new(map));
             source.len = source.region.len() as u64;
@@ -407,6 +436,33 @@ mod tests {
             .unwrap();
         file.write_all(&[1; 100]).unwrap();
         assert_eq!(source.bytes(999_996, 100).unwrap().len(), 4);
+    }
+
+    /// A file of large batches gives its headers without what lies between, one of small ones in large windows.
+    #[test]
+    fn a_walk_over_headers_copies_what_costs_least() {
+        let pass = |sizes: &[usize]| {
+            let mut walk = HeaderWalk::default();
+            sizes.iter().map(|&size| walk.pass(size)).next_back()
+        };
+        assert_eq!(pass(&[200]), Some(Access::Records));
+        assert_eq!(pass(&[12_000]), Some(Access::FarHeaders));
+        assert_eq!(pass(&[12_000, 78, 78]), Some(Access::FarHeaders));
+        assert_eq!(
+            pass(&[12_000, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200]),
+            Some(Access::Records)
+        );
+        assert_eq!(pass(&[200, 200, 60_000, 60_000]), Some(Access::FarHeaders));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, numbers()).unwrap();
+        let mut source = SegmentSource::open(&path, 4_000_000, Access::Records).unwrap();
+        source.expect(Access::FarHeaders);
+        assert_eq!(source.region(1_000_000, 61).unwrap().0.len(), 256);
+        assert_eq!(
+            source.bytes(1_000_000, 4).unwrap(),
+            250_000u32.to_be_bytes()
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use super::LogSegment;
 use super::batches::BatchCursor;
 use super::skipping::OnCorrupt;
-use super::source::{Access, SegmentSource};
+use super::source::{Access, HeaderWalk, SegmentSource};
 use crate::compress::{DecodeLimit, Decompressor};
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
@@ -58,26 +58,35 @@ impl TxnEvent {
     }
 }
 
+/// What a walk over headers found.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// In order.
+    pub(crate) events: Vec<TxnEvent>,
+    /// The offset after the last batch, if one was met.
+    pub(crate) next_offset: Option<Offset>,
+}
+
 /// The events of `segment` from the batch at `position` on, batches that end below `from` left out.
 ///
 /// A transaction that was open before begins here with its first batch here.
 ///
 /// # Errors
 /// `Io`, or what is wrong with a header or a marker on the way.
-pub(crate) fn events(
-    segment: &LogSegment,
-    position: Position,
-    from: Offset,
-) -> Result<Vec<TxnEvent>> {
-    // By copy: a map's pages would come one fault at a time.
-    let mut source = SegmentSource::open(&segment.path(), segment.size, Access::Headers)?;
+pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> Result<Walked> {
+    // Every page is touched where batches are small, and a map's fault brings sixteen of them.
+    let mut source = segment.open(Access::Records)?;
+    let mut walk = HeaderWalk::default();
     let mut cursor = BatchCursor::new(segment.bounds(), position);
     let mut steps = segment.steps();
     let mut open = BTreeSet::new();
     let mut found = Vec::new();
+    let mut next_offset = None;
     let mut noted = noted(segment, from).into_iter().peekable();
     while let Some((position, header)) = steps.next(&mut cursor, &mut source)? {
         let producer_id = header.producer_id;
+        source.expect(walk.pass(header.size));
+        next_offset = Some(header.next_offset());
         // A batch before this one was lost where the index has a marker.
         while let Some(lost) = noted.next_if(|txn| txn.last_offset < header.base_offset) {
             open.remove(&lost.producer_id);
@@ -121,7 +130,10 @@ pub(crate) fn events(
     }
     // A marker that is the log's last batch: it is below the end that damage leaves to the log.
     found.extend(noted.map(|lost| lost_abort(&lost)));
-    Ok(found)
+    Ok(Walked {
+        events: found,
+        next_offset,
+    })
 }
 
 /// The aborted transactions that the index of a segment notes from `from` on; none unless damage is passed over.

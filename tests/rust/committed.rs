@@ -10,7 +10,7 @@ use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::reader::RecordReader;
 use kafkalog::internal::arrow::schema::Column;
 use kafkalog::internal::error::Error;
-use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::format::file_name::{FileKind, FileName};
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{Ending, IsolationLevel, PlanOptions, Starting, plan_scan};
 use kafkalog::internal::scan::range::PartitionRange;
@@ -447,6 +447,62 @@ fn sound_indexes_agree_with_the_log() {
         saved += by_log.walks() - by_index.walks();
     }
     assert!(saved * 10 > walked, "{saved} of {walked}");
+}
+
+/// After a clean stop the active segment's index is believed too, and the last snapshot says what is open. After another
+/// end both are the log's to tell, in one walk over each segment, which shows the log's end as well.
+#[test]
+fn the_active_segment_is_walked_once_or_never() {
+    let mut saved = 0;
+    for case in cases() {
+        let Some(kafkas) = committed(&case).filter(|kafkas| kafkas.aborted > 0) else {
+            continue;
+        };
+        let copy = Copy::of(&case.folder, EARLY);
+        let dir = copy.folder.parent().unwrap();
+        let place = case.folder.display();
+        let (start, end) = (kafkas.log_start_offset, kafkas.last_stable_offset);
+        let found = || {
+            let log = PartitionLog::open(&copy.folder).unwrap();
+            let mut transactions = Transactions::of(log.listed()).unwrap().preferring_indexes();
+            let stable = transactions.last_stable_offset(None).unwrap();
+            assert_eq!(stable, kafkas.last_stable_offset, "{place}");
+            let aborted = transactions.aborted(start, end).unwrap();
+            let log_end = log.log_end_offset().unwrap();
+            assert_eq!(log_end, kafkas.log_end_offset, "{place}");
+            (aborted, transactions.walks(), log.segments().len())
+        };
+        let active = PartitionLog::open(&copy.folder).unwrap();
+        let base = active.segments().last().unwrap().base_offset;
+        let index = FileName::new(base, FileKind::TxnIndex).to_string();
+        let has_entries = fs::metadata(copy.folder.join(index)).is_ok_and(|file| file.len() > 0);
+        let clean = dir.join(".kafka_cleanshutdown");
+        if clean.exists() && has_entries {
+            let (aborted, walks, _) = found();
+            assert!(aborted.iter().any(|range| range.last_offset >= base));
+            fs::remove_file(clean).unwrap();
+            let (by_log, more, _) = found();
+            assert!(are_same(&aborted, &by_log, start), "{place}");
+            // Without a snapshot at the end, as Kafka 1.1 leaves it, what is open there is in the log alone.
+            assert!(walks <= more, "{place}: {walks} {more}");
+            saved += more - walks;
+        }
+        if start > 0 {
+            continue;
+        }
+        for kind in [
+            FileKind::TxnIndex,
+            FileKind::Snapshot,
+            FileKind::OffsetIndex,
+        ] {
+            for path in copy.files(kind) {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        let (_, walks, segments) = found();
+        assert!(walks <= segments, "{place}: {walks} of {segments}");
+    }
+    assert!(saved > 0);
 }
 
 /// An entry is believed only if the log has its marker and its first batch: any bit of it may be wrong.
