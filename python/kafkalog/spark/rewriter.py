@@ -6,6 +6,7 @@ together with what else is in the source, verifies the whole, and gives it the t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pickle
@@ -71,7 +72,10 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
         If a task finds damage.
     """
     log_dir, target = LogDir(source), Path(out).absolute()
+    parts = target.with_name(f"{target.name}.parts")
     if target.exists():
+        # A call may have been killed after it had given the result its name.
+        _remove_left(parts)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log_dir.path])
     refused = {"partitions", "dry_run"} & options.keys()
@@ -80,7 +84,6 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     live = [each for each in log_dir.folders if each.state == "live" and each.topic != _METADATA]
     named = options.pop("topics", None)
     topics = {named} if isinstance(named, str) else None if named is None else set(named)
-    parts = target.with_name(f"{target.name}.parts")
     _begin(parts)
     tasks = [(each.path, _keeps_all(each.topic, topics)) for each in live]
     rows = spark.range(0, len(tasks), 1, max(len(tasks), 1))
@@ -93,17 +96,31 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     _assemble(Path(log_dir.path), whole, [parts / row["part"] for row in done], {Path(path).name for path, _ in tasks})
     manifest = rewriting.finished(log_dir.path, whole, target, tuple(partitions))
     whole.rename(target)
-    shutil.rmtree(parts, ignore_errors=True)
+    # An attempt that nobody waits for may still write there.
+    with contextlib.suppress(OSError):
+        _remove_left(parts)
     return RewriteReport(log_dir.path, str(target), str(manifest), dry_run=False, partitions=tuple(partitions))
 
 
 def _begin(parts: Path) -> None:
     """Make the folder for what the tasks write; remove what a killed call left in it."""
+    _remove_left(parts)
+    parts.mkdir(parents=True)
+    (parts / rewriting.UNFINISHED).touch()
+
+
+def _remove_left(parts: Path) -> None:
+    """Remove what the tasks of a call left, the note by which it is known last. A kill may leave the empty folder."""
     note = parts / rewriting.UNFINISHED
     if note.exists():
-        shutil.rmtree(parts)
-    parts.mkdir(parents=True)
-    note.touch()
+        for entry in parts.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry != note:
+                entry.unlink()
+        note.unlink()
+    if parts.is_dir() and not any(parts.iterdir()):
+        parts.rmdir()
 
 
 def _keeps_all(topic: str, topics: set[str] | None) -> bool:
