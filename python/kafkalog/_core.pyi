@@ -13,6 +13,8 @@ from kafkalog.tools.reports import (
 from kafkalog.writer import AppendInfo
 
 __version__: str
+# The note of a job that has not ended (``kafkalog._jobs``).
+JOB_NOTE: str
 build_profile: Literal["release", "debug"]
 
 @final

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkalog import _core
 from kafkalog._files import replace, sync_folder
 from kafkalog.errors import LogLockedError
-from kafkalog.writer import JOB_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +54,7 @@ __all__ = [
 
 _log = logging.getLogger("kafkalog")
 
-LOCK, NOTE, ROWS = ".kafkalog-sink", JOB_NOTE, ".kafkalog-rows"
+LOCK, NOTE, ROWS = ".kafkalog-sink", _core.JOB_NOTE, ".kafkalog-rows"
 _MAGIC = "kafkalog-job 1 "
 # How often a lock is tried that its former holder removes meanwhile.
 _TRIES = 10

@@ -32,8 +32,6 @@ __all__ = ["AppendInfo", "LogWriter", "Record"]
 _ROWS, _BYTES = 16_384, 8 << 20
 _SYNC: tuple[Literal["config", "never", "append"], ...] = ("config", "never", "append")
 _EXTRA = ("raise", "ignore")
-# The note of a job that has not ended (``kafkalog._jobs``).
-JOB_NOTE = ".kafkalog-job"
 
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None] | Mapping[str, Any]] | Mapping[str, bytes | None]
@@ -204,7 +202,7 @@ class LogWriter:
             raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
         settings = pairs(config)
         dirs = _arguments.paths(log_dir)
-        if any(os.path.lexists(f"{log_dir}/{JOB_NOTE}") for log_dir in dirs):
+        if any(os.path.lexists(f"{log_dir}/{_core.JOB_NOTE}") for log_dir in dirs):
             from kafkalog import _jobs
 
             _jobs.settle_dead(dirs)
