@@ -1,8 +1,9 @@
 """Rescues with disks missing, and of clusters that live and die for the test; ``KAFKALOG_SLOW=1`` runs them.
 
-They take an hour. The oracle that makes and judges them is in the shared folder; its disks of Kafka 3.9 need a copy
-whose ``Make.java`` says ``segment.bytes`` for ``internal.segment.bytes``, which ``KAFKALOG_CLUSTERS`` points to:
-``COPY/corpus/clusters`` beside ``COPY/oracle/cluster``.
+They take an hour. The oracle that makes and judges them is in the shared folder. Other versions of Kafka need a copy of
+it, ``COPY/oracle/cluster`` beside ``COPY/corpus/clusters``, to which ``KAFKALOG_CLUSTERS`` points. For 3.9 its
+``Make.java`` says ``segment.bytes`` for ``internal.segment.bytes``; for 4.4 it says 4.4.0 for 4.3.1 in
+``run``, ``pom.xml`` and ``Make.java``, and leaves out ``org.eclipse.jetty.ee10`` of ``kafka-tools``.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ def state(root: Path) -> dict[str, bytes]:
     return {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
 
 
-@pytest.fixture
-def disks(tmp_path: Path) -> list[Path]:
-    """Disks with batches of leader epochs 0 and 4."""
-    return clusters.make_cluster(tmp_path)
+@pytest.fixture(scope="module")
+def disks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Disks with batches of leader epochs 0 and 4, which nothing writes to."""
+    return clusters.make_cluster(tmp_path_factory.mktemp("dead"))
 
 
 def partition(disk: Path) -> dict[str, Any]:
