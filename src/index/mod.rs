@@ -18,14 +18,12 @@
 //! Opening an index copies its entries. Whoever knows that the segment is closed may have it mapped instead; not so if it
 //! has a zero tail all the same: a running broker will trim such a file.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::io::file::{open, read_at};
-use crate::io::mapping::Mapping;
 use crate::io::region::Region;
+use crate::io::storage::ReadFile;
 
 pub(crate) mod offset;
 mod pace;
@@ -44,16 +42,19 @@ type IsTail<const N: usize> = fn(n: usize, slot: &[u8; N]) -> bool;
 
 /// A file of `N`-byte slots that is about to be mapped or copied.
 struct SlotFile<'a, const N: usize> {
-    path: &'a Path,
-    file: File,
+    file: &'a dyn ReadFile,
     length: u64,
 }
 
 impl<'a, const N: usize> SlotFile<'a, N> {
-    fn open(path: &'a Path) -> Result<Self> {
-        let file = open(path).map_err(Error::io(path))?;
-        let length = file.metadata().map_err(Error::io(path))?.len();
-        Ok(Self { path, file, length })
+    fn new(file: &'a dyn ReadFile) -> Result<Self> {
+        let length = file.length()?;
+        Ok(Self { file, length })
+    }
+
+    fn read(&self, buffer: &mut [u8], position: u64) -> Result<usize> {
+        let read = self.file.read_at(buffer, position);
+        read.map_err(Error::io(self.file.path()))
     }
 
     fn slots(&self) -> usize {
@@ -68,7 +69,7 @@ impl<'a, const N: usize> SlotFile<'a, N> {
     fn is_unwritten(&self, n: usize, is_tail: IsTail<N>) -> Result<bool> {
         let mut slot = [0; N];
         let at = (n as u64).saturating_mul(N as u64);
-        let read = read_at(&self.file, &mut slot, at).map_err(Error::io(self.path))?;
+        let read = self.read(&mut slot, at)?;
         Ok(read < N || is_tail(n, &slot))
     }
 }
@@ -93,29 +94,29 @@ struct Slots<const N: usize> {
 }
 
 impl<const N: usize> Slots<N> {
-    /// Copies the entries of `path`; `is_tail` says whether slot `n` was never written, given that all before it were.
+    /// Copies the entries of a file; `is_tail` says whether slot `n` was never written, given that all before it were.
     ///
     /// # Errors
     /// `Io`.
-    fn open(path: &Path, is_tail: IsTail<N>) -> Result<Self> {
-        Self::copied(&SlotFile::open(path)?, is_tail)
+    fn open(file: &dyn ReadFile, is_tail: IsTail<N>) -> Result<Self> {
+        Self::copied(&SlotFile::new(file)?, is_tail)
     }
 
-    /// Maps `path`, unless a zero tail says that a broker may still trim it; what cannot be mapped, as under a limit of
+    /// Maps a file, unless a zero tail says that a broker may still trim it; what cannot be mapped, as under a limit of
     /// address space, is copied.
     ///
     /// # Errors
     /// `Io`.
     ///
     /// # Safety
-    /// As [`Mapping::open`], for as long as the index and its clones live, of a file without a zero tail.
+    /// As [`ReadFile::map`], for as long as the index and its clones live, of a file without a zero tail.
     #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
-    unsafe fn map(path: &Path, is_tail: IsTail<N>) -> Result<Self> {
-        let file = SlotFile::open(path)?;
+    unsafe fn map(file: &dyn ReadFile, is_tail: IsTail<N>) -> Result<Self> {
+        let file = SlotFile::new(file)?;
         let map = match file.last() {
             Some(last) if !file.is_unwritten(last, is_tail)? => {
                 // SAFETY: the caller's; the file has no zero tail.
-                unsafe { Mapping::open(&file.file, path, file.length) }.ok()
+                unsafe { file.file.map(file.length) }
             }
             _ => None,
         };
@@ -125,7 +126,7 @@ impl<const N: usize> Slots<N> {
         map.advise_random();
         let entries = map.as_slice().as_chunks::<N>().0.len();
         Ok(Self {
-            path: path.to_path_buf(),
+            path: file.file.path().to_path_buf(),
             region: Region::mapped(Arc::new(map)),
             length: file.length,
             entries,
@@ -148,11 +149,11 @@ impl<const N: usize> Slots<N> {
             }
         }
         let mut copy = vec![0; written.saturating_mul(N).min(MAX_COPIED)];
-        let read = read_at(&file.file, &mut copy, 0).map_err(Error::io(file.path))?;
+        let read = file.read(&mut copy, 0)?;
         copy.truncate(read);
         let entries = copy.as_chunks::<N>().0.len();
         Ok(Self {
-            path: file.path.to_path_buf(),
+            path: file.file.path().to_path_buf(),
             region: Region::heap(copy),
             length: file.length,
             entries,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::Slots;
 use crate::error::Result;
+use crate::io::folder::DiskReader;
+use crate::io::storage::ReadFile;
 use crate::types::Offset;
 
 /// An entry that is read from `N` bytes.
@@ -47,7 +49,7 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let slots = Slots::open(path, E::is_tail)?;
+        let slots = Slots::open(&DiskReader::open(path)?, E::is_tail)?;
         Ok(Self::over(slots, base_offset))
     }
 
@@ -63,7 +65,20 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
     pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
         // SAFETY: the caller's.
-        let slots = unsafe { Slots::map(path, E::is_tail) }?;
+        unsafe { Self::map_file(&DiskReader::open(path)?, base_offset) }
+    }
+
+    /// As [`ReadIndex::map`], of a file in any storage.
+    ///
+    /// # Errors
+    /// As [`ReadIndex::open`].
+    ///
+    /// # Safety
+    /// As [`ReadIndex::map`].
+    #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
+    pub(crate) unsafe fn map_file(file: &dyn ReadFile, base_offset: Offset) -> Result<Self> {
+        // SAFETY: the caller's.
+        let slots = unsafe { Slots::map(file, E::is_tail) }?;
         Ok(Self::over(slots, base_offset))
     }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn};
 use crate::io::atomic::folder_of;
 use crate::io::disk::Disk;
-use crate::io::folder::DiskFolder;
+use crate::io::folder::{DiskFolder, DiskReader};
 use crate::io::storage::{ReadFile as _, Storage, StoredFile as _};
 use crate::types::Offset;
 
@@ -26,7 +26,7 @@ impl TransactionIndex {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let slots = Slots::open(path, |_, _| false)?;
+        let slots = Slots::open(&DiskReader::open(path)?, |_, _| false)?;
         Ok(Self { slots, base_offset })
     }
 
@@ -40,7 +40,7 @@ impl TransactionIndex {
     #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
     pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {
         // SAFETY: the caller's.
-        let slots = unsafe { Slots::map(path, |_, _| false) }?;
+        let slots = unsafe { Slots::map(&DiskReader::open(path)?, |_, _| false) }?;
         Ok(Self { slots, base_offset })
     }
 

@@ -107,6 +107,10 @@ impl Storage for DiskFolder {
         }
         Ok(())
     }
+
+    fn sync_names(&self) -> Result<()> {
+        self.disk.sync_folder(&self.path)
+    }
 }
 
 /// Opens an index file for writing, as [`Storage::open_index`].

@@ -161,6 +161,12 @@ pub trait Storage: ReadFolder + Clone {
     /// # Errors
     /// `Io`.
     fn put(&self, name: &str, bytes: &[u8], sync: bool) -> Result<()>;
+
+    /// Has the names in the folder on the device before it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn sync_names(&self) -> Result<()>;
 }
 
 /// All of a small file.

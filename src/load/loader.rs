@@ -1,7 +1,6 @@
 //! The steps of loading, in Kafka's order (`LogLoader.load`).
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::loaded::LoadedLog;
@@ -18,11 +17,9 @@ use crate::format::checkpoint::{
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset, offset_of_file};
 use crate::index::txn::TransactionIndexFile;
 use crate::io::atomic::TMP_SUFFIX;
-use crate::io::disk::Disk;
-use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
 use crate::io::overlay::content::Content;
-use crate::io::storage::{ReadFolder as _, Storage as _};
+use crate::io::storage::{ReadFolder, Storage as _};
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
@@ -83,9 +80,13 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(path: &Path, config: &'a LogConfig, request: LoadRequest) -> Result<Self> {
+    pub(super) fn new(
+        folder: Arc<dyn ReadFolder>,
+        config: &'a LogConfig,
+        request: LoadRequest,
+    ) -> Result<Self> {
         Ok(Self {
-            folder: Overlay::new(Arc::new(DiskFolder::new(path, &Disk::default())))?,
+            folder: Overlay::new(folder)?,
             config,
             settings: SegmentSettings {
                 initial_length: 0,

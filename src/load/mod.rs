@@ -33,6 +33,7 @@ mod segments;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub use self::loaded::LoadedLog;
 pub(crate) use self::loaded::LoadedSegment;
@@ -41,6 +42,9 @@ pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
 use crate::error::Result;
+use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::storage::ReadFolder;
 use crate::log::config::LogConfig;
 pub(crate) use crate::segment::entries::EntryOffset;
 
@@ -49,7 +53,23 @@ pub(crate) use crate::segment::entries::EntryOffset;
 /// # Errors
 /// `Io` where the folder cannot be listed. Whatever else is wrong is the plan's outcome.
 pub fn plan(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
-    let mut loader = Loader::new(path, config, request)?;
+    plan_of(on_disk(path), config, request)
+}
+
+fn on_disk(path: &Path) -> Arc<dyn ReadFolder> {
+    Arc::new(DiskFolder::new(path, &Disk::default()))
+}
+
+/// As [`plan()`], of a partition folder in any storage.
+///
+/// # Errors
+/// As [`plan()`].
+pub(crate) fn plan_of(
+    folder: Arc<dyn ReadFolder>,
+    config: &LogConfig,
+    request: LoadRequest,
+) -> Result<Plan> {
+    let mut loader = Loader::new(folder, config, request)?;
     let outcome = loader.load();
     Ok(loader.into_plan(outcome))
 }
@@ -60,7 +80,19 @@ pub fn plan(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Pla
 /// # Errors
 /// As [`plan()`].
 pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
-    let mut loader = Loader::new(path, config, request.unflushed())?;
+    plan_salvage_of(on_disk(path), config, request)
+}
+
+/// As [`plan_salvage()`], of a partition folder in any storage.
+///
+/// # Errors
+/// As [`plan()`].
+pub(crate) fn plan_salvage_of(
+    folder: Arc<dyn ReadFolder>,
+    config: &LogConfig,
+    request: LoadRequest,
+) -> Result<Plan> {
+    let mut loader = Loader::new(folder, config, request.unflushed())?;
     let outcome = loader.salvage().and_then(|()| loader.load());
     Ok(loader.into_plan(outcome))
 }
@@ -76,7 +108,7 @@ pub(crate) fn plan_rebuild(
     request: LoadRequest,
     entry: EntryOffset,
 ) -> Result<Plan> {
-    let mut loader = Loader::new(path, config, request.unflushed())?;
+    let mut loader = Loader::new(on_disk(path), config, request.unflushed())?;
     loader.settings.entry = entry;
     let outcome = loader.discard_broken_indexes().and_then(|()| loader.load());
     Ok(loader.into_plan(outcome))

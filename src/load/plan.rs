@@ -8,6 +8,8 @@ use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::{Action, FileChange, Overlay};
+#[cfg(test)]
+use crate::io::storage::Storage;
 use crate::segment::writer::WritableSegment;
 use crate::types::TimestampMs;
 
@@ -111,6 +113,15 @@ impl Plan {
         files
             .map(|(name, content)| (name, content.length()))
             .collect()
+    }
+
+    /// Writes the folder as it will be into another one, of any storage.
+    #[cfg(test)]
+    pub(crate) fn put_into(&self, to: &impl Storage) -> Result<()> {
+        for name in self.folder.files().into_keys() {
+            to.put(&name, &self.folder.read(&name, u64::MAX)?, true)?;
+        }
+        to.sync_names()
     }
 
     /// What becomes of the files, by name.

@@ -34,7 +34,7 @@ fn a_file_that_cannot_be_read_is_not_salvaged_away() {
         let (folder, config) = (tempfile::tempdir().unwrap(), LogConfig::default());
         let path = folder.path().join(name);
         fs::write(&path, [b'0'; 34]).unwrap();
-        let mut loader = Loader::new(folder.path(), &config, REQUEST).unwrap();
+        let mut loader = Loader::new(on_disk(folder.path()), &config, REQUEST).unwrap();
         fs::remove_file(&path).unwrap();
         assert_eq!(kind(loader.salvage()), Some(ErrorKind::NotFound), "{name}");
         assert!(loader.notes.is_empty(), "{name}: {:?}", loader.notes);

@@ -5,6 +5,7 @@ use super::checks::{Checked, Rules, check, headers};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::appender::Bytes;
+use crate::io::storage::Storage;
 use crate::producers::Analysis;
 use crate::producers::append::{CompletedTxn, TV_UNKNOWN};
 use crate::producers::entry::BatchMetadata;
@@ -89,7 +90,7 @@ pub(super) struct Append<'a> {
     pub(super) transaction_version: i16,
 }
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// Appends as the leader: the batches in `records` get offsets from the log end on, the epoch, and the topic's
     /// timestamp type; they are encoded again where the codec or the format asks for it. `records` is then what was
     /// written. From a client: one batch, its offsets from 0 on.
@@ -217,7 +218,7 @@ impl WritableLog {
         }
     }
 
-    /// The append, what a broker does after it, and what is left when the disk fails in between.
+    /// The append, and what is left when the disk fails in between.
     pub(super) fn append_guarded(
         &mut self,
         append: &Append<'_>,
@@ -225,13 +226,7 @@ impl WritableLog {
     ) -> Result<AppendInfo> {
         let mut written = None;
         let end = self.log_end_offset;
-        let outcome = self.guarded(|log| {
-            let outcome = log.append_checked(append, &mut written, now_ms);
-            if !matches!(outcome, Err(Error::Io { .. })) {
-                log.flush_rolled(now_ms)?;
-            }
-            outcome
-        });
+        let outcome = self.guarded(|log| log.append_checked(append, &mut written, now_ms));
         if self.failure.is_some()
             && let Some((base_offset, position)) = written
             && base_offset == self.segments.active.base_offset()

@@ -4,11 +4,12 @@ use super::WritableLog;
 use super::append::{Append, AppendInfo};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::BatchHeader;
+use crate::io::storage::Storage;
 use crate::producers::append::TV_UNKNOWN;
 use crate::records::encoded::EncodedBatches;
 use crate::types::{AppendOrigin, NO_TIMESTAMP, TimestampMs};
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// Appends batches that were encoded here by the topic's rules, which are not looked at again: as many as one write
     /// takes, off the front. Each is a client's, which gets its offsets and the epoch, or keeps its offsets as a
     /// follower's; and all comes out as if each were appended by itself, so that a batch for which the log may have to be

@@ -29,12 +29,13 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Refusal, Result};
 use crate::io::appender::SyncPolicy;
 use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
+use crate::io::storage::Storage;
 use crate::log::config::LogConfig;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::{DEFAULT_PRODUCER_ID_EXPIRATION_MS, ProducerStateManager};
@@ -57,6 +58,9 @@ pub(crate) mod segments;
 pub(crate) mod storage;
 mod truncate;
 pub(crate) mod writer;
+
+#[cfg(test)]
+mod tests;
 
 pub use append::{AppendInfo, LeaderAppend};
 pub(crate) use segments::SegmentInfo;
@@ -110,10 +114,11 @@ impl WriteOptions {
 
 /// A partition log open for writing.
 #[derive(Debug)]
-pub struct WritableLog {
-    folder: PathBuf,
+pub struct WritableLog<S: Storage = DiskFolder> {
+    /// The partition folder.
+    storage: S,
     options: WriteOptions,
-    segments: Segments,
+    segments: Segments<S>,
     log_start_offset: Offset,
     log_end_offset: Offset,
     recovery_point: Offset,
@@ -124,17 +129,15 @@ pub struct WritableLog {
     producers: ProducerStateManager,
     validator: LeaderValidator,
     deleted: Vec<Deleted>,
-    /// A roll whose old segments are still to be brought to the disk: the last of them, and up to which offset.
-    flush_after_roll: Option<(Offset, Offset)>,
     /// What made the log refuse everything.
     failure: Option<String>,
 }
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// The partition folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.storage.path()
     }
 
     /// The topic's settings.
@@ -168,7 +171,7 @@ impl WritableLog {
     }
 
     /// The active segment.
-    pub const fn active_segment(&mut self) -> &mut WritableSegment {
+    pub const fn active_segment(&mut self) -> &mut WritableSegment<S> {
         &mut self.segments.active
     }
 
@@ -190,11 +193,6 @@ impl WritableLog {
         self.failure.is_some()
     }
 
-    /// The partition folder, and the way to the disk it is on.
-    fn storage(&self) -> DiskFolder {
-        DiskFolder::new(&self.folder, &self.options.disk)
-    }
-
     /// Refuses if the log has failed.
     fn check_failed(&self) -> Result<()> {
         match &self.failure {
@@ -203,7 +201,7 @@ impl WritableLog {
                 Refusal::Failed,
                 format!(
                     "{}: the log takes nothing more after: {why}",
-                    self.folder.display()
+                    self.folder().display()
                 ),
             )),
         }
@@ -235,8 +233,8 @@ impl WritableLog {
         let base_offset = self.segments.active.base_offset();
         self.segments.active.close()?;
         // The last time entry, and lengths: whoever finds the marker looks at nothing.
-        sync_segment(&self.storage(), base_offset)?;
-        self.options.disk.sync_folder(&self.folder)?;
+        sync_segment(&self.storage, base_offset)?;
+        self.storage.sync_names()?;
         Ok(self.recovery_point)
     }
 

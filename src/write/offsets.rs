@@ -3,6 +3,7 @@
 use super::WritableLog;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
+use crate::io::storage::Storage;
 use crate::types::{Offset, TimestampMs};
 
 /// Where the oldest transaction begins that is open, or whose end is not replicated yet.
@@ -15,7 +16,7 @@ pub(super) struct FirstUnstable {
     batch: Offset,
 }
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// The offset below which everything counts as replicated.
     #[must_use]
     pub const fn high_watermark(&self) -> Offset {
@@ -99,7 +100,7 @@ impl WritableLog {
         self.check_failed()?;
         if offset > self.high_watermark {
             return Err(Error::OffsetOutOfRange {
-                path: self.folder.clone(),
+                path: self.folder().to_path_buf(),
                 offset,
                 log_start_offset: self.log_start_offset,
                 log_end_offset: self.high_watermark,

@@ -9,9 +9,10 @@ use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
 use crate::io::folder::DiskFolder;
+use crate::io::storage::Storage;
 use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
 use crate::log::epochs::LeaderEpochs;
-use crate::producers::snapshots::FolderSnapshots;
+use crate::producers::snapshots::Snapshots;
 use crate::records::validate::LeaderValidator;
 use crate::segment::writer::{Known, WritableSegment};
 use crate::types::TimestampMs;
@@ -45,23 +46,26 @@ impl WritableLog {
         // What a broker would have done before it refused to load is done too.
         plan.apply(&options.disk)?;
         let deleted = plan.deleted().to_vec();
-        let mut log = Self::from_loaded(folder, options, plan.outcome?, now_ms)?;
+        let storage = DiskFolder::new(folder, &options.disk);
+        let epochs = LeaderEpochs::load(folder, options.disk.clone())?;
+        let mut log = Self::from_loaded(storage, options, (plan.outcome?, epochs), now_ms)?;
         for name in deleted {
             log.delete_later(&name, now_ms);
         }
         Ok(log)
     }
+}
 
+impl<S: Storage + 'static> WritableLog<S> {
     /// Opens the last of the segments, as a plan that was carried out leaves them: its indexes are cut to their entries
     /// and get their full length here.
-    fn from_loaded(
-        folder: &Path,
+    pub(super) fn from_loaded(
+        storage: S,
         mut options: WriteOptions,
-        loaded: LoadedLog,
+        (loaded, epochs): (LoadedLog, LeaderEpochs),
         now_ms: TimestampMs,
     ) -> Result<Self> {
         let settings = next_settings(&mut options);
-        let storage = DiskFolder::new(folder, &options.disk);
         let known = |segment: &LoadedSegment| {
             let known = Known {
                 size: segment.size,
@@ -80,9 +84,9 @@ impl WritableLog {
         active.resize_indexes()?;
         let segments = Segments { closed, active };
         let start = loaded.log_start_offset.max(segments.first_base_offset());
-        let snapshots = Arc::new(FolderSnapshots::new(folder, &options.disk));
+        let snapshots = Arc::new(Snapshots::over(storage.clone()));
         let mut log = Self {
-            folder: folder.to_path_buf(),
+            storage,
             segments,
             log_start_offset: start,
             log_end_offset: loaded.log_end_offset,
@@ -90,11 +94,10 @@ impl WritableLog {
             high_watermark: start,
             first_unstable: None,
             last_flush_ms: now_ms,
-            epochs: LeaderEpochs::load(folder, options.disk.clone())?,
+            epochs,
             producers: loaded.producers.kept_in(snapshots),
             validator: LeaderValidator::new(),
             deleted: Vec::new(),
-            flush_after_roll: None,
             failure: None,
             options,
         };

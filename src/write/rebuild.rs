@@ -1,14 +1,11 @@
 //! The batches of an open log, for its producers' state.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use super::WritableLog;
 use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
 use crate::index::offset::OffsetIndex;
-use crate::io::folder::DiskReader;
+use crate::io::storage::Storage;
 use crate::producers::replay::{Rebuilding, Replay, ReplayedLog};
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
@@ -16,17 +13,16 @@ use crate::types::{Offset, Position, TimestampMs};
 
 /// The segments of a log open for writing, to be replayed.
 #[derive(Debug)]
-struct WrittenBatches<'a> {
-    folder: &'a Path,
-    segments: &'a mut Segments,
+struct WrittenBatches<'a, S: Storage> {
+    storage: &'a S,
+    segments: &'a mut Segments<S>,
 }
 
-impl WrittenBatches<'_> {
+impl<S: Storage> WrittenBatches<'_, S> {
     /// The batches of a segment in its first `end` bytes, from `begin` on.
     fn walk(&self, base_offset: Offset, begin: Position, end: Position) -> Result<LogWalk> {
         let name = FileName::new(base_offset, FileKind::Log).to_string();
-        let file = DiskReader::open(&self.folder.join(name))?;
-        LogWalk::new(Arc::new(file), begin, end, Access::Headers)
+        LogWalk::new(self.storage.open(&name)?, begin, end, Access::Headers)
     }
 
     /// Where the batch is that holds `offset` or what follows it (`LogSegment.translateOffset`).
@@ -39,12 +35,12 @@ impl WrittenBatches<'_> {
             return self.segments.active.translate_offset(offset);
         }
         let name = FileName::new(base_offset, FileKind::OffsetIndex).to_string();
-        let path = self.folder.join(name);
-        let begin = if path.exists() {
+        let begin = if self.storage.contains(&name)? {
+            let file = self.storage.open(&name)?;
             #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
             // SAFETY: the segment is closed, this log's lock keeps other writers away, and while `self` borrows the log,
             // nobody truncates it.
-            let index = unsafe { OffsetIndex::map(&path, base_offset) }?;
+            let index = unsafe { OffsetIndex::map_file(&*file, base_offset) }?;
             Position::try_from(index.lookup(offset).position).unwrap_or_default()
         } else {
             0
@@ -54,7 +50,7 @@ impl WrittenBatches<'_> {
     }
 }
 
-impl ReplayedLog for WrittenBatches<'_> {
+impl<S: Storage> ReplayedLog for WrittenBatches<'_, S> {
     fn base_offsets(&self) -> Vec<Offset> {
         let infos = self.segments.infos();
         infos.iter().map(|info| info.base_offset).collect()
@@ -83,11 +79,11 @@ impl ReplayedLog for WrittenBatches<'_> {
     }
 }
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// The base offset of the first batch that holds `offset` or what follows it; `None` where no batch follows.
     pub(super) fn batch_at_or_after(&mut self, offset: Offset) -> Result<Option<Offset>> {
         let mut log = WrittenBatches {
-            folder: &self.folder,
+            storage: &self.storage,
             segments: &mut self.segments,
         };
         for base_offset in log.segments.bases(offset, Offset::MAX) {
@@ -103,7 +99,7 @@ impl WritableLog {
     /// Brings the producers to what they were when the log ended at `end`.
     pub(super) fn rebuild_producers(&mut self, end: Offset, now_ms: TimestampMs) -> Result<()> {
         let mut log = WrittenBatches {
-            folder: &self.folder,
+            storage: &self.storage,
             segments: &mut self.segments,
         };
         let to = Rebuilding {

@@ -56,12 +56,14 @@ impl WritableLog {
     /// # Errors
     /// `Io`; those of [`WritableSegment::open_known`].
     pub(crate) fn open_closed(&self, base_offset: Offset) -> Result<WritableSegment> {
-        let (storage, settings) = (self.storage(), self.config().segment_settings());
+        let settings = self.config().segment_settings();
         match self.segments.closed.get(&base_offset) {
-            Some(&known) => WritableSegment::open_known(&storage, base_offset, settings, known),
+            Some(&known) => {
+                WritableSegment::open_known(&self.storage, base_offset, settings, known)
+            }
             None => Err(Error::InvalidArgument(format!(
                 "{}: no closed segment at offset {base_offset}",
-                self.folder.display()
+                self.folder().display()
             ))),
         }
     }
@@ -72,7 +74,7 @@ impl WritableLog {
     /// `Io`.
     pub(crate) fn segment_modified_ms(&self, base_offset: Offset) -> Result<TimestampMs> {
         let path = self
-            .folder
+            .folder()
             .join(name_of(base_offset, FileKind::Log, FileState::Live));
         let modified = fs::metadata(&path).and_then(|meta| modified_ms(&meta));
         modified.map_err(Error::io(&path))
@@ -87,17 +89,12 @@ impl WritableLog {
         base_offset: Offset,
         now_ms: TimestampMs,
     ) -> Result<WritableSegment> {
-        let storage = self.storage();
+        let storage = &self.storage;
         for kind in SEGMENT_FILES {
             storage.remove(&name_of(base_offset, kind, FileState::Cleaned))?;
         }
         let settings = self.config().segment_settings();
-        WritableSegment::open_as(
-            &storage,
-            (base_offset, FileState::Cleaned),
-            settings,
-            now_ms,
-        )
+        WritableSegment::open_as(storage, (base_offset, FileState::Cleaned), settings, now_ms)
     }
 
     /// Removes the files of segments that were begun and take nobody's place.
@@ -108,7 +105,7 @@ impl WritableLog {
             for kind in SEGMENT_FILES {
                 // The error that led here is told; loading removes what is left.
                 let _ = self
-                    .storage()
+                    .storage
                     .remove(&name_of(base_offset, kind, FileState::Cleaned));
             }
         }
@@ -126,7 +123,7 @@ impl WritableLog {
         segment.on_become_inactive()?;
         segment.flush()?;
         for kind in [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex] {
-            let path = self.storage().path_of(&segment.name(kind));
+            let path = self.storage.path_of(&segment.name(kind));
             self.options.disk.set_modified_ms(&path, modified_ms)?;
         }
         Ok(())
@@ -157,7 +154,7 @@ impl WritableLog {
                 log.segments.closed.insert(segment.base_offset(), known);
                 segment.close_handlers();
             }
-            log.options.disk.sync_folder(&log.folder)?;
+            log.storage.sync_names()?;
             for &base_offset in old.iter().filter(|base| !bases.contains(base)) {
                 log.delete_snapshot(base_offset, now_ms)?;
             }
@@ -173,7 +170,7 @@ impl WritableLog {
         let mut found = Vec::new();
         for base_offset in self.segments.bases(from, Offset::MAX) {
             let name = name_of(base_offset, FileKind::TxnIndex, FileState::Live);
-            let index = TransactionIndexFile::open_in(&self.storage(), &name, base_offset)?;
+            let index = TransactionIndexFile::open_in(&self.storage, &name, base_offset)?;
             let part = collect_aborted(index.all()?, from, to);
             found.extend(part.txns);
             if part.is_complete {

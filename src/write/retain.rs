@@ -2,6 +2,7 @@
 
 use super::WritableLog;
 use crate::error::Result;
+use crate::io::storage::Storage as _;
 use crate::log::retention::{RetainedLog, SegmentAge, expired};
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
@@ -39,7 +40,7 @@ impl WritableLog {
                 log.segments.closed.remove(&base_offset);
                 log.delete_snapshot(base_offset, now_ms)?;
             }
-            log.options.disk.sync_folder(&log.folder)
+            log.storage.sync_names()
         })?;
         Ok(gone)
     }

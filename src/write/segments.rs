@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::io::folder::DiskFolder;
+use crate::io::storage::Storage;
 use crate::segment::writer::{Known, WritableSegment};
 use crate::types::Offset;
 
@@ -16,13 +18,13 @@ pub struct SegmentInfo {
 }
 
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(super) struct Segments<S: Storage = DiskFolder> {
     /// By base offset.
     pub(super) closed: BTreeMap<Offset, Known>,
-    pub(super) active: WritableSegment,
+    pub(super) active: WritableSegment<S>,
 }
 
-impl Segments {
+impl<S: Storage> Segments<S> {
     pub(super) fn infos(&self) -> Vec<SegmentInfo> {
         let closed = self.closed.iter();
         let mut all: Vec<_> = closed

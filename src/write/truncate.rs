@@ -1,11 +1,10 @@
 //! Cutting the log, and files that wait to be removed (`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`).
 
-use std::path::PathBuf;
-
 use super::WritableLog;
 use super::roll::next_settings;
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::storage::Storage;
 use crate::segment::files::{SEGMENT_FILES, rename_segment};
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
@@ -13,12 +12,12 @@ use crate::types::{Offset, TimestampMs};
 /// A file renamed to `.deleted`.
 #[derive(Debug)]
 pub(super) struct Deleted {
-    path: PathBuf,
+    name: String,
     /// When it is removed.
     due_ms: TimestampMs,
 }
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// Cuts the log so that it ends at `offset`; returns whether there was anything to cut. A batch that holds the offset
     /// goes whole, yet the log ends at the offset asked for. Below the first segment everything goes.
     ///
@@ -83,7 +82,7 @@ impl WritableLog {
             self.rename_to_deleted(base_offset, now_ms)?;
         }
         self.replace_active(offset, now_ms)?;
-        self.options.disk.sync_folder(&self.folder)?;
+        self.storage.sync_names()?;
         self.set_log_end(offset);
         self.epochs.clear();
         self.epochs.flush()?;
@@ -122,10 +121,10 @@ impl WritableLog {
                 self.rename_to_deleted(base, now_ms)?;
             }
             // Else they may be there again when the power goes, after a cut and what was appended there since.
-            self.options.disk.sync_folder(&self.folder)?;
+            self.storage.sync_names()?;
             let settings = next_settings(&mut self.options);
             self.segments.active =
-                WritableSegment::open_known(&self.storage(), base_offset, settings, known)?;
+                WritableSegment::open_known(&self.storage, base_offset, settings, known)?;
             self.segments.closed.retain(|&base, _| base < base_offset);
         }
         Ok(going)
@@ -138,7 +137,7 @@ impl WritableLog {
         now_ms: TimestampMs,
     ) -> Result<()> {
         let (live, deleted) = (FileState::Live, FileState::Deleted);
-        rename_segment(&self.storage(), base_offset, live, deleted)?;
+        rename_segment(&self.storage, base_offset, live, deleted)?;
         for kind in SEGMENT_FILES {
             self.note_deleted(base_offset, kind, now_ms);
         }
@@ -169,7 +168,7 @@ impl WritableLog {
     /// Has a file go after `file.delete.delay.ms`.
     pub(super) fn delete_later(&mut self, name: &str, now_ms: TimestampMs) {
         self.deleted.push(Deleted {
-            path: self.folder.join(name),
+            name: name.to_owned(),
             due_ms: now_ms.saturating_add(self.options.config.file_delete_delay_ms),
         });
     }
@@ -186,7 +185,7 @@ impl WritableLog {
         self.deleted = later;
         self.guarded(|log| {
             for file in due {
-                log.options.disk.remove(&file.path)?;
+                log.storage.remove(&file.name)?;
             }
             Ok(())
         })

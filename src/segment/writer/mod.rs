@@ -406,6 +406,11 @@ impl<S: Storage> WritableSegment<S> {
 
     /// Closes the files as they are.
     pub fn close_handlers(mut self) {
+        self.close_indexes();
+    }
+
+    /// Closes the indexes as they are; whoever asks for one opens it again.
+    pub(crate) fn close_indexes(&mut self) {
         self.offset_index.close_handler();
         self.time_index.close_handler();
     }
