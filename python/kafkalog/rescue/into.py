@@ -108,11 +108,29 @@ def rescue_into(
         raise ValueError(f"internal topics belong to their cluster: {', '.join(internal)}")
     if os.path.realpath(into) in {os.path.realpath(each) for each in disks}:
         raise ValueError(f"{into} is one of the disks that are read")
-    to = given(into)
-    plan = into_plan(plan_rescue(disks, sorted(wanted), progress), to, topic_ids)
     if dry_run:
-        return RescueReport(plan=plan, dry_run=True)
-    return write_into(plan, to, link=link, progress=None if progress is None else partial(progress, "written"))
+        return RescueReport(plan=_planned(disks, given(into), wanted, topic_ids, progress), dry_run=True)
+    # What it finds there must not change until all is written.
+    held = _core.HeldLogDirs([str(into)])
+    try:
+        to = given(into)
+        plan = _planned(disks, to, wanted, topic_ids, progress)
+        return write_into(plan, to, link=link, progress=None if progress is None else partial(progress, "written"))
+    finally:
+        held.close()
+
+
+def _planned(
+    disks: Sequence[str],
+    to: Given,
+    wanted: Iterable[str],
+    topic_ids: Mapping[str, str],
+    progress: Callable[[str, int, int], None] | None,
+) -> RescuePlan:
+    # Reading the disks may take hours.
+    for topic in sorted(wanted):
+        _topic_id(topic, to, topic_ids)
+    return into_plan(plan_rescue(disks, sorted(wanted), progress), to, topic_ids)
 
 
 def given(path: Path) -> Given:
@@ -292,7 +310,7 @@ def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
 def write_into(
     plan: RescuePlan, to: Given, *, link: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> RescueReport:
-    """Write the partitions of a plan into a log dir, which is locked meanwhile.
+    """Write the partitions of a plan into a log dir, which the caller has locked.
 
     Parameters
     ----------
@@ -307,35 +325,29 @@ def write_into(
 
     Raises
     ------
-    LogLockedError
-        While a broker runs on the log dir.
+    ValueError
+        If the log dir is the root of a file system.
     OSError
         When the disk is full, and the like. The same call continues then.
     """
     unfinished = output.unfinished_of(to.path)
     if to.path.stat().st_dev != unfinished.parent.stat().st_dev:
         raise ValueError(f"{to.path} is the root of a file system: partitions are moved in from beside it")
-    held = _core.HeldLogDirs([str(to.path)])
-    try:
-        output.begin(unfinished, {"fingerprint": output.fingerprint(plan, {"into": str(to.path), "link": link})})
-        whole = unfinished / "whole"
-        copied = unfinished / "copied"
-        if not copied.exists():
-            whole.mkdir(exist_ok=True)
-            node = Node(to.node_id, to.directory_id or "", ("", 0), ("", 0), "")
-            placed = [(choice, node) for choice in plan.choices]
-            output.copy_partitions(plan, placed, unfinished, link=link, progress=progress)
-            copied.touch()
-        for choice in plan.choices:
-            _move(choice, unfinished, to.path)
-        _checkpoints(plan.choices, to.path)
-        if to.is_only_voter:
-            _append_metadata(list(_records(plan, to)), to, unfinished)
-        size = sum(
-            segment.size for choice in plan.choices for segment in PartitionLog(to.path / _name(choice)).segments
-        )
-    finally:
-        held.close()
+    output.begin(unfinished, {"fingerprint": output.fingerprint(plan, {"into": str(to.path), "link": link})})
+    whole = unfinished / "whole"
+    copied = unfinished / "copied"
+    if not copied.exists():
+        whole.mkdir(exist_ok=True)
+        node = Node(to.node_id, to.directory_id or "", ("", 0), ("", 0), "")
+        placed = [(choice, node) for choice in plan.choices]
+        output.copy_partitions(plan, placed, unfinished, link=link, progress=progress)
+        copied.touch()
+    for choice in plan.choices:
+        _move(choice, unfinished, to.path)
+    _checkpoints(plan.choices, to.path)
+    if to.is_only_voter:
+        _append_metadata(list(_records(plan, to)), to, unfinished)
+    size = sum(segment.size for choice in plan.choices for segment in PartitionLog(to.path / _name(choice)).segments)
     shutil.rmtree(unfinished)
     return RescueReport(plan=plan, out=str(to.path), dry_run=False, bytes=size)
 
