@@ -232,6 +232,9 @@ pub mod tools {
             pub use crate::tools::recover::report::PartitionReport;
         }
     }
+    pub mod rewrite {
+        pub use crate::tools::rewrite::{Drops, RewriteOptions, rewrite};
+    }
 }
 pub mod types {
     pub use crate::types::{AppendOrigin, Compression, TimestampType, TopicPartition};

@@ -8,14 +8,14 @@ use crate::types::{Compression, Offset};
 
 /// Offsets of records that go: half-open ranges, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drops(Vec<(Offset, Offset)>);
+pub struct Drops(Vec<(Offset, Offset)>);
 
 impl Drops {
     /// Takes ranges in any order; they may overlap.
     ///
     /// # Errors
     /// `InvalidArgument` for a range that ends before it begins, or begins below 0.
-    pub(crate) fn new(mut ranges: Vec<(Offset, Offset)>) -> Result<Self> {
+    pub fn new(mut ranges: Vec<(Offset, Offset)>) -> Result<Self> {
         if let Some((start, end)) = ranges.iter().find(|(start, end)| end < start || *start < 0) {
             let text = format!(
                 "offsets {start} to {end}: expected a start of 0 or more, and an end not below it"
@@ -65,6 +65,11 @@ impl<'a> Dropping<'a> {
             log_end_offset,
             next_offset: 0,
         }
+    }
+
+    /// The batch that comes next follows on this offset.
+    pub(super) const fn go_on_at(&mut self, next_offset: Offset) {
+        self.next_offset = next_offset;
     }
 
     fn touches(&self, first: Offset, last: Offset) -> bool {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | here | a log dir or a partition, loaded as at a broker's start ([`super::recover`]) |
 //! | `drops` | which records go, and what becomes of their batches |
+//! | `windows` | batches read, filtered by several threads, and handed on in their order |
 //! | `segments` | the segments that the batches go into |
 //!
 //! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
@@ -13,31 +14,33 @@
 
 mod drops;
 mod segments;
+mod windows;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use self::drops::Dropping;
-pub(crate) use self::drops::Drops;
+pub use self::drops::Drops;
 use self::segments::Output;
+use self::windows::{Share, Window, Windows, Worker, filter};
 use super::recover::report::RecoveryReport;
 use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
 use crate::compress::{Codec, DecodeLimit};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
 use crate::io::disk::Disk;
-use crate::io::interrupt;
 use crate::load::Plan;
 use crate::log::config::{BrokerCompression, LogConfig};
 use crate::log::dir::PartitionFolder;
 use crate::records::filtered::{BatchFilter, FilterRules, Outcome};
-use crate::segment::source::Access;
 use crate::types::{TimestampMs, TopicPartition};
 
 /// How to rewrite.
 #[derive(Clone, Debug)]
-pub(crate) struct RewriteOptions {
+pub struct RewriteOptions {
     /// The settings of topics that are not in `topics`: those of the codec and the indexes count, and with `rerolls` those of
     /// segments.
     pub config: LogConfig,
@@ -61,7 +64,7 @@ pub(crate) struct RewriteOptions {
 
 /// What became of one partition.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PartitionRewrite {
+pub struct PartitionRewrite {
     /// Records that went.
     pub records_dropped: u64,
     /// Batches copied byte for byte.
@@ -88,11 +91,29 @@ impl PartitionRewrite {
         };
         *counter = counter.saturating_add(1);
     }
+
+    /// Writes what came of a window.
+    fn write(&mut self, window: Window, shares: Vec<Share>, out: &mut Output<'_>) -> Result<()> {
+        if let Some(begins) = window.begins {
+            out.begin(begins.base_offset, begins.modified_ms)?;
+            out.note_aborted(begins.aborted);
+        }
+        shares.into_iter().try_for_each(|share| {
+            share.batches(|bytes, filtered, header| {
+                let gone = filtered.records_read.saturating_sub(filtered.records_kept);
+                self.records_dropped = self.records_dropped.saturating_add(gone);
+                self.count(&filtered.outcome);
+                filtered
+                    .header(header)
+                    .map_or(Ok(()), |header| out.append(bytes, header))
+            })
+        })
+    }
 }
 
 /// What a rewrite did.
 #[derive(Clone, Debug)]
-pub(crate) struct RewriteReport {
+pub struct RewriteReport {
     /// How the log dir was loaded, and its checkpoints.
     pub recovery: RecoveryReport,
     /// By the folder in the source.
@@ -105,7 +126,7 @@ pub(crate) struct RewriteReport {
 /// # Errors
 /// As recovering into a new directory; `CorruptRecord` for a batch whose checksum is wrong or whose records cannot be read
 /// where they have to be.
-pub(crate) fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<RewriteReport> {
+pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<RewriteReport> {
     let how = RecoverOptions {
         config: options.config.clone(),
         topics: options.topics.clone(),
@@ -196,6 +217,37 @@ fn rewrite_partition(
     drops: Option<&Drops>,
     mut out: Output<'_>,
 ) -> Result<PartitionRewrite> {
+    let mut workers = workers(plan, config, options, drops)?;
+    let mut windows = Windows::of(plan, options.rerolls);
+    let mut done = PartitionRewrite::default();
+    let mut filtered: Option<(Window, Vec<Share>)> = None;
+    let mut next = windows.next()?;
+    while let Some(window) = next {
+        let (shares, (written, following)) = filter(&mut workers, &window, || {
+            let written = filtered.take().map_or(Ok(()), |(window, shares)| {
+                done.write(window, shares, &mut out)
+            });
+            (written, windows.next())
+        });
+        written?;
+        filtered = Some((window, shares?));
+        next = following?;
+    }
+    if let Some((window, shares)) = filtered {
+        done.write(window, shares, &mut out)?;
+    }
+    done.bytes_before = windows.size;
+    done.bytes_after = out.finish()?;
+    Ok(done)
+}
+
+/// As many as there are processors, where batches have to be read; else one, which copies them.
+fn workers<'a>(
+    plan: &Plan,
+    config: &LogConfig,
+    options: &RewriteOptions,
+    drops: Option<&'a Drops>,
+) -> Result<Vec<Worker<'a>>> {
     let codec = match config.compression_type {
         BrokerCompression::Producer => None,
         BrokerCompression::Fixed(compression) => {
@@ -205,52 +257,23 @@ fn rewrite_partition(
             })
         }
     };
-    let mut filter = BatchFilter::new(FilterRules {
+    let rules = FilterRules {
         delete_horizon_ms: None,
         codec,
         keeps_legacy: !options.raises,
         limit: options.limit,
-    })?;
+    };
     let end = plan.outcome.as_ref().map_or(0, |log| log.log_end_offset);
-    let mut dropping = Dropping::new(drops, codec.map(Codec::compression), options.raises, end);
-    let mut done = PartitionRewrite::default();
-    let mut bytes = Vec::new();
-    for segment in plan.segments() {
-        interrupt::check()?;
-        done.bytes_before = done.bytes_before.saturating_add(segment.size());
-        out.begin(
-            segment.base_offset(),
-            plan.modified_ms(&segment.name(FileKind::Log)),
-        )?;
-        if options.rerolls {
-            out.note_aborted(segment.aborted()?);
-        }
-        let mut batches = segment.walk(0, segment.size(), Access::Records)?;
-        while let Some((position, header)) = batches.next_batch()? {
-            batches.ensure_valid(position, &header)?;
-            let batch = batches.bytes(position, header.size)?;
-            bytes.clear();
-            let filtered = filter
-                .filter(batch, &header, &mut dropping, &mut bytes)
-                .map_err(|error| error.shift(position).at(segment.path()))?;
-            let gone = filtered.records_read.saturating_sub(filtered.records_kept);
-            done.records_dropped = done.records_dropped.saturating_add(gone);
-            done.count(&filtered.outcome);
-            if let Some(header) = filtered.header(header) {
-                out.append(&bytes, header)?;
-            }
-        }
-        if batches.position() < segment.size() {
-            let left = segment.size().saturating_sub(batches.position());
-            let error = Error::corrupt(
-                "batch",
-                batches.position(),
-                "a whole batch",
-                format_args!("{left} bytes"),
-            );
-            return Err(error.at(segment.path()));
-        }
-    }
-    done.bytes_after = out.finish()?;
-    Ok(done)
+    let count = if codec.is_some() || options.raises || drops.is_some() {
+        thread::available_parallelism().map_or(1, NonZero::get)
+    } else {
+        1
+    };
+    let worker = |_| {
+        Ok(Worker {
+            filter: BatchFilter::new(rules)?,
+            dropping: Dropping::new(drops, codec.map(Codec::compression), options.raises, end),
+        })
+    };
+    (0..count).map(worker).collect()
 }
