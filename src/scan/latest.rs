@@ -12,13 +12,15 @@
 //! | one without a key | no: the cleaner drops it |
 //! | a control record | no: it has no key of the topic |
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
+use std::hint::black_box;
 
 use crate::error::{Error, Result};
+use crate::format::md5::Digest;
 use crate::records::RecordSlot;
 use crate::records::arena::Arena;
 use crate::records::chunk::Chunk;
+use crate::scan::offset_map::{OffsetMap, SLOT_SIZE};
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::offset_set::OffsetSet;
@@ -26,8 +28,14 @@ use crate::segment::reader::{Filled, ReadOptions};
 use crate::segment::source::Copying;
 use crate::types::Offset;
 
-/// Most keys of a pass: what a table of about 100 MiB takes, as much as Kafka's `log.cleaner.dedupe.buffer.size`.
+/// Most keys of a pass: what a map of about 100 MiB takes, as much as Kafka's `log.cleaner.dedupe.buffer.size`.
 const MOST_KEYS: usize = 7 << 19;
+
+/// Records whose slots of the map are fetched from memory at once.
+const AT_ONCE: usize = 64;
+
+/// The offset of a key whose latest record is not wanted.
+const UNWANTED: Offset = -1;
 
 /// The compacted view of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,69 +64,48 @@ impl Latest {
             ..options
         };
         let mut found = OffsetSet::default();
-        let hashes = (RandomState::new(), RandomState::new());
+        let hashers = (RandomState::new(), RandomState::new());
         let mut slices = vec![Slice::default()];
         while let Some(mut slice) = slices.pop() {
-            let mut keys = Keys::default();
-            each_record(range, options, |slot, bytes| {
-                let Some(key) = part(bytes, slot.key_start, slot.key_len) else {
-                    return;
-                };
-                let hash = KeyHash(hashes.0.hash_one(key), hashes.1.hash_one(key));
-                if !slice.takes(hash) {
-                    return;
+            // A sixth of the slots stays free, so that searches end soon.
+            let slots = most_keys.saturating_add(most_keys / 5).saturating_add(2);
+            let mut keys = OffsetMap::new(slots.saturating_mul(SLOT_SIZE), 1.0)?;
+            let mut group: Vec<(Digest, Offset)> = Vec::with_capacity(AT_ONCE);
+            each_chunk(range, options, |records, bytes| {
+                for records in records.chunks(AT_ONCE) {
+                    group.clear();
+                    group.extend(records.iter().filter_map(|record| {
+                        let key = part(bytes, record.key_start, record.key_len)?;
+                        let is_wanted = self.tombstones || record.value_len >= 0;
+                        let offset = if is_wanted { record.offset } else { UNWANTED };
+                        Some(([hashers.0.hash_one(key), hashers.1.hash_one(key)], offset))
+                    }));
+                    let touched = group.iter().map(|(hash, _)| keys.touch(*hash));
+                    black_box(touched.fold(0, |all, one| all ^ one));
+                    for &(hash, offset) in &group {
+                        if !slice.takes(hash) {
+                            continue;
+                        }
+                        keys.put(hash, offset)?;
+                        while keys.entries() > most_keys
+                            && let Some(other) = slice.halve()
+                        {
+                            keys.retain(|hash| slice.takes(hash))?;
+                            slices.push(other);
+                        }
+                    }
                 }
-                let is_wanted = self.tombstones || slot.value_len >= 0;
-                keys.insert(hash, is_wanted.then_some(slot.offset));
-                while keys.len() > most_keys
-                    && let Some(other) = slice.halve()
-                {
-                    keys.retain(|hash, _| slice.takes(*hash));
-                    slices.push(other);
-                }
+                Ok(())
             })?;
-            keys.into_values()
-                .flatten()
-                .for_each(|offset| found.insert(offset));
+            let wanted = keys.offsets().filter(|offset| *offset != UNWANTED);
+            wanted.for_each(|offset| found.insert(offset));
         }
         Ok(found)
     }
 }
 
-/// The latest wanted offset by the hash of the key; `None` where a tombstone that is not wanted came last.
-type Keys = HashMap<KeyHash, Option<Offset>, BuildHasherDefault<AsIs>>;
-
-/// Two hashes of a key, with seeds that nobody who writes keys knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeyHash(u64, u64);
-
-impl Hash for KeyHash {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0);
-    }
-}
-
-/// Takes a hash for what it is.
-#[derive(Debug, Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-}
-
-/// The keys of a pass: those whose second hash ends in certain bits.
+/// The keys of a pass: those whose second hash ends in certain bits. The hashes have seeds that nobody who writes keys
+/// knows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     mask: u64,
@@ -126,8 +113,8 @@ struct Slice {
 }
 
 impl Slice {
-    const fn takes(self, hash: KeyHash) -> bool {
-        hash.1 & self.mask == self.bits
+    const fn takes(self, hash: Digest) -> bool {
+        hash[1] & self.mask == self.bits
     }
 
     /// Takes half of the keys from now on; returns the other half. `None` where all bits are used.
@@ -144,11 +131,11 @@ impl Slice {
     }
 }
 
-/// Calls `take` with every record of the range and the bytes that it lies in.
-fn each_record(
+/// Calls `take` with the records of the range, some at a time, and the bytes that they lie in.
+fn each_chunk(
     range: &PartitionRange,
     options: ReadOptions,
-    mut take: impl FnMut(&RecordSlot, &[u8]),
+    mut take: impl FnMut(&[RecordSlot], &[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut reader = LogReader::new(vec![range.clone()], options, Copying::Always);
     let mut chunk = Chunk::new(Arena::near());
@@ -161,9 +148,7 @@ fn each_record(
                     let bytes = chunk
                         .bytes()
                         .ok_or_else(|| Error::internal("records without the bytes they lie in"))?;
-                    for slot in chunk.slots() {
-                        take(slot, bytes.as_slice());
-                    }
+                    take(chunk.slots(), bytes.as_slice())?;
                 }
                 chunk.clear();
             }

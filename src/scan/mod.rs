@@ -6,6 +6,7 @@
 //! | [`range`] | the plan as plain values |
 //! | [`transactions`] | aborted transactions and the last stable offset |
 //! | [`latest`] | the latest record of each key |
+//! | [`offset_map`] | the last offset of each key, in bounded memory |
 //! | [`bounds`] | first and last offsets of partitions, without a plan |
 //! | [`pieces`] | ranges cut for readers side by side |
 //! | [`divide`] | a planned range in parts |
@@ -22,6 +23,7 @@ pub(crate) mod divide;
 mod exchanged;
 pub(crate) mod latest;
 pub(crate) mod lost;
+pub(crate) mod offset_map;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 pub(crate) mod planned;

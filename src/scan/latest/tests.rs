@@ -114,7 +114,7 @@ fn halves_make_a_whole() {
     assert_eq!((slice.mask, others.len()), (u64::MAX, 64));
     for hash in [0, 1, 2, 0x8000_0000_0000_0000, u64::MAX] {
         let taken = others.iter().chain([&slice]);
-        let taken = taken.filter(|slice| slice.takes(KeyHash(0, hash)));
+        let taken = taken.filter(|slice| slice.takes([0, hash]));
         assert_eq!(taken.count(), 1, "{hash:x}");
     }
 }

@@ -1,6 +1,5 @@
 //! Which batches and records stay (`Cleaner.cleanInto`, `Cleaner.shouldRetainRecord`).
 
-use super::offset_map::OffsetMap;
 use super::transactions::Transactions;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
@@ -9,6 +8,7 @@ use crate::format::md5::{Digest, digests};
 use crate::producers::ProducerStateManager;
 use crate::records::RecordSlot;
 use crate::records::filtered::{BatchRetention, BatchVerdict, RecordFilter};
+use crate::scan::offset_map::OffsetMap;
 use crate::types::{Offset, TimestampMs};
 
 /// Which tombstones stay.

@@ -3,7 +3,6 @@
 //! | module | what |
 //! |---|---|
 //! | [`cleanable`] | up to where, and whether it is worth it |
-//! | `offset_map` | the last offset of each key, in bounded memory |
 //! | `filter` | which records stay |
 //! | `transactions` | which transactions do not count any more |
 //! | `group` | which segments become one |
@@ -25,7 +24,6 @@
 pub(crate) mod cleanable;
 mod filter;
 mod group;
-pub(crate) mod offset_map;
 pub(crate) mod run;
 mod transactions;
 mod turn;
@@ -37,7 +35,6 @@ use std::mem;
 use self::cleanable::Cleanable;
 use self::filter::{CleanerFilter, Tombstones};
 use self::group::group;
-use self::offset_map::OffsetMap;
 use self::transactions::Transactions;
 use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
@@ -48,6 +45,7 @@ use crate::records::RecordSlot;
 use crate::records::filtered::{
     BatchFilter, BatchRetention, BatchVerdict, FilterRules, RecordFilter,
 };
+use crate::scan::offset_map::OffsetMap;
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::segment::writer::WritableSegment;

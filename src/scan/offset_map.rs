@@ -1,7 +1,7 @@
 //! The last offset of each key (`SkimpyOffsetMap`).
 //!
-//! A slot is 24 bytes: the MD5 of the key (16) and the offset (8). Keys are told apart by their hash alone, as in Kafka. The
-//! map takes a part of its slots only, so that a search ends soon; then it is full, and the pass ends there.
+//! A slot is 24 bytes: a hash of the key (16), which is the MD5 for compaction, and the offset (8). Keys are told apart by
+//! their hash alone, as in Kafka. The map takes a part of its slots only, so that a search ends soon; then it is full, and the pass ends there.
 //!
 //! Memory comes as it is needed, in steps that double, up to the whole.
 
@@ -10,7 +10,7 @@ use crate::format::md5::Digest;
 use crate::types::Offset;
 
 /// Bytes of a slot, by which Kafka counts `log.cleaner.dedupe.buffer.size`.
-const SLOT_SIZE: usize = 24;
+pub(crate) const SLOT_SIZE: usize = 24;
 /// Slots to begin with.
 const FIRST_SLOTS: usize = 1 << 14;
 
@@ -132,6 +132,35 @@ impl OffsetMap {
         }
     }
 
+    /// Reads the slot where the search for a key begins. Done for some keys before they are put, their slots come from
+    /// memory side by side, not one after the other.
+    #[inline]
+    pub(crate) fn touch(&self, key: Digest) -> u64 {
+        let slot = self.slots.get(place(key, self.slots.len()));
+        slot.map_or(0, |slot| slot[0])
+    }
+
+    /// The last offset of every key, in no order.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = Offset> + '_ {
+        let taken = self.slots.iter().filter(|slot| **slot != [0; 3]);
+        taken.map(|slot| slot[2].cast_signed())
+    }
+
+    /// Forgets the keys that are not to be kept.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn retain(&mut self, keep: impl Fn(Digest) -> bool) -> Result<()> {
+        let slots = std::mem::take(&mut self.slots);
+        self.entries = 0;
+        for [first, second, offset] in slots.into_iter().filter(|slot| *slot != [0; 3]) {
+            if keep([first, second]) {
+                self.put([first, second], offset.cast_signed())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes room for one more key, before searches become long.
     fn reserve(&mut self) -> Result<()> {
         let slots = self.slots.len();
@@ -220,6 +249,24 @@ mod tests {
         map.clear();
         assert_eq!((map.entries(), map.latest_offset()), (0, -1));
         assert_eq!(map.get(digest(1)), None);
+    }
+
+    #[test]
+    fn retained_keys_keep_their_offsets() {
+        let mut map = OffsetMap::new(24 * 90_000, 1.0).unwrap();
+        assert_eq!(map.touch(digest(1)), 0);
+        for key in 0..50_000 {
+            map.put(digest(key), i64::from(key)).unwrap();
+        }
+        map.retain(|key| key[1] & 1 == 1).unwrap();
+        let (mut expected, mut found): (Vec<_>, Vec<_>) = (Vec::new(), map.offsets().collect());
+        for key in 0..50_000 {
+            let is_kept = digest(key)[1] & 1 == 1;
+            assert_eq!(map.get(digest(key)), is_kept.then_some(i64::from(key)));
+            expected.extend(is_kept.then_some(i64::from(key)));
+        }
+        found.sort_unstable();
+        assert_eq!((map.entries(), found), (expected.len(), expected));
     }
 
     proptest! {
