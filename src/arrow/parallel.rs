@@ -341,7 +341,7 @@ impl Shared {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         pieces.set_size(self.enter().size);
         let ranges = pieces.next();
-        // Told while nobody can find the next piece: the order of the pieces is that of the telling.
+        // Told before another thread can find the next piece: the order of the pieces is that of the telling.
         let mut state = self.enter();
         if ranges.is_some() && !state.is_over {
             state.taken.push_back(piece);

@@ -5,7 +5,7 @@
 //! was written, and recovery cuts it.
 //!
 //! A log that has grown gets room ahead of its end, as much again and `MOST_ROOM` at the most: blocks that are the file's
-//! but no part of its length, so that nobody sees them. The file system finds them once instead of 4 KiB at a time. They
+//! but no part of its length, so that no reader sees them. The file system finds them once instead of 4 KiB at a time. They
 //! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
 //! none is written to without.
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// Opens a file for reading, and nothing else: a pipe would wait until somebody writes into it.
+/// Opens a file for reading, and nothing else: a pipe would block until another process writes into it.
 ///
 /// # Errors
 /// What the operating system reports; of what is no file too.

@@ -79,7 +79,7 @@ impl<const W: usize> IndexFile<W> {
     /// does), or where the file is longer than an index can be.
     ///
     /// # Safety
-    /// Until this and its readers are dropped, nobody else writes to the file or shortens it.
+    /// Until this and its readers are dropped, no other code writes to the file or shortens it.
     pub(crate) unsafe fn open(disk: &Disk, path: &Path, max_size: usize) -> Result<Self> {
         let max_size = max_size as u64;
         if max_size > MAX_SIZE {

@@ -179,7 +179,7 @@ impl Drop for LogDirLock {
         if lock.users == 0 {
             let lock = held.swap_remove(at);
             // Gone before it is open to others: who opened it meanwhile notices that it is no longer there. Where it
-            // cannot be removed it stays, which harms nobody.
+            // cannot be removed it stays, which does no harm.
             let _ = fs::remove_file(&lock.path);
             drop(lock.file);
         }

@@ -82,7 +82,7 @@ impl<T> Pool<T> {
         }
         kept.bytes = left;
         let gone: Vec<_> = kept.blocks.drain(..gone).collect();
-        // Given back to the system when nobody waits for us any more.
+        // Given back to the system when no thread waits for us any more.
         drop(kept);
         drop(gone);
     }

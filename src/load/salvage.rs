@@ -6,8 +6,8 @@
 //!
 //! Which batches those are [`Resync`](crate::segment::resync) decides, as for reading past damage and for `verify`. Of
 //! these, a batch whose records cannot be decoded is left out as well ([`decoding`]): what is kept can be read. So is one
-//! of a magic above 2, which Kafka walks over but nobody reads, and a batch without a transaction by a producer that has one
-//! open: Kafka loads no log that holds both.
+//! of a magic above 2, which Kafka walks over but no reader decodes, and a batch without a transaction by a producer that has
+//! one open: Kafka loads no log that holds both.
 
 use std::ops::Range;
 use std::sync::Arc;

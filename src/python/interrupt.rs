@@ -84,7 +84,7 @@ pub(super) fn with_signals<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
     (answer, raised)
 }
 
-/// Lets the main thread hear of an interruption once more, where what it raised reaches nobody.
+/// Lets the main thread hear of an interruption once more, where what it raised reaches no caller.
 pub(super) fn again(py: Python<'_>, raised: &PyErr) {
     if raised.is_instance_of::<PyKeyboardInterrupt>(py)
         && let Err(failed) = py

@@ -196,7 +196,7 @@ struct Windows {
 }
 
 impl Windows {
-    /// Ends with the file, at a fault, or when nobody wants more. Whoever takes what comes before a fault comes upon it
+    /// Ends with the file, at a fault, or when no consumer wants more. Whoever takes what comes before a fault comes upon it
     /// too.
     fn send_all(mut self, sends: &SyncSender<Run>) {
         while let Some(run) = self.next_run() {

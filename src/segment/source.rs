@@ -329,7 +329,7 @@ impl SegmentSource {
     }
 }
 
-/// Whether nobody appends to a `.log` file any more, as its folder shows: a live one has the next segment beside it, whose
+/// Whether no writer appends to a `.log` file any more, as its folder shows: a live one has the next segment beside it, whose
 /// file Kafka makes when it rolls (`LocalLog.roll`); a deleted or swapped one was closed before it got that name; a
 /// snapshot of the metadata log gets its name when it is whole (`FileRawSnapshotWriter.freeze`).
 ///

@@ -284,7 +284,7 @@ mod tests {
     /// A member with nested arrays and tags, byte by byte as KIP-482 has it.
     fn member() -> Vec<u8> {
         let mut raw = vec![0, 0, 0, 3, 0, 0, 0, 2, 1];
-        // assignedPartitions: one, with a tag of its own and one that nobody knows.
+        // assignedPartitions: one, with a tag of its own and one that is unknown.
         raw.push(2);
         raw.extend([7; 16]);
         raw.extend([3, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]);

@@ -39,7 +39,7 @@ impl<S: Storage> WrittenBatches<'_, S> {
             let file = self.storage.open(&name)?;
             #[expect(unsafe_code, reason = "a closed segment's index is mapped")]
             // SAFETY: the segment is closed, this log's lock keeps other writers away, and while `self` borrows the log,
-            // nobody truncates it.
+            // no other code truncates it.
             let index = unsafe { OffsetIndex::map_file(&*file, base_offset) }?;
             Position::try_from(index.lookup(offset).position).unwrap_or_default()
         } else {

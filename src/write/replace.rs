@@ -97,7 +97,7 @@ impl WritableLog {
         WritableSegment::open_as(storage, (base_offset, FileState::Cleaned), settings, now_ms)
     }
 
-    /// Removes the files of segments that were begun and take nobody's place.
+    /// Removes the files of segments that were begun and replace no other.
     pub(crate) fn drop_cleaned(&self, begun: Vec<WritableSegment>) {
         for segment in begun {
             let base_offset = segment.base_offset();

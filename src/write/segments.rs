@@ -1,5 +1,5 @@
-//! The segments of an open log (`LogSegments`): the active one, and base and size of the others, whose files nobody
-//! holds open.
+//! The segments of an open log (`LogSegments`): the active one, and base and size of the others, whose files are
+//! not open.
 
 use std::collections::BTreeMap;
 

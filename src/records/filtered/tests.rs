@@ -284,7 +284,7 @@ fn another_codec() {
     assert_eq!(rows(&out), three());
 }
 
-/// A message of magic 1 without a checksum: nobody asks here.
+/// A message of magic 1 without a checksum: it is not verified here.
 fn message(magic: u8, offset: Offset, key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut body = vec![0; 4];
     body.extend([magic, 0]);

@@ -1,4 +1,4 @@
-//! Kafka's own catalogue (`LogValidatorTest`): what is assigned in place, what is encoded anew, what is refused.
+//! Kafka's own catalogue (`LogValidatorTest`): what is assigned in place, what is encoded again, what is refused.
 
 use super::*;
 use crate::format::record::Header;

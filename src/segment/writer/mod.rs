@@ -62,7 +62,7 @@ pub struct SegmentSettings {
 pub struct Known {
     /// Bytes of the log in it.
     pub size: u64,
-    /// The largest timestamp and the last offset of its batch, once somebody looked: Kafka remembers it, and so truncation
+    /// The largest timestamp and the last offset of its batch, once they were asked for: Kafka remembers it, and so truncation
     /// of a segment that was only ever listed comes to another last time entry.
     pub max_timestamp: Option<TimestampOffset>,
     /// The clock when it was opened.
@@ -387,8 +387,8 @@ impl<S: Storage> WritableSegment<S> {
         self.time_index.get()?.flush()
     }
 
-    /// Writes the last time entry, cuts every file to its content, and closes the indexes. Index files that nobody looked
-    /// at are left alone.
+    /// Writes the last time entry, cuts every file to its content, and closes the indexes. Index files that were not
+    /// used are left alone.
     ///
     /// # Errors
     /// `Io`.
@@ -435,7 +435,7 @@ impl<S: Storage> WritableSegment<S> {
         Ok(())
     }
 
-    /// Opens the `.log` again, all of it: it has another name, or was written by somebody else.
+    /// Opens the `.log` again, all of it: it has another name, or was written by another process.
     fn reopen_log(&mut self) -> Result<()> {
         let file = self.storage.open_file(&self.name(FileKind::Log))?;
         self.log = Appender::open(file)?;

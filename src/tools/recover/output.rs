@@ -103,7 +103,7 @@ impl Drop for Unfinished<'_> {
 /// `finishes`.
 ///
 /// # Errors
-/// Those of the work; `Io` where somebody else has put something there since [`check_out`]; `Interrupted`.
+/// Those of the work; `Io` where another process has written there since [`check_out`]; `Interrupted`.
 pub(in crate::tools) fn fill(
     source: &Path,
     out: &Path,

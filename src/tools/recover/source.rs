@@ -61,7 +61,7 @@ fn partitions(log_dir: &Path) -> Result<(Vec<PartitionFolder>, Vec<PathBuf>)> {
     Ok((loaded, skipped))
 }
 
-/// The lock of the log dir, and the right to every partition: nobody writes where a broker or a writer does.
+/// The lock of the log dir, and the right to every partition: no second writer works where a broker or a writer does.
 pub(in crate::tools) fn claim(
     log_dir: &Path,
     partitions: &[PartitionFolder],

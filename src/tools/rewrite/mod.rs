@@ -179,7 +179,7 @@ impl Steps for Rewriting<'_> {
         to: &Path,
     ) -> Result<()> {
         let options = self.options;
-        // The segments' files come anew; in other segments, so do the aborted transactions.
+        // The segments' files are written again; in other segments, so are the aborted transactions.
         plan.write_some(disk, to, |name| {
             FileName::parse(name).is_none_or(|name| match name.kind {
                 FileKind::Log | FileKind::OffsetIndex | FileKind::TimeIndex => false,

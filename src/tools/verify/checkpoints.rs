@@ -5,7 +5,7 @@
 //! | `recovery-point-offset-checkpoint` | everything below is on the device | the log's end |
 //! | `replication-offset-checkpoint` | everything below is committed | the log's end |
 //! | `log-start-offset-checkpoint` | nothing below is served | the log's end |
-//! | `cleaner-offset-checkpoint` | everything below is compacted | the log's end, else a broker begins anew |
+//! | `cleaner-offset-checkpoint` | everything below is compacted | the log's end, else a broker starts over |
 //!
 //! A killed broker's are older than its logs, never newer.
 

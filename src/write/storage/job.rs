@@ -5,7 +5,7 @@
 //! | line 1 | `kafkalog-job 1 ` and the id of the job |
 //! | the rest | JSON: where the job appends and what (`kafkalog/_jobs.py`) |
 //!
-//! The note is written before the first record and removed after the last. While it is there nobody else appends:
+//! The note is written before the first record and removed after the last. While it exists no other writer appends:
 //! undoing the job would have to cut those records too. Brokers ignore the file: of a log dir's entries
 //! `LogManager.loadLogs` looks at directories only.
 

@@ -1,4 +1,4 @@
-//! What is assigned in place, and what is encoded anew.
+//! What is assigned in place, and what is encoded again.
 
 use super::*;
 use crate::format::batch::set_max_timestamp;
