@@ -55,6 +55,12 @@ impl Attributes {
         }
     }
 
+    /// The same with another codec.
+    #[must_use]
+    pub const fn with_compression(self, compression: Compression) -> Self {
+        Self(self.0 & !CODEC_MASK | compression.id())
+    }
+
     /// Bits 0 to 2 as they stand.
     #[inline]
     #[must_use]

@@ -3,6 +3,7 @@
 //! | what goes | what is left of the batch |
 //! |---|---|
 //! | nothing | its bytes |
+//! | nothing, and another codec is asked for | magic 2: its header, and the bytes of its records compressed again |
 //! | some records | one batch of magic 2, of the others; a batch of magic 2 keeps its base and last offset |
 //! | all records, and its producer or last offset counts | a header of 61 bytes |
 //! | all records | nothing |
@@ -252,6 +253,9 @@ impl BatchFilter {
             out.extend_from_slice(batch);
             return Ok(Outcome::Unchanged);
         }
+        if seen.kept == seen.read && new_horizon_ms.is_none() && !header.is_legacy() {
+            return self.recompress(batch, header, codec, out);
+        }
         let base_offset = if header.is_legacy() {
             seen.first_kept
         } else {
@@ -271,6 +275,32 @@ impl BatchFilter {
         }
         let begun = out.len();
         self.builder.finish(&mut self.compressor, out)?;
+        header_at(out, begun).map(Outcome::Rewritten)
+    }
+
+    /// Writes a batch of magic 2, opened last, with another codec: its records are the same bytes.
+    fn recompress(
+        &mut self,
+        batch: &[u8],
+        header: &BatchHeader,
+        codec: Codec,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome> {
+        let begun = out.len();
+        let (head, records) = batch
+            .split_at_checked(RECORD_BATCH_OVERHEAD)
+            .unwrap_or_default();
+        let records = match header.compression()? {
+            Compression::None => records,
+            _ => self.arena.as_slice(),
+        };
+        out.extend_from_slice(head);
+        self.compressor.compress(codec, records, out)?;
+        let new = BatchHeader {
+            attributes: header.attributes.with_compression(codec.compression()),
+            ..header.clone()
+        };
+        new.seal(out.get_mut(begun..).unwrap_or_default())?;
         header_at(out, begun).map(Outcome::Rewritten)
     }
 

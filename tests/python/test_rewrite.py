@@ -32,6 +32,7 @@ LOGS = sorted(
     for path in (corpus.GOLDEN / case).glob("*/*/leader-epoch-checkpoint")
     if not path.parent.name.startswith("__cluster")
 )
+MODERN = [path for path in LOGS if not path.parents[1].name.startswith(("v0", "v1", "mixed"))]
 LEGACY = sorted({path.parent for path in (corpus.GOLDEN / "v0-0.9.0.1").glob("*/*/*.log")})
 UNFINISHED = ".kafkalog-unfinished"
 
@@ -193,6 +194,23 @@ def test_other_codec_and_segments(tmp_path: Path, codec: str) -> None:
     assert len(sizes) >= 3
     assert max(sizes) <= 2000
     assert smaller.partitions[0].bytes_after == sum(sizes)
+
+
+@pytest.mark.parametrize("folder", MODERN, ids=lambda path: f"{path.parents[1].name}-{path.name}")
+def test_another_codec_changes_no_other_byte(tmp_path: Path, folder: Path) -> None:
+    """Headers and records of magic 2 are those of the broker, which compressing once and back shows."""
+    before = pa.table(kafkalog.scan_batches(folder))
+    assert set(before["magic"].to_pylist()) <= {2}
+    plain, packed, back = tmp_path / "plain", tmp_path / "packed", tmp_path / "back"
+    kafkalog.rewrite(folder, plain, compression_type="uncompressed")
+    kafkalog.rewrite(plain / folder.name, packed, compression_type="zstd")
+    kafkalog.rewrite(packed / folder.name, back, compression_type="uncompressed")
+    for log in (plain / folder.name).glob("*.log"):
+        assert (back / folder.name / log.name).read_bytes() == log.read_bytes()
+    columns = ["baseOffset", "lastOffset", "count", "maxTimestamp", "timestampType", "producerId", "producerEpoch"]
+    columns += ["baseSequence", "lastSequence", "isTransactional", "deleteHorizonMs", "partitionLeaderEpoch"]
+    after = pa.table(kafkalog.scan_batches(packed / folder.name))
+    assert after.select(columns) == before.select(columns)
 
 
 @pytest.mark.parametrize("folder", LEGACY, ids=lambda path: path.name)

@@ -7,6 +7,7 @@ import dataclasses
 
 from kafkalog import tools
 from kafkalog.cli import _common
+from kafkalog.cli._progress import written
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed. Of each key the last record is kept, by the
@@ -45,16 +46,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy and compact, and print what was saved."""
-    report = tools.compact(
-        arguments.source,
-        arguments.out,
-        now=arguments.now,
-        config=dict(arguments.config) if arguments.config else None,
-        dry_run=arguments.dry_run,
-        on_corrupt=arguments.on_corrupt,
-        roll=arguments.roll,
-        map_bytes=arguments.map_bytes,
-    )
+    with written(arguments.source, arguments.out):
+        report = tools.compact(
+            arguments.source,
+            arguments.out,
+            now=arguments.now,
+            config=dict(arguments.config) if arguments.config else None,
+            dry_run=arguments.dry_run,
+            on_corrupt=arguments.on_corrupt,
+            roll=arguments.roll,
+            map_bytes=arguments.map_bytes,
+        )
     lost = {(each.topic, each.partition): each for each in report.damaged}
     for partition in report.partitions:
         damage = lost.pop((partition.topic, partition.partition), None)

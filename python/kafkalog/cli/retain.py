@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalog import tools
 from kafkalog._times import format_time
 from kafkalog.cli import _common
+from kafkalog.cli._progress import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,13 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy what stays, and print what was deleted."""
-    report = tools.retain(
-        arguments.path,
-        arguments.out,
-        now=arguments.now,
-        config=dict(arguments.config) if arguments.config else None,
-        dry_run=arguments.dry_run,
-    )
+    with written(arguments.path, arguments.out):
+        report = tools.retain(
+            arguments.path,
+            arguments.out,
+            now=arguments.now,
+            config=dict(arguments.config) if arguments.config else None,
+            dry_run=arguments.dry_run,
+        )
     for partition in report.partitions:
         if arguments.json:
             fields = dataclasses.asdict(partition)

@@ -7,6 +7,7 @@ import dataclasses
 
 from kafkalog import tools
 from kafkalog.cli import _common
+from kafkalog.cli._progress import written
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. A record that any of the
@@ -67,21 +68,22 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             "--drop-from and --drop-before: together they are the range that goes, which must not be empty"
         )
-    report = tools.rewrite(
-        arguments.path,
-        arguments.out,
-        drop_keys=keys or None,
-        drop_key_pattern=arguments.drop_key_pattern,
-        drop=arguments.drop_where,
-        drop_timestamps=None if before is None and from_ is None else (from_, before),
-        topics=arguments.topic,
-        partitions=arguments.partition,
-        compression_type=arguments.compression_type,
-        config=dict(arguments.config) if arguments.config else None,
-        magic=2 if arguments.magic else None,
-        on_corrupt=arguments.on_corrupt,
-        dry_run=arguments.dry_run,
-    )
+    with written(arguments.path, arguments.out):
+        report = tools.rewrite(
+            arguments.path,
+            arguments.out,
+            drop_keys=keys or None,
+            drop_key_pattern=arguments.drop_key_pattern,
+            drop=arguments.drop_where,
+            drop_timestamps=None if before is None and from_ is None else (from_, before),
+            topics=arguments.topic,
+            partitions=arguments.partition,
+            compression_type=arguments.compression_type,
+            config=dict(arguments.config) if arguments.config else None,
+            magic=2 if arguments.magic else None,
+            on_corrupt=arguments.on_corrupt,
+            dry_run=arguments.dry_run,
+        )
     for partition in report.partitions:
         if arguments.json:
             fields = dataclasses.asdict(partition)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog.cli import _common
+from kafkalog.cli._progress import Shown
 from kafkalog.tools.verification import table_of
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify, and print the findings."""
     before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
     progress = _core.VerifyProgress()
-    with _Shown(progress):
+    with Shown(lambda: _line(progress)):
         table = table_of(arguments.path, arguments.level, arguments.threads, progress)
     least = _SEVERITIES.index(arguments.severity)
     worst = 0
@@ -80,30 +79,9 @@ def line_of(row: dict[str, Any]) -> str:
     return f"{place}: {row['severity']}: {row['message']} [{row['code']}]; {row['advice']}"
 
 
-class _Shown:
-    """Shows how far the verification has come, on stderr if that is a terminal."""
-
-    def __init__(self, progress: _core.VerifyProgress) -> None:
-        self._progress = progress
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
-
-    def __enter__(self) -> None:
-        if self._thread is not None:
-            self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def _show(self) -> None:
-        while not self._over.wait(0.5):
-            done, total = self._progress.done, self._progress.total
-            if total:
-                text = f"\r{100 * done // total:3d}% of {total / 1e9:.1f} GB verified"
-                print(text, end="", file=sys.stderr, flush=True)
+def _line(progress: _core.VerifyProgress) -> str:
+    done, total = progress.done, progress.total
+    return f"{100 * done // total:3d}% of {total / 1e9:.1f} GB verified" if total else ""
 
 
 def _files(paths: Iterable[str]) -> Iterator[Path]:
