@@ -8,8 +8,8 @@
 //! | no `.txnindex` | of such a segment, if the snapshot at its end knows no producer that ever ended a transaction or has one open |
 //! | `.snapshot` | if its checksum is right |
 //!
-//! Everything else is read from headers: segments that Kafka would recover, the active one, small ones, those without a
-//! sound index. So an index that is missing, cut or wrong costs a walk over headers and changes no answer. What no
+//! Everything else is read from headers: segments that Kafka would recover, which the active one is unless its broker was
+//! stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk over headers and changes no answer. What no
 //! witness can tell is an index of a large segment that lost whole entries: [`crate::scan::reader`] holds the markers that
 //! it passes against what was planned.
 //!
