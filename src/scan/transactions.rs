@@ -9,9 +9,9 @@
 //! | `.snapshot` | if its checksum is right |
 //!
 //! Everything else is read from headers: segments that Kafka would recover, which the active one is unless its broker was
-//! stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk over headers and changes no answer. What no
-//! witness can tell is an index of a large segment that lost whole entries: [`crate::scan::reader`] holds the markers that
-//! it passes against what was planned.
+//! stopped cleanly, small ones, those without a sound index. So an index that is missing, cut or wrong costs a walk over
+//! headers and changes no answer. What no witness can tell is an index of a large segment that lost whole entries:
+//! [`crate::scan::reader`] holds the markers that it passes against what was planned.
 //!
 //! # Last stable offset
 //! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark; a

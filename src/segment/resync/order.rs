@@ -5,7 +5,8 @@
 //! wrong, up or down, then costs its own batch: leaving that one out is the cheapest way to restore the order.
 //!
 //! Where two ways cost the same, the one with more seams wins: a batch that begins where the one before it ends, or that
-//! leaves just the room for the one batch between them. What is left is a draw: the batch that comes first stays.
+//! leaves just the room for the one batch between them. What is left is a draw: the run that ends with the lowest offset
+//! stays, of several the one that ends first in the file.
 
 use crate::types::Offset;
 
