@@ -443,15 +443,14 @@ mod tests {
     fn a_walk_over_headers_copies_what_costs_least() {
         let pass = |sizes: &[usize]| {
             let mut walk = HeaderWalk::default();
-            sizes.iter().map(|&size| walk.pass(size)).next_back()
+            // In turn from the first: each size counts.
+            sizes.iter().fold(None, |_, &size| Some(walk.pass(size)))
         };
         assert_eq!(pass(&[200]), Some(Access::Records));
         assert_eq!(pass(&[12_000]), Some(Access::FarHeaders));
         assert_eq!(pass(&[12_000, 78, 78]), Some(Access::FarHeaders));
-        assert_eq!(
-            pass(&[12_000, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200]),
-            Some(Access::Records)
-        );
+        let small = [[12_000].as_slice(), &[200; 10]].concat();
+        assert_eq!(pass(&small), Some(Access::Records));
         assert_eq!(pass(&[200, 200, 60_000, 60_000]), Some(Access::FarHeaders));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");

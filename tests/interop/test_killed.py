@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,22 +18,27 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
+SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+# Of each world of logs, of which the slow profile has seventeen: 2,040 rounds.
+ROUNDS, SEEDS = ("120", range(17)) if SLOW else ("60", range(7, 8))
 DYING = Path(__file__).resolve().parents[1] / "spark" / "dying.py"
 # What jobs keep in a log dir.
 FILES = (".kafkalog-sink", ".kafkalog-job", ".kafkalog-stream-0123456789abcdef", ".kafkalog-rows.q.1.arrows")
 
 
+@pytest.mark.timeout(3600)
 def test_a_broker_mounts_what_the_killed_left(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", minversion="4.1")
-    work = tmp_path / "work"
-    work.mkdir()
-    done = subprocess.run(
-        [sys.executable, str(DYING), str(work), "60", "7"], capture_output=True, text=True, check=False, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    logs = [log for name in ("d1", "d2") for log in kafkalog.LogDir(work / "0" / name) if log.log_end_offset]
-    chosen = {f"killed{number}": log for number, log in enumerate(logs) if log.topic[0] in "tnim"}
-    assert sum(log.topic == "t" for log in chosen.values()) == 3
+    chosen: dict[str, kafkalog.PartitionLog] = {}
+    for seed in SEEDS:
+        work = tmp_path / f"work{seed}"
+        work.mkdir()
+        command = [sys.executable, str(DYING), str(work), ROUNDS, str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr[-4000:]
+        logs = [log for name in ("d1", "d2") for log in kafkalog.LogDir(work / "0" / name) if log.log_end_offset]
+        assert sum(log.topic == "t" for log in logs) == 3
+        chosen |= {f"killed{seed}n{number}": log for number, log in enumerate(logs) if log.topic[0] in "tnim"}
     for topic in chosen:
         broker.create(topic, 1, segment_bytes=1_048_576)
     for topic in chosen:
