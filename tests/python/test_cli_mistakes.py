@@ -271,7 +271,13 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 
 
 def outputs() -> Iterator[tuple[str, argparse.Action]]:
-    yield from ((command, action) for command in COMMANDS for action in ACTIONS[command] if writes(action))
+    # Not rescue --into: a log dir that exists, and topics of it; test_rescue_into has its mistakes.
+    yield from (
+        (command, action)
+        for command in COMMANDS
+        for action in ACTIONS[command]
+        if writes(action) and action.dest != "into"
+    )
 
 
 def writing(command: str, action: argparse.Action, source: Path, target: Path) -> list[str]:

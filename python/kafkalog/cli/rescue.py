@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster-id", metavar="ID", help="of the new cluster; default: of the old one")
     parser.add_argument("--nodes", metavar="N", type=_common.number(1), default=1, help="new nodes; default 1")
     parser.add_argument("--topics", metavar="T,...", help="take only these, and internal topics")
-    parser.add_argument("--into", metavar="LOG_DIR", help="of another cluster's stopped broker, instead of --out")
+    parser.add_argument(
+        "--into", metavar="LOG_DIR", type=_common.output, help="of another cluster's stopped broker, instead of --out"
+    )
     parser.add_argument(
         "--topic-id",
         metavar="TOPIC=ID",
