@@ -138,7 +138,7 @@ impl Block {
         let bytes: &[u8] = bytemuck::cast_slice(&owner.0);
         let len = len.min(bytes.len());
         let start = NonNull::from(bytes).cast::<u8>();
-        // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nobody changes any
+        // SAFETY: `start` begins at least `len` initialised bytes of a vector that `owner` holds and nothing changes any
         // more; moving the Arc does not move them, and the buffer keeps the Arc.
         unsafe { Buffer::from_custom_allocation(start, len, owner) }
     }

@@ -60,7 +60,7 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     /// As [`ReadIndex::open`].
     ///
     /// # Safety
-    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: nobody cuts
+    /// As [`Mapping::open`](crate::io::mapping::Mapping::open), for as long as the index and its clones live: no process cuts
     /// the index of a closed segment, or writes to it.
     #[expect(unsafe_code, reason = "the caller knows whether the segment is closed")]
     pub unsafe fn map(path: &Path, base_offset: Offset) -> Result<Self> {

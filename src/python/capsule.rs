@@ -133,7 +133,7 @@ fn without_odd_nulls(capsule: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
         .cast::<PyCapsule>()?
         .pointer_checked(Some(STREAM))?
         .cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
+    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nothing else uses
     // and that lives as long as the capsule.
     let stream = unsafe { pointer.as_ref() };
     // A consumed stream has no release function, and its other functions must not be called.
@@ -165,7 +165,7 @@ fn stream_in(capsule: &Bound<'_, PyCapsule>) -> PyResult<RecordBatchStreamReader
     let pointer = capsule
         .pointer_checked(Some(STREAM))?
         .cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nobody else uses
+    // SAFETY: the name was checked, so by Arrow's PyCapsule interface the pointer is to a stream that nothing else uses
     // and that lives as long as the capsule; it is moved out, and a released one is left for the destructor.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|error| {

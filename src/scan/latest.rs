@@ -104,7 +104,7 @@ impl Latest {
     }
 }
 
-/// The keys of a pass: those whose second hash ends in certain bits. The hashes have seeds that nobody who writes keys
+/// The keys of a pass: those whose second hash ends in certain bits. The hashes have seeds that no writer of keys
 /// knows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {

@@ -147,8 +147,8 @@ impl Skipping {
         self.survey.is_some()
     }
 
-    /// As [`BatchCursor::next`], past what is damaged. What is met may come of a wrong length of the batch before, if nobody
-    /// compared its checksum: then the walk goes back to that one if it is `unread`, else on where it really ends.
+    /// As [`BatchCursor::next`], past damage. A wrong length of the batch before may have led to the damage, if the reader
+    /// left its checksum alone: then the walk goes back to that one if it is `unread`, else on where it really ends.
     ///
     /// # Errors
     /// Those that are not about the bytes.

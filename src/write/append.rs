@@ -134,7 +134,7 @@ impl<S: Storage> WritableLog<S> {
             return Err(Error::refused(
                 Refusal::RecordTooLarge,
                 format!(
-                    "a batch of {} bytes, encoded anew, above {max_message_bytes}",
+                    "a batch of {} bytes after re-encoding, above {max_message_bytes}",
                     header.size
                 ),
             ));

@@ -274,7 +274,7 @@ def _records(plan: RescuePlan, to: Given) -> Iterator[tuple[str, int, dict[str, 
 
 
 def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
-    """Say what the metadata gets, or lacks, and which transactions nobody will end."""
+    """Say what the metadata gets, or lacks, and which transactions stay open."""
     if to.is_only_voter:
         kinds = [kind for kind, _, _ in _records(plan, to)]
         if epochs := kinds.count("PARTITION_RECORD"):

@@ -189,7 +189,7 @@ class _Watch:
         self._lock = threading.Lock()
 
     def count(self, size: int) -> None:
-        """Add bytes that were read; raise if nobody waits for the rest."""
+        """Add bytes that were read; raise if the caller no longer waits for the rest."""
         if self.is_over:
             raise InterruptedError
         with self._lock:
@@ -358,7 +358,7 @@ class _Survey:
         start = replica.log_start_offset
         if declared is not None and (first is None or declared < first) and replica.topic != METADATA:
             start = max(declared, checkpointed or 0)
-            # Without any segment nobody knows where it ended.
+            # Without any segment its end is unknown.
             end = start if first is None else first
             if start < end or first is None:
                 damage = [Damage(f"{start:020}.log", 0, 0, start, end, "missing"), *damage]

@@ -203,7 +203,7 @@ def discard(staging: Path, owners: Iterable[str], kept: Collection[str] = ()) ->
 
 
 def discard_folder(folder: Path) -> None:
-    """Remove a folder that ``prepare_staging`` has created, unless somebody has put something into it."""
+    """Remove a folder that ``prepare_staging`` has created, unless it holds other files."""
     if not (folder / _jobs.LOCK).exists():
         return
     # Another job may be using it.

@@ -96,7 +96,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     _assemble(Path(log_dir.path), whole, [parts / row["part"] for row in done], {Path(path).name for path, _ in tasks})
     manifest = rewriting.finished(log_dir.path, whole, target, tuple(partitions))
     whole.rename(target)
-    # An attempt that nobody waits for may still write there.
+    # An attempt that Spark gave up may still write there.
     with contextlib.suppress(OSError):
         _remove_left(parts)
     return RewriteReport(log_dir.path, str(target), str(manifest), dry_run=False, partitions=tuple(partitions))

@@ -75,7 +75,7 @@ def compact(
     Raises
     ------
     ValueError
-        If nobody knows a topic's settings, if the one partition to compact is not of a compacted topic, or if ``out``
+        If a topic's settings are unknown, if the one partition to compact is not of a compacted topic, or if ``out``
         lies among logs.
     CorruptRecordError
         If a log is damaged; or another ``KafkaLogError``.

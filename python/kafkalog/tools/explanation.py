@@ -32,7 +32,7 @@ def explain(path: StrPath, now: int | datetime | None = None, *, config: Config 
         The time at which retention and compaction look at the segments, in milliseconds since the epoch. Default: the
         system's clock.
     config : LogConfig or mapping, optional
-        What to assume instead: as for :func:`retain`. Topics whose settings nobody knows have Kafka's defaults.
+        What to assume instead: as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def retain(
     Raises
     ------
     ValueError
-        If nobody knows a topic's settings, if a topic uses tiered storage, or if ``out`` lies among logs.
+        If a topic's settings are unknown, if a topic uses tiered storage, or if ``out`` lies among logs.
     CorruptRecordError
         If Kafka would not load a log, or would discard healthy batches; or another ``KafkaLogError``.
     FileExistsError

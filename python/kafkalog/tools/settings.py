@@ -38,7 +38,7 @@ class TopicSettings:
     Attributes
     ----------
     others : LogConfig or None
-        Those of topics that are not in ``topics``; None if nobody knows them.
+        Those of topics that are not in ``topics``; None if they are unknown.
     topics : dict of str to LogConfig
         By topic.
     noted : frozenset of str
@@ -50,7 +50,7 @@ class TopicSettings:
     noted: frozenset[str]
 
     def of(self, topic: str) -> LogConfig | None:
-        """Return a topic's settings; None if nobody knows them."""
+        """Return a topic's settings; None if they are unknown."""
         return self.topics.get(topic, self.others)
 
     def compressed(self, codec: str | None) -> TopicSettings:
@@ -70,7 +70,7 @@ class TopicSettings:
         return "default" if self.others is None else "given"
 
     def require(self, topics: set[str], path: str) -> None:
-        """Refuse topics whose settings nobody knows: Kafka's defaults would delete what the topic may have to keep."""
+        """Refuse topics whose settings are unknown: Kafka's defaults would delete what the topic may have to keep."""
         unknown = sorted(topic for topic in topics if self.of(topic) is None)
         if unknown:
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
