@@ -331,9 +331,9 @@ RELEASE_ONLY = (
     "truncate_cli",
     "typing",
 )
-# These measure memory, or hold every way to read and write: both builds run them. The others run on the debug build
-# only, for the steps corpus, interop, spark and main_job stand on the release build. In the slow profile both run all.
-BOTH_BUILDS = ("corrupt", "dump", "golden", "lack", "log", "memory", "reader", "recover", "writer", "writer_failures")
+# These measure memory: both builds run them. The others run on the debug build only, for the steps corpus, interop,
+# spark and main_job read and write with the release build. In the slow profile both run all.
+BOTH_BUILDS = ("lack", "memory")
 
 
 def python_debug() -> None:
@@ -377,10 +377,23 @@ def corpus() -> None:
     pytest(*tests, *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
 
 
+# The queries of tests are short: optimising what they run takes longer than running it.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def spark_settings() -> str:
+    """Write settings for short queries; return the folder, which is SPARK_CONF_DIR."""
+    folder = TARGET / "spark-conf"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"spark.{process}.defaultJavaOptions {SHORT_LIVED_JVM}\n" for process in ("driver", "executor")]
+    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    return str(folder)
+
+
 def spark() -> None:
     if shutil.which("java") is None:
         raise FailedError("java is not on the PATH: Spark needs Java 17")
-    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)))
+    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)), SPARK_CONF_DIR=spark_settings())
 
 
 # In addition to the version that pip chose above: the oldest with and without data sources; in the slow profile all.
@@ -407,7 +420,7 @@ def spark_versions() -> None:
         # PySpark 4.0 and 3.5 leave sockets of their own to the garbage collector, and 3.5 imports distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
-        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel))
+        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel), SPARK_CONF_DIR=spark_settings())
 
 
 def is_slow() -> bool:
@@ -419,7 +432,7 @@ def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
     # Brokers and their clients wait half of the time.
-    pytest("tests/interop", *TWO_BY_FILE)
+    pytest("tests/interop", *TWO_BY_FILE, SPARK_CONF_DIR=spark_settings())
 
 
 def main_job() -> None:

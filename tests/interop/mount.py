@@ -27,6 +27,8 @@ FAULT = re.compile(
     r"invalid bytes|exception|corrupt|failed",
     re.IGNORECASE,
 )
+# An argument of a command has 128 KiB at most.
+FILES_AT_A_TIME = 500
 STAMP = 1_700_000_000_000
 COMPLAINT = re.compile(r" (WARN|ERROR|FATAL) ")
 
@@ -116,18 +118,25 @@ def faults(witness: Witness, folders: Sequence[Path], scratch: Path) -> list[str
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(folder, copy)
             files += sorted(str(file) for file in copy.iterdir() if file.suffix in DUMPED)
-        done = subprocess.run(
-            witness.command(DUMP, "--files", ",".join(files), *flags),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=250,
-        )
-        said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("SLF4J"))
-        found += [f"{' '.join(flags)}: {line}" for line in said.splitlines() if FAULT.search(line)]
-        if done.returncode != 0:
-            found.append(f"{' '.join(flags)}: exit {done.returncode}")
-        assert said.count("Dumping ") == len(files), said[-2000:]
+        for first in range(0, len(files), FILES_AT_A_TIME):
+            found += _faults(witness, files[first : first + FILES_AT_A_TIME], flags)
+    return found
+
+
+def _faults(witness: Witness, files: Sequence[str], flags: list[str]) -> list[str]:
+    """Return the errors that kafka-dump-log finds in files."""
+    done = subprocess.run(
+        witness.command(DUMP, "--files", ",".join(files), *flags),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=250,
+    )
+    said = "\n".join(line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("SLF4J"))
+    found = [f"{' '.join(flags)}: {line}" for line in said.splitlines() if FAULT.search(line)]
+    if done.returncode != 0:
+        found.append(f"{' '.join(flags)}: exit {done.returncode}")
+    assert said.count("Dumping ") == len(files), said[-2000:]
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import kafkalog
 from interop.mount import Served, faults, insert, rows_of, serves
+from spark.lives import killed_often
 
 if TYPE_CHECKING:
     from interop.broker import Broker, Witness
@@ -57,3 +58,24 @@ def test_a_broker_mounts_what_the_killed_left(broker: Broker, witness: Witness, 
     assert all((log_dir / name).exists() for log_dir in broker.log_dirs for name in FILES)
     broker.stop()
     assert faults(witness, [broker.folder(topic) for topic in chosen], tmp_path / "dumped") == []
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.skipif(not SLOW, reason="KAFKALOG_SLOW is not set")
+def test_a_broker_mounts_what_killed_drivers_left(broker: Broker, witness: Witness, tmp_path: Path) -> None:
+    """Real drivers, which stream into a log that another writer appends to."""
+    pytest.importorskip("pyspark", minversion="4.1")
+    killed_often(tmp_path)
+    logs = [kafkalog.PartitionLog(tmp_path / "log" / f"copy-{number}") for number in range(3)]
+    broker.create("copy", 3)
+    folders = [broker.folder("copy", log.partition) for log in logs]
+    broker.stop()
+    for log in logs:
+        insert(broker, Path(log.path), "copy", log.partition)
+    for log_dir in broker.log_dirs:
+        (log_dir / ".kafka_cleanshutdown").unlink()
+    broker.start()
+    for log in logs:
+        serves(broker, {"copy": Served(rows_of(log.scan().read_all()), log.log_end_offset, log.partition)})
+    broker.stop()
+    assert faults(witness, folders, tmp_path / "dumped") == []
