@@ -11,7 +11,11 @@
 //! | 8 | CRC-32 and length of the output, little-endian | both checked |
 //!
 //! Bytes after a member that do not begin another one are ignored, as Java ignores them.
+//!
+//! A producer writes one member. Where its trailer's length and checksum prove right, it was inflated in one call
+//! (`whole`); everything else is for the streaming inflater, whose word counts and whose errors are given.
 
+mod whole;
 mod write;
 
 pub(super) use write::GzipWriter;
@@ -20,6 +24,7 @@ use std::fmt;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
+use self::whole::Inflater;
 use super::{Sink, bytes};
 use crate::error::{Error, Result};
 
@@ -33,19 +38,28 @@ const FLAG_COMMENT: u8 = 0x10;
 const MAX_RATIO: usize = 1032;
 const FIRST_GUESS: usize = 4 << 10;
 
-/// The inflater, kept between calls.
+/// The inflaters, kept between calls.
 #[derive(Default)]
-pub(super) struct Gzip(Option<Decompress>);
+pub(super) struct Gzip {
+    whole: Option<Inflater>,
+    streaming: Option<Decompress>,
+}
 
 impl fmt::Debug for Gzip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Gzip").field(&self.0.is_some()).finish()
+        f.debug_struct("Gzip")
+            .field("whole", &self.whole)
+            .field("streaming", &self.streaming.is_some())
+            .finish()
     }
 }
 
 impl Gzip {
     pub(super) fn decompress(&mut self, src: &[u8], sink: &mut Sink<'_>) -> Result<()> {
         let mut at = read_header(src, 0)?;
+        if self.only_member(src, at, sink)? {
+            return Ok(());
+        }
         loop {
             at = self.member(src, at, sink)?;
             match read_header(src, at) {
@@ -55,9 +69,35 @@ impl Gzip {
         }
     }
 
+    /// Inflates a member that takes up all of the bytes, as its trailer bears out; else leaves the sink as it was.
+    fn only_member(&mut self, src: &[u8], start: usize, sink: &mut Sink<'_>) -> Result<bool> {
+        let rest = src.get(start..).unwrap_or_default();
+        let Some((deflated, _)) = rest.split_last_chunk::<TRAILER_LEN>() else {
+            return Ok(false);
+        };
+        // What may be a lie is never more than the bytes can hold.
+        let len = declared(src);
+        if len > deflated.len().saturating_mul(MAX_RATIO).min(sink.room()) {
+            return Ok(false);
+        }
+        let inflater = match &mut self.whole {
+            Some(inflater) => inflater,
+            none => none.insert(Inflater::try_new()?),
+        };
+        if !inflater.append(deflated, len, sink.out)? {
+            return Ok(false);
+        }
+        let trailer = start.saturating_add(deflated.len());
+        let is_right = check_trailer(src, trailer, sink.since(0)).is_ok();
+        if !is_right {
+            sink.rewind();
+        }
+        Ok(is_right)
+    }
+
     /// One member's deflate stream and trailer; returns where the next may begin.
     fn member(&mut self, src: &[u8], start: usize, sink: &mut Sink<'_>) -> Result<usize> {
-        let inflater = self.0.get_or_insert_with(|| Decompress::new(false));
+        let inflater = self.streaming.get_or_insert_with(|| Decompress::new(false));
         inflater.reset(false);
         let begun = sink.written();
         let mut wanted = guess(src, start, sink);
@@ -96,13 +136,17 @@ impl Gzip {
     }
 }
 
-/// Output of the member at `start`: what the last four bytes of all say, as far as deflate could do that.
+/// Output of the last member, as the last four bytes of all say.
 #[expect(clippy::little_endian_bytes, reason = "gzip is little-endian")]
-fn guess(src: &[u8], start: usize, sink: &Sink<'_>) -> usize {
+fn declared(src: &[u8]) -> usize {
     let declared = src.last_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+    usize::try_from(declared).unwrap_or(usize::MAX)
+}
+
+/// Output of the member at `start`: what the last four bytes of all say, as far as deflate could do that.
+fn guess(src: &[u8], start: usize, sink: &Sink<'_>) -> usize {
     let possible = src.len().saturating_sub(start).saturating_mul(MAX_RATIO);
-    usize::try_from(declared)
-        .unwrap_or(usize::MAX)
+    declared(src)
         .min(possible)
         .min(sink.room())
         .saturating_add(1)

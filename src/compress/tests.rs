@@ -246,6 +246,61 @@ fn gzip_members_and_what_follows() {
     refused(Compression::Gzip, &wrong, "gzip header checksum", 27);
 }
 
+/// What stands at the end may be the trailer of another member than the first, or of none: only the streaming inflater
+/// tells where a member ends.
+#[test]
+fn gzip_trailers_that_mislead() {
+    let run = |src: &[u8]| decode(Compression::Gzip, 2, src, 1 << 20).unwrap();
+    let one = gzip(&text(5000));
+    let trailer = &one[one.len() - 8..];
+    // Two that are alike, one and its trailer once more, an empty one before and after.
+    assert!(run(&one.repeat(2)) == text(5000).repeat(2));
+    assert!(run(&[&one, trailer].concat()) == text(5000));
+    assert!(run(&[gzip(b""), one.clone()].concat()) == text(5000));
+    assert!(run(&[one.clone(), gzip(b"")].concat()) == text(5000));
+    assert!(run(&gzip(b"").repeat(3)).is_empty());
+    // A trailer that is wrong before one that would be right.
+    let mut wrong = [&one, trailer].concat();
+    wrong[one.len() - 8] ^= 1;
+    let at = one.len() as u64 - 8;
+    refused(Compression::Gzip, &wrong, "gzip checksum (CRC-32)", at);
+}
+
+/// The inflater that was used last leaves nothing to the next call.
+#[test]
+fn gzip_after_gzip() {
+    let mut decompressor = Decompressor::new();
+    let whole = gzip(&text(40_000));
+    let mut broken = whole.clone();
+    broken[2000] ^= 0x55;
+    for round in 0..3 {
+        for (src, len) in [
+            (whole.clone(), 40_000),
+            (whole.repeat(2), 80_000),
+            (gzip(b"short"), 5),
+        ] {
+            let mut out = Vec::new();
+            let run = decompressor.decompress(
+                Compression::Gzip,
+                2,
+                &broken,
+                &mut out,
+                DecodeLimit::default(),
+            );
+            assert!(run.is_err() && out.is_empty());
+            let run = decompressor.decompress(
+                Compression::Gzip,
+                2,
+                &src,
+                &mut out,
+                DecodeLimit::default(),
+            );
+            run.unwrap();
+            assert_eq!(out.len(), len, "{round}");
+        }
+    }
+}
+
 #[test]
 fn gzip_refused() {
     let whole = gzip(b"text");
