@@ -107,6 +107,11 @@ def taken(choice: Choice) -> dict[int, tuple[str | None, str | None]]:
     return found
 
 
+def contents(root: Path) -> dict[str, bytes]:
+    """Return every file below a folder."""
+    return {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
+
+
 def make_disk(root: Path, node: int, *, cluster_id: str = CLUSTER_ID) -> Path:
     """Make an empty log dir of a node."""
     root.mkdir(parents=True)

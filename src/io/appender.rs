@@ -8,6 +8,9 @@
 //! but no part of its length, so that no reader sees them. The file system finds them once instead of 4 KiB at a time. They
 //! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
 //! none is written to without.
+//!
+//! What was appended goes to the device in pieces of `WRITE_BACK`, while the log grows: a sync then waits for the last of
+//! them alone, and not for a whole segment.
 
 use std::path::Path;
 
@@ -21,6 +24,8 @@ const MAX_LENGTH: u64 = i32::MAX as u64;
 const LEAST_ROOM: u64 = 1 << 20;
 /// The most room ahead.
 const MOST_ROOM: u64 = 16 << 20;
+/// So many bytes at a time go to the device.
+const WRITE_BACK: u64 = 8 << 20;
 
 /// When what was appended is brought to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +91,15 @@ impl<'a> From<&'a [u8]> for Bytes<'a> {
 #[derive(Debug)]
 pub(crate) struct Appender<F> {
     file: F,
+    /// Whether the file is known to have no other name.
+    is_own: bool,
     end: Position,
     /// Bytes beyond the end that are the beginning of what may be appended next.
     ahead: u64,
     /// The file's length, where it is ours alone to change.
     length: u64,
+    /// Up to where the device has begun to get it.
+    written_back: Position,
     /// Up to where the file has been given blocks, if further than its end; `None` where the disk gives none.
     room: Option<Position>,
 }
@@ -110,9 +119,11 @@ impl<F: StoredFile> Appender<F> {
         free_room(&file)?;
         Ok(Self {
             file,
+            is_own: false,
             end: length,
             ahead: 0,
             length,
+            written_back: length,
             room: Some(0),
         })
     }
@@ -123,9 +134,11 @@ impl<F: StoredFile> Appender<F> {
     /// `Io`.
     pub(crate) fn create(file: F, length: u64) -> Result<Self> {
         let mut made = Self::open(file)?;
+        made.is_own = true;
         if length > 0 {
             made.file.set_length(length)?;
             made.end = 0;
+            made.written_back = 0;
             made.length = length;
         }
         Ok(made)
@@ -134,6 +147,7 @@ impl<F: StoredFile> Appender<F> {
     /// Says that only the first `end` bytes count: zeros follow.
     pub(crate) fn ends_at(&mut self, end: Position) {
         self.end = self.end.min(end);
+        self.written_back = self.written_back.min(end);
     }
 
     /// The file.
@@ -172,6 +186,7 @@ impl<F: StoredFile> Appender<F> {
             Some(new) if bytes.begun as u64 == self.ahead => (self.written(), new),
             _ => (position, bytes.all),
         };
+        self.detach()?;
         self.make_room(from, end);
         if let Err(error) = self.file.write_at(new, from) {
             self.ahead = 0;
@@ -186,7 +201,26 @@ impl<F: StoredFile> Appender<F> {
         self.end = position.saturating_add(whole);
         self.ahead = size.saturating_sub(whole);
         self.length = self.length.max(end);
+        self.write_back();
         Ok(position)
+    }
+
+    /// Has the device begin with what was written since the last time.
+    fn write_back(&mut self) {
+        let size = self.end.saturating_sub(self.written_back);
+        if size >= WRITE_BACK {
+            self.file.write_back(self.written_back, size);
+            self.written_back = self.end;
+        }
+    }
+
+    /// Takes the file's bytes from what other names it has: they are not the log's.
+    fn detach(&mut self) -> Result<()> {
+        if !self.is_own {
+            self.file.detach()?;
+            self.is_own = true;
+        }
+        Ok(())
     }
 
     /// Room for what is about to be written, and ahead of it.
@@ -210,11 +244,13 @@ impl<F: StoredFile> Appender<F> {
         let cut = self.end.saturating_sub(position);
         let end = self.end.saturating_sub(cut);
         if self.length > end || self.room.is_some_and(|room| room > end) {
+            self.detach()?;
             self.file.set_length(end)?;
             self.length = end;
             self.room = self.room.map(|_| 0);
         }
         self.end = end;
+        self.written_back = self.written_back.min(end);
         self.ahead = 0;
         Ok(cut)
     }
@@ -248,12 +284,12 @@ pub(crate) fn free_room(file: &impl StoredFile) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use super::super::disk::{Disk, Failure, Faults, Step};
     use super::super::folder::{DiskFile, DiskFolder};
-    use super::super::storage::Storage as _;
+    use super::super::storage::{ReadFile, Storage as _};
     use super::*;
 
     fn file(disk: &Disk, path: &Path) -> DiskFile {
@@ -346,6 +382,69 @@ mod tests {
                 .is_err()
         );
         assert_eq!(log.end(), 3);
+    }
+
+    /// Says what was asked to go to the device.
+    #[derive(Debug)]
+    struct Watched {
+        file: DiskFile,
+        asked: Arc<Mutex<Vec<(u64, u64)>>>,
+    }
+
+    impl ReadFile for Watched {
+        fn path(&self) -> &Path {
+            self.file.path()
+        }
+        fn length(&self) -> Result<u64> {
+            self.file.length()
+        }
+        fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+            self.file.read_at(buffer, position)
+        }
+    }
+
+    impl StoredFile for Watched {
+        fn write_at(&self, bytes: &[u8], position: u64) -> Result<()> {
+            self.file.write_at(bytes, position)
+        }
+        fn set_length(&self, length: u64) -> Result<()> {
+            self.file.set_length(length)
+        }
+        fn write_back(&self, position: u64, length: u64) {
+            self.asked.lock().unwrap().push((position, length));
+            self.file.write_back(position, length);
+        }
+        fn sync(&self) -> Result<()> {
+            self.file.sync()
+        }
+    }
+
+    #[test]
+    fn what_is_appended_goes_to_the_device_in_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        std::fs::write(&path, [1; 10]).unwrap();
+        let asked = Arc::default();
+        let mut log = Appender::open(Watched {
+            file: file(&Disk::default(), &path),
+            asked: Arc::clone(&asked),
+        })
+        .unwrap();
+        let piece = vec![7; 3 << 20];
+        for _ in 0..5 {
+            log.append(piece[..].into()).unwrap();
+        }
+        assert_eq!(*asked.lock().unwrap(), [(10, 9 << 20)]);
+        log.truncate(100).unwrap();
+        log.append(piece[..].into()).unwrap();
+        log.append(vec![8; 8 << 20][..].into()).unwrap();
+        assert_eq!(asked.lock().unwrap()[1..], [(100, 11 << 20)]);
+        log.sync().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(
+            (bytes.len(), bytes[99], bytes[100]),
+            (100 + (11 << 20), 7, 7)
+        );
     }
 
     /// Room is no part of the file's length, and is gone when the file is trimmed.

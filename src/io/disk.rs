@@ -239,6 +239,17 @@ impl Disk {
             .map_err(Error::io(path))
     }
 
+    /// Asks the system to begin writing a range of a file to the device, and does not wait for it.
+    pub fn write_back(&self, file: &File, position: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some(len) = std::num::NonZeroU64::new(len) {
+            // It begins to write what it may not drop yet (generic_fadvise); so `sync_file_range` does, which takes unsafe code.
+            let _ = rustix::fs::fadvise(file, position, Some(len), rustix::fs::Advice::DontNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (file, position, len);
+    }
+
     /// Has a file's bytes and length on the device before it returns.
     ///
     /// # Errors

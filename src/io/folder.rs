@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::disk::Disk;
 use super::file::{open, read_at};
 use super::index_file::IndexFile;
+use super::links::detach;
 use super::mapping::Mapping;
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile};
 use crate::error::{Error, Result};
@@ -202,6 +203,18 @@ impl StoredFile for DiskFile {
     fn set_length(&self, length: u64) -> Result<()> {
         let DiskReader { file, path } = &self.reader;
         self.disk.set_length(file, path, length)
+    }
+
+    fn detach(&mut self) -> Result<()> {
+        let DiskReader { file, path } = &mut self.reader;
+        if let Some(own) = detach(&self.disk, file, path)? {
+            *file = own;
+        }
+        Ok(())
+    }
+
+    fn write_back(&self, position: u64, length: u64) {
+        self.disk.write_back(&self.reader.file, position, length);
     }
 
     fn sync(&self) -> Result<()> {

@@ -10,6 +10,7 @@
 //! | [`folder`] | a folder on a disk |
 //! | [`index_file`] | index files on a disk, mapped, under a writer and its readers |
 //! | [`interrupt`] | whether the answer is still wanted |
+//! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
 //! | [`overlay`] | a folder under plan: a base, and the actions planned over it |
@@ -27,6 +28,7 @@ pub(crate) mod file;
 pub(crate) mod folder;
 pub(crate) mod index_file;
 pub(crate) mod interrupt;
+pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod mapping;
 pub(crate) mod overlay;

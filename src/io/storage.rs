@@ -92,6 +92,20 @@ pub trait StoredFile: ReadFile {
     /// `Io`.
     fn set_length(&self, length: u64) -> Result<()>;
 
+    /// Makes sure that a write changes no other file: one with other names becomes a copy under this one.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn detach(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Asks the system to begin writing a range to the device, where it can be asked. It is on the device after
+    /// [`StoredFile::sync`] alone.
+    fn write_back(&self, position: u64, length: u64) {
+        let _ = (position, length);
+    }
+
     /// Has bytes and length on the device before it returns.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::io::disk::Disk;
 use crate::io::file::read_into;
 use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
+use crate::io::links::detach;
 use crate::io::overlay::Action;
 use crate::io::overlay::content::{Content, Origins, Source};
 use crate::io::storage::{ReadFolder as _, became_shorter};
@@ -91,6 +92,7 @@ fn carry_out(disk: &Disk, origins: &mut Origins, action: &Action) -> Result<()> 
             let path = path(name);
             let file = File::options().write(true).open(&path);
             let file = file.map_err(Error::io(&path))?;
+            let file = detach(disk, &file, &path)?.unwrap_or(file);
             disk.set_length(&file, &path, *to)?;
             disk.sync(&file, &path)
         }

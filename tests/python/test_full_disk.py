@@ -141,16 +141,65 @@ print(json.dumps(said))
 """
 
 
-def no_space_for_a_copy(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [*ALONE, sys.executable, "-c", COPIES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
-    )
+INTO = """
+import json, subprocess, sys
+from pathlib import Path
+import clusters, kafkalog
+from kafkalog import LogConfig, LogWriter, Record
+
+home, disk = Path(sys.argv[1]), Path(sys.argv[1]) / "disk"
+dead = clusters.make_disk(home / "dead", 1)
+with LogWriter(dead, "orders", config=LogConfig(segment_bytes=60_000), topic_id=clusters.TOPIC_ID) as log:
+    for n in range(0, 6000, 100):
+        log.append([Record(b"v%d" % k, b"k%d" % k, 1_700_000_000_000 + k) for k in range(n, n + 100)])
+disk.mkdir()
+said = []
+for size in (100, 200):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", disk], check=True)
+    other = clusters.make_other(disk / "other")
+    for index in other.rglob("*.index"):
+        index.unlink()
+    before = clusters.contents(other)
+    subprocess.run(["mount", "-o", f"remount,size={size}k", disk], check=True)
+    try:
+        kafkalog.rescue(dead, into=other, topics="orders")
+        failed = None
+    except OSError as error:
+        failed = error.errno
+    same = clusters.contents(other) == before
+    subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+    kafkalog.rescue(dead, into=other, topics="orders")
+    rows = kafkalog.read_table(other, topics="orders").num_rows
+    said.append([failed, same, rows, sorted(path.name for path in disk.rglob("*unfinished*"))])
+    subprocess.run(["umount", disk], check=True)
+print(json.dumps(said))
+"""
+
+
+def run_alone(script: str, tmp_path: Path) -> list[list[object]]:
+    command = [*ALONE, sys.executable, "-c", script, str(tmp_path)]
+    tests = str(Path(__file__).resolve().parents[1])
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tests)
     assert ran.returncode == 0, ran.stderr
+    said: list[list[object]] = json.loads(ran.stdout)
+    return said
+
+
+def no_space_for_a_copy(tmp_path: Path) -> None:
     # Nothing has the output's name before it is whole, and the same call finishes once there is room.
-    assert json.loads(ran.stdout) == [[errno.ENOSPC, False, 12_000, []]] * 8
+    assert run_alone(COPIES, tmp_path) == [[errno.ENOSPC, False, 12_000, []]] * 8
+
+
+def no_space_in_a_log_dir(tmp_path: Path) -> None:
+    # The log dir is as it was until all partitions are whole beside it.
+    assert run_alone(INTO, tmp_path) == [[errno.ENOSPC, True, 6_000, []]] * 2
 
 
 if may_mount():
+
+    def test_no_space_in_a_log_dir(tmp_path: Path) -> None:
+        """``rescue --into``, at two fills."""
+        no_space_in_a_log_dir(tmp_path)
 
     def test_no_space_for_a_copy(tmp_path: Path) -> None:
         """``compact``, ``retain``, ``rewrite`` and ``rescue``, at several fills."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from kafkalog.cli.main import main
 from kafkalog.rescue import into as rescue_into
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ELSEWHERE = "Zq1vM2cXQ0mV3sVgk1B4TA"
@@ -30,10 +32,6 @@ held = _core.HeldLogDirs([sys.argv[1]])
 print("held", flush=True)
 sys.stdin.read()
 """
-
-
-def state(root: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +49,13 @@ def test_the_partition_the_checkpoints_and_the_metadata(tmp_path: Path, disks: l
     target = clusters.make_other(tmp_path / "other")
     with LogWriter(target, "orders", 0, topic_id=clusters.NEW_ID):
         pass
-    before = [state(each) for each in disks]
+    before = [clusters.contents(each) for each in disks]
     log = target / f"{METADATA}-0" / f"{0:020}.log"
     old = log.read_bytes()
     report = kafkalog.rescue(disks, into=target, topics="orders")
     assert report.is_complete
     assert report.out == str(target)
-    assert [state(each) for each in disks] == before
+    assert [clusters.contents(each) for each in disks] == before
     assert clusters.records(str(target / "orders-0"), 0, 80) == clusters.records(str(disks[1] / "orders-0"), 0, 80)
     assert f"topic_id: {clusters.NEW_ID}" in (target / "orders-0" / "partition.metadata").read_text()
     assert "error" not in kafkalog.verify(target / "orders-0")["severity"].to_pylist()
@@ -85,9 +83,9 @@ def test_producer_ids_are_not_given_out_again(tmp_path: Path) -> None:
 
 def test_the_metadata_of_several_voters_is_theirs(tmp_path: Path, disks: list[Path]) -> None:
     target = clusters.make_other(tmp_path / "other", voters=(7, 8, 9))
-    before = state(target / f"{METADATA}-0")
+    before = clusters.contents(target / f"{METADATA}-0")
     report = kafkalog.rescue(disks, into=target, topics=["orders"])
-    assert state(target / f"{METADATA}-0") == before
+    assert clusters.contents(target / f"{METADATA}-0") == before
     assert PartitionLog(target / "orders-0").log_end_offset == 80
     assert "epochs-behind" in {each.code for each in report.plan.findings if each.severity == "warning"}
 
@@ -121,10 +119,10 @@ def test_what_is_refused(
     tmp_path: Path, disks: list[Path], of_partition: dict[str, Any], options: dict[str, Any], expected: str
 ) -> None:
     target = clusters.make_other(tmp_path / "other", **of_partition)
-    before = state(target)
+    before = clusters.contents(target)
     with pytest.raises((ValueError, LookupError), match=expected.replace("[", r"\[")):
         kafkalog.rescue(disks, **{"into": target, "topics": "orders", **options})
-    assert state(target) == before
+    assert clusters.contents(target) == before
 
 
 def test_a_partition_with_records_and_a_broker_that_runs_are_refused(tmp_path: Path, disks: list[Path]) -> None:
@@ -145,11 +143,11 @@ def test_a_partition_with_records_and_a_broker_that_runs_are_refused(tmp_path: P
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, disks: list[Path]) -> None:
     target = clusters.make_other(tmp_path / "other")
-    before = state(tmp_path)
+    before = clusters.contents(tmp_path)
     report = kafkalog.rescue(disks, into=target, topics="orders", dry_run=True)
     assert [each.topic_id for each in report.plan.choices] == [clusters.NEW_ID]
     assert "epochs-raised" in {each.code for each in report.plan.findings}
-    assert state(tmp_path) == before
+    assert clusters.contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("step", ["_move", "_checkpoints", "_append_metadata"])
@@ -173,3 +171,34 @@ def test_stopped_before_each_step_and_finished_by_the_same_call(
     assert (target / "orders-0" / log).read_bytes() == (whole / "orders-0" / log).read_bytes()
     assert PartitionLog(target / "orders-0").log_end_offset == 80
     assert not (tmp_path / "other.unfinished").exists()
+
+
+SPELLED: dict[str, Callable[[Path], str | Path]] = {
+    "a symlink": lambda path: path.parent / "elsewhere" / "link",
+    "relative": os.path.relpath,
+    "a slash at the end": lambda path: f"{path}/",
+    "dots": lambda path: path / "orders-0" / "..",
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_finished_under_another_spelling_of_the_path(
+    tmp_path: Path, disks: list[Path], monkeypatch: pytest.MonkeyPatch, spelled: str
+) -> None:
+    """Stopped after the partitions were moved: whoever does not know of it finds a partition with records."""
+    target = clusters.make_other(tmp_path / "other")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link").symlink_to("../other")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rescue_into, "_checkpoints", stop)
+        with pytest.raises(KeyboardInterrupt):
+            kafkalog.rescue(disks, into=target, topics="orders")
+    assert kafkalog.rescue(disks, into=SPELLED[spelled](target), topics="orders").out == str(target)
+    assert partition(target)["leaderEpoch"] == 5
+    assert PartitionLog(target / "orders-0").log_end_offset == 80
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "other"]
+    assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == ["link"]

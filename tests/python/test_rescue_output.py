@@ -142,25 +142,6 @@ def test_aborted_transactions_stay_hidden(tmp_path: Path) -> None:
     assert errors(tmp_path / "out") == []
 
 
-@pytest.mark.skipif(not hasattr(os, "link"), reason="no hard links")
-def test_links_share_closed_segments_alone(tmp_path: Path) -> None:
-    one, two = two_nodes(tmp_path)
-    clusters.damage(one / "orders-0", 0)
-    before = digests(tmp_path / "disks")
-    write(plan_rescue([str(one), str(two)]), tmp_path / "out", link=True)
-    sources = {path.stat().st_ino for path in (tmp_path / "disks").rglob("*.log")}
-    logs = sorted((tmp_path / "out/orders-0").glob("*.log"))
-    shared = [log.stat().st_ino in sources for log in logs]
-    assert shared == [True] * (len(logs) - 1) + [False]
-    # Not what goes with them: a broker writes there.
-    indexes = {path.stat().st_nlink for path in (tmp_path / "out/orders-0").iterdir() if path.suffix != ".log"}
-    assert indexes == {1}
-    with LogWriter(tmp_path / "out", "orders") as writer:
-        writer.append([Record(value=b"after the rescue")])
-    assert digests(tmp_path / "disks") == before
-    assert errors(tmp_path / "out") == []
-
-
 def test_what_is_refused(tmp_path: Path) -> None:
     one, two = two_nodes(tmp_path)
     plan = plan_rescue([str(one), str(two)])
@@ -436,6 +417,16 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     assert {name: found.get(name) for name in expected} == expected
     assert errors(out) == []
     assert digests(tmp_path / "disks") == before
+
+
+def test_an_output_that_is_a_link_to_an_empty_folder(tmp_path: Path) -> None:
+    one, _ = two_nodes(tmp_path)
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "link").symlink_to("volume")
+    report = kafkalog.rescue(one, tmp_path / "link")
+    assert report.out == str(tmp_path / "volume")
+    assert batches(tmp_path / "link/orders-0") == batches(one / "orders-0")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["disks", "link", "volume"]
 
 
 def choices_of(plan: RescuePlan) -> dict[str, int]:

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_topic_id,
         help="a topic for --into and its id there; needed where LOG_DIR has no metadata log",
     )
-    parser.add_argument("--link", action="store_true", help="hard links to closed segments instead of copies")
+    parser.add_argument("--link", action="store_true", help="reflinks or hard links to closed segments, not copies")
     parser.add_argument("-n", "--dry-run", action="store_true", help="only print what would be done")
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per line")
 

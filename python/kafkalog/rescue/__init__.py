@@ -71,7 +71,8 @@ def rescue(
     topic_ids : mapping of str to str, optional
         The ids that topics have in that cluster, where its metadata log is in another log dir of the node.
     link : bool
-        Hard links to closed segments instead of copies, where the file system can.
+        Share the blocks of closed segments with the disks: reflinks where the file system has them (Btrfs, XFS), else
+        hard links, else copies.
     dry_run : bool
         Only plan.
     progress : callable, optional
@@ -102,6 +103,7 @@ def rescue(
     >>> report = kafkalog.rescue(["/mnt/node-1", "/mnt/node-2"], dry_run=True)  # doctest: +SKIP
     >>> [str(each) for each in report.plan.findings if each.severity == "error"]  # doctest: +SKIP
     """
+    import os
     from functools import partial
     from pathlib import Path
 
@@ -117,20 +119,22 @@ def rescue(
             raise ValueError("out, cluster_id and nodes are for a new cluster, and into is for one that exists")
         from kafkalog.rescue.into import rescue_into
 
-        target = Path.cwd() / _arguments.path(into)
-        return rescue_into(disks, target, topics, topic_ids or {}, link=link, dry_run=dry_run, progress=progress)
+        # A log dir has one unfinished rescue, however it is spelled.
+        log_dir = Path(os.path.realpath(_arguments.path(into)))
+        return rescue_into(disks, log_dir, topics, topic_ids or {}, link=link, dry_run=dry_run, progress=progress)
     if topic_ids is not None:
         raise ValueError("topic_ids are for into")
     if out is None and not dry_run:
         raise ValueError("out is needed unless dry_run is set")
-    if out is not None:
-        output.check_out(Path(_arguments.path(out)), disks)
+    target = None if out is None else Path(os.path.realpath(_arguments.path(out)))
+    if target is not None:
+        output.check_out(target, disks)
     plan = plan_rescue(disks, topics, progress)
-    if dry_run or out is None:
+    if dry_run or target is None:
         return RescueReport(plan=plan, dry_run=True)
     return output.write(
         plan,
-        Path(_arguments.path(out)),
+        target,
         node_id=node_id,
         nodes=nodes,
         controller=controller,

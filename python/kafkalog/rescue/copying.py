@@ -11,6 +11,7 @@ import errno
 import filecmp
 import itertools
 import os
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,20 @@ __all__ = ["write_partition"]
 
 # Segments end where those of the source end, and where Kafka's own limit is.
 _CONFIG = LogConfig(segment_bytes=(1 << 31) - 1, segment_ms=(1 << 63) - 1)
+# linux/fs.h
+_FICLONE = 0x40049409
+# What systems say of a link or a reflink that cannot be.
+_CANNOT_SHARE = frozenset(
+    {
+        errno.EXDEV,
+        errno.EPERM,
+        errno.EOPNOTSUPP,
+        errno.EMLINK,
+        errno.ENOSYS,
+        errno.ENOTTY,
+        errno.EINVAL,
+    }
+)
 
 
 def write_partition(
@@ -55,7 +70,7 @@ def write_partition(
     offsets : sequence of Record
         Records to append at the end.
     link : bool
-        Share the blocks of closed segments with the source, where their bytes are the same.
+        Share the blocks of closed segments with the source, where their bytes are the same: by reflinks or hard links.
     progress : callable, optional
         Called with the bytes that were appended since the last call.
 
@@ -156,10 +171,10 @@ def _write_epochs(folder: Path, choice: Choice, end: int) -> None:
 
 
 def _share(folder: Path, choice: Choice) -> None:
-    """Replace closed segments by links to the sources' files where these have the same bytes.
+    """Replace closed segments by the sources' files where these have the same bytes.
 
-    A broker appends to the last segment alone, and to others it does nothing but remove or replace their files; so no
-    byte of a source changes.
+    A broker appends to the last segment alone. It removes or replaces others, and cuts one only as a follower of a
+    leader that has less.
     """
     folders = {piece.replica.path for piece in choice.pieces}
     sources = [each for path in sorted(folders) for each in Path(path).glob("*.log")]
@@ -169,17 +184,35 @@ def _share(folder: Path, choice: Choice) -> None:
     for log in sorted(folder.glob("*.log"))[:-1]:
         same = (each for each in by_size[log.stat().st_size] if filecmp.cmp(log, each, shallow=False))
         for found in itertools.islice(same, 1):
-            _link(found, log)
+            _share_file(found, log)
 
 
-def _link(source: Path, target: Path) -> None:
+def _share_file(source: Path, target: Path) -> None:
+    """Give a file the blocks of another: as a reflink, which no write goes through, or else as a hard link."""
     beside = target.with_name(f"{target.name}.tmp")
+    for share in (_reflink, os.link):
+        beside.unlink(missing_ok=True)
+        try:
+            share(source, beside)
+        except OSError as error:
+            # Another file system, or one that cannot; after the second the copy stays.
+            if error.errno not in _CANNOT_SHARE:
+                raise
+        else:
+            beside.replace(target)
+            return
     beside.unlink(missing_ok=True)
-    try:
-        os.link(source, beside)
-    except OSError as error:
-        # Another file system, or one without links: the copy stays.
-        if error.errno not in {errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}:
-            raise
-        return
-    beside.replace(target)
+
+
+def _reflink(source: Path, target: Path) -> None:
+    """Create a file of the same blocks, which are copied when either is written to (Btrfs, XFS and others on Linux)."""
+    if sys.platform != "linux":
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), str(target))
+    import fcntl
+
+    with source.open("rb") as old, target.open("xb") as new:
+        fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+        os.fsync(new.fileno())
+        about = os.fstat(old.fileno())
+    # Retention falls back on it.
+    os.utime(target, ns=(about.st_atime_ns, about.st_mtime_ns))

@@ -1,0 +1,104 @@
+//! Files with several names: hard links, as `rescue --link` and `cp -l` make them.
+//!
+//! A write through one name changes the file under all of them. So whoever is about to write takes a copy first, and gives
+//! it the name. Kafka does not: it appends to the active segment, and cuts a closed one where a follower truncates.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::disk::Disk;
+use crate::error::Result;
+
+/// Gives a file that has other names bytes of its own; returns the new file, or `None` where it has no other name.
+///
+/// # Errors
+/// `Io`; the name is still the old file's unless the last step, syncing the folder, is what failed.
+#[cfg(unix)]
+pub(crate) fn detach(disk: &Disk, file: &File, path: &Path) -> Result<Option<File>> {
+    use std::io;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::atomic::{beside, folder_of};
+    use crate::error::Error;
+
+    let found = file.metadata().map_err(Error::io(path))?;
+    if found.nlink() <= 1 {
+        return Ok(None);
+    }
+    let new = beside(path);
+    disk.remove(&new)?;
+    let own = disk.open_or_create(&new)?;
+    let mut from = File::open(path).map_err(Error::io(path))?;
+    io::copy(&mut from, &mut &own).map_err(Error::io(&new))?;
+    own.set_permissions(found.permissions())
+        .map_err(Error::io(&new))?;
+    // Retention falls back on it.
+    if let Ok(modified) = found.modified() {
+        let _ = own.set_modified(modified);
+    }
+    disk.sync(&own, &new)?;
+    disk.rename(&new, path)?;
+    disk.sync_folder(folder_of(path))?;
+    Ok(Some(own))
+}
+
+/// As on Unix, but that the system does not say how many names a file has.
+#[cfg(not(unix))]
+pub(crate) fn detach(_disk: &Disk, _file: &File, _path: &Path) -> Result<Option<File>> {
+    Ok(None)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::super::appender::Appender;
+    use super::super::folder::DiskFolder;
+    use super::super::storage::Storage as _;
+    use super::*;
+
+    #[test]
+    fn only_a_file_with_other_names_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.log"), folder.path().join("other"));
+        fs::write(&path, b"hello").unwrap();
+        let disk = Disk::default();
+        let file = disk.open_or_create(&path).unwrap();
+        assert!(detach(&disk, &file, &path).unwrap().is_none());
+        fs::hard_link(&path, &other).unwrap();
+        fs::write(folder.path().join("a.log.tmp"), b"left by a crash").unwrap();
+        let before = fs::metadata(&path).unwrap();
+        let own = detach(&disk, &file, &path).unwrap().unwrap();
+        let after = own.metadata().unwrap();
+        assert_ne!(after.ino(), before.ino());
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"hello");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(fs::metadata(&other).unwrap().nlink(), 1);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("a.log"), folder.path().join("other"));
+        fs::write(&path, b"hello").unwrap();
+        let storage = DiskFolder::new(folder.path(), &Disk::default());
+        let open = || {
+            fs::remove_file(&other).ok();
+            fs::hard_link(&path, &other).unwrap();
+            Appender::open(storage.open_file("a.log").unwrap()).unwrap()
+        };
+        let mut log = open();
+        // Nothing to cut, nothing to copy.
+        log.truncate(9).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().nlink(), 2);
+        log.truncate(4).unwrap();
+        log.append(b"!!"[..].into()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"hell!!");
+        assert_eq!(fs::read(&other).unwrap(), b"hello");
+        open().append(b"?"[..].into()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"hell!!?");
+        assert_eq!(fs::read(&other).unwrap(), b"hell!!");
+    }
+}
