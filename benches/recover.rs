@@ -4,7 +4,7 @@
 //! |---|---|
 //! | limit | the file read through a 256 KB window, CRC-32C of every batch, by one thread |
 //! | recover | a plan of loading after an unclean stop with nothing flushed: checksums by all threads it has, indexes, producers, epochs |
-//! | kafka | `LogSegment.recover` of Kafka 4.3.1, warmed up, its own process: `benches/java/RecoverSegment.java` |
+//! | kafka | `LogSegment.recover` of Kafka 4.3.1, warmed up, its own process: `benches/java/KafkaLegs.java` |
 //!
 //! Twice: with the page cache as appending leaves it, in single pages, and as reading in leaves it, in larger pieces, as
 //! after a machine's restart. `dd` has the file dropped from the cache in between.
@@ -20,92 +20,45 @@
     reason = "a bench prints, and may stop; its files are whole"
 )]
 
-use std::fs::File;
-use std::hint::black_box;
-use std::io::{Read, Write};
+#[path = "common/checksums.rs"]
+mod checksums;
+#[path = "common/kafka.rs"]
+mod kafka;
+#[path = "common/legs.rs"]
+mod legs;
+#[path = "common/segments.rs"]
+mod segments;
+
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
-use kafkalog::internal::compress::Compressor;
-use kafkalog::internal::format::batch::BatchHeader;
 use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::{LoadRequest, Plan, plan};
 use kafkalog::internal::log::config::LogConfig;
-use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions};
+use kafkalog::internal::types::Compression;
+
+use checksums::checksums;
+use kafka::kafka;
+use legs::{Leg, compare, timed};
+use segments::{Shape, write_segment};
 
 const SEGMENT: usize = 256 << 20;
-const BATCH: usize = 16 << 10;
-const WINDOW: usize = 256 << 10;
+const RECORDS: usize = (16 << 10) / 115;
 const ROUNDS: usize = 9;
 const LOG: &str = "00000000000000000000.log";
 
 fn generate(folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder");
-    let mut file = File::create(folder.join(LOG)).expect("a segment");
-    let (mut written, mut offset) = (0, 0);
-    let mut compressor = Compressor::default();
-    let mut batch = Vec::new();
-    while written < SEGMENT {
-        let options = BatchOptions {
-            base_offset: offset,
-            partition_leader_epoch: 0,
-            ..BatchOptions::default()
-        };
-        let mut builder = BatchBuilder::new(options).expect("options that agree");
-        let mut value = [b'v'; 100];
-        for _ in 0..BATCH / 115 {
-            for (to, byte) in value
-                .iter_mut()
-                .zip(offset.to_be_bytes().into_iter().cycle())
-            {
-                *to ^= byte.wrapping_mul(31);
-            }
-            let key = offset.to_be_bytes();
-            let added = builder.append(
-                offset,
-                1_700_000_000_000 + offset,
-                Some(&key),
-                Some(&value),
-                &[],
-            );
-            added.expect("a record");
-            offset += 1;
-        }
-        batch.clear();
-        builder
-            .finish(&mut compressor, &mut batch)
-            .expect("a batch");
-        file.write_all(&batch).expect("it is written");
-        written += batch.len();
-    }
-    file.sync_all().expect("it is on the disk");
-}
-
-/// The file in windows, the checksum of every batch in it.
-fn limit(folder: &Path) -> u64 {
-    let mut file = File::open(folder.join(LOG)).expect("the segment");
-    let mut window = vec![0; WINDOW];
-    let (mut held, mut sum) = (0, 0u64);
-    loop {
-        let read = file.read(window.get_mut(held..).unwrap_or_default());
-        let read = read.expect("it reads");
-        held += read;
-        let mut at = 0;
-        while let Some(rest) = window.get(at..held)
-            && let Ok(Some(header)) = BatchHeader::parse(rest)
-            && let Some(batch) = rest.get(..header.size)
-        {
-            assert_eq!(header.computed_crc(batch), header.crc);
-            sum += u64::from(header.crc);
-            at += header.size;
-        }
-        window.copy_within(at..held, 0);
-        held -= at;
-        if read == 0 {
-            return sum;
-        }
-    }
+    let shape = Shape {
+        codec: Compression::None,
+        records: RECORDS,
+        size: SEGMENT,
+    };
+    write_segment(folder, 0, shape, |offset| {
+        let key = offset.to_be_bytes();
+        let bytes = key.iter().cycle().take(100);
+        let value = bytes.map(|byte| b'v' ^ byte.wrapping_mul(31)).collect();
+        (1_700_000_000_000 + offset, key.to_vec(), value)
+    });
 }
 
 fn planned(folder: &Path) -> Plan {
@@ -124,20 +77,6 @@ fn recover(folder: &Path) -> u64 {
     log.log_end_offset.unsigned_abs()
 }
 
-/// Nanoseconds that threads of this process have been on a processor.
-fn processor_time() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-}
-
-/// A name, and one pass over the folder.
-type Leg = (&'static str, fn(&Path) -> u64);
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
 fn main() {
     if cfg!(debug_assertions) {
         println!("a debug build: its figures mean nothing");
@@ -149,7 +88,7 @@ fn main() {
     let disk = Disk::default();
     planned(&folder).apply(&disk).expect("it is carried out");
     println!("as appended");
-    compare(&folder);
+    compared(&folder);
     let file = format!("if={}", folder.join(LOG).display());
     let dropped = Command::new("dd")
         .args([&file, "iflag=nocache", "count=0", "status=none"])
@@ -159,47 +98,14 @@ fn main() {
         "dropped from the cache"
     );
     println!("as read in");
-    compare(&folder);
+    compared(&folder);
 }
 
-fn compare(folder: &Path) {
-    let legs: [Leg; 2] = [("limit", limit), ("recover", recover)];
-    let mut times = [const { (Vec::new(), Vec::new()) }; 2];
-    for round in 0..=ROUNDS {
-        for ((_, leg), (wall, cpu)) in legs.iter().zip(&mut times) {
-            let (began, used) = (Instant::now(), processor_time());
-            black_box(leg(folder));
-            // The first round warms up.
-            if round > 0 {
-                wall.push(began.elapsed().as_secs_f64() * 1e3);
-                cpu.push((processor_time() - used) as f64 / 1e6);
-            }
-        }
-    }
-    let mut first = None;
-    for ((name, _), (wall, cpu)) in legs.iter().zip(times) {
-        let (wall, cpu) = (median(wall), median(cpu));
-        let limit = *first.get_or_insert((wall, cpu));
-        println!(
-            "{name:8} {wall:8.1} ms {cpu:8.1} ms  {:5.2} {:5.2} of the limit",
-            wall / limit.0,
-            cpu / limit.1
-        );
-    }
-    let Ok(jars) = std::env::var("KAFKA_CLASSPATH") else {
-        println!("kafka    KAFKA_CLASSPATH names no jars");
-        return;
-    };
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/java/RecoverSegment.java");
-    let done = Command::new("java")
-        .args(["-cp", &jars])
-        .arg(program)
-        .arg(folder)
-        .arg(ROUNDS.to_string())
-        .output()
-        .expect("java runs");
-    print!("{}", String::from_utf8_lossy(&done.stdout));
-    if !done.status.success() {
-        print!("{}", String::from_utf8_lossy(&done.stderr));
-    }
+fn compared(folder: &Path) {
+    let legs: [Leg<'_>; 2] = [
+        ("limit", Box::new(|| timed(|| checksums(&folder.join(LOG))))),
+        ("recover", Box::new(|| timed(|| recover(folder)))),
+    ];
+    compare(&legs, ROUNDS);
+    kafka("recover", folder, &[ROUNDS.to_string()]);
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::syncing::Syncing;
 use crate::error::{Error, Result};
 
 /// What is about to be done to a file or folder.
@@ -67,6 +68,8 @@ pub trait Faults: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     faults: Option<Arc<dyn Faults>>,
+    /// Who syncs beside the work.
+    syncing: Option<Arc<Syncing>>,
 }
 
 impl Disk {
@@ -75,7 +78,23 @@ impl Disk {
     pub fn with_faults(faults: Arc<dyn Faults>) -> Self {
         Self {
             faults: Some(faults),
+            syncing: None,
         }
+    }
+
+    /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then. The
+    /// disk given to the work hands them to a thread, and goes on.
+    ///
+    /// # Errors
+    /// Those of the work; `Io` where a sync fails.
+    pub(crate) fn syncing_beside<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let syncing = Syncing::start().map(Arc::new);
+        let done = work(&Self {
+            faults: self.faults.clone(),
+            syncing: syncing.clone(),
+        })?;
+        syncing.map_or(Ok(()), |syncing| syncing.settle())?;
+        Ok(done)
     }
 
     /// Asks whether `step` may be taken: for steps that are taken elsewhere (a map that is flushed).
@@ -256,7 +275,32 @@ impl Disk {
     /// `Io`.
     pub fn sync(&self, file: &File, path: &Path) -> Result<()> {
         self.before(Step::Sync, path)?;
-        file.sync_all().map_err(Error::io(path))
+        self.sync_open(file, path)
+    }
+
+    fn sync_open(&self, file: &File, path: &Path) -> Result<()> {
+        match &self.syncing {
+            Some(syncing) => syncing.add(file, path),
+            None => file.sync_all().map_err(Error::io(path)),
+        }
+    }
+
+    /// As [`Disk::sync`], of a file that was written through a map, by `flush` unless that is done beside the work (Linux
+    /// writes what was stored in a map when it syncs the file).
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn sync_mapped(
+        &self,
+        file: &File,
+        path: &Path,
+        flush: impl FnOnce() -> io::Result<()>,
+    ) -> Result<()> {
+        self.before(Step::Sync, path)?;
+        if self.syncing.is_some() && cfg!(target_os = "linux") {
+            return self.sync_open(file, path);
+        }
+        flush().map_err(Error::io(path))
     }
 
     /// Gives a file or folder another name, in place of a file that has it.
@@ -290,9 +334,8 @@ impl Disk {
         if cfg!(windows) {
             return Ok(());
         }
-        File::open(path)
-            .and_then(|folder| folder.sync_all())
-            .map_err(Error::io(path))
+        let folder = File::open(path).map_err(Error::io(path))?;
+        self.sync_open(&folder, path)
     }
 }
 

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::disk::{Disk, Step};
+use super::disk::Disk;
 use super::entry_file::{EntryFile, MAX_SIZE, check_length, invalid};
 use super::file::{open, read_at};
 use crate::error::{Error, Result};
@@ -398,9 +398,9 @@ impl<const W: usize> EntryFile<W> for IndexFile<W> {
 
     fn flush(&mut self) -> Result<()> {
         let open = self.open.as_ref().ok_or_else(|| self.closed())?;
-        self.disk.before(Step::Sync, &self.path)?;
         let length = usize::try_from(self.length).unwrap_or_default();
-        open.view.flush(length).map_err(Error::io(&self.path))
+        let flush = || open.view.flush(length);
+        self.disk.sync_mapped(&open.file, &self.path, flush)
     }
 
     fn close(&mut self) -> Result<()> {

@@ -17,6 +17,7 @@
 //! | [`pool`] | memory that is used again |
 //! | [`storage`] | folders and their files, wherever they are |
 //! | [`stored_index`] | index files in any storage |
+//! | `syncing` | syncs beside the work |
 //! | [`words`] | reads that cost one comparison |
 //! | [`region`] | shared bytes, mapped or on the heap, that columns can point into |
 
@@ -36,4 +37,5 @@ pub(crate) mod pool;
 pub(crate) mod region;
 pub(crate) mod storage;
 pub(crate) mod stored_index;
+mod syncing;
 pub(crate) mod words;

@@ -127,8 +127,8 @@ impl Filtered {
 
     /// Header of what is left; `header` is the one it had.
     #[must_use]
-    pub fn header(self, header: BatchHeader) -> Option<BatchHeader> {
-        match self.outcome {
+    pub const fn header_left<'a>(&'a self, header: &'a BatchHeader) -> Option<&'a BatchHeader> {
+        match &self.outcome {
             Outcome::Unchanged => Some(header),
             Outcome::Rewritten(new) | Outcome::Emptied(new) => Some(new),
             Outcome::Deleted => None,

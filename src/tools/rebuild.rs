@@ -159,8 +159,8 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     if !options.dry_run {
         match &options.out {
             None => interrupt::with_cancellation(|| false, || plan.apply(&options.disk))?,
-            Some(out) => fill(path, out, &options.disk, true, || {
-                plan.write_to(&options.disk, out)
+            Some(out) => fill(path, out, &options.disk, true, |disk| {
+                plan.write_to(disk, out)
             })?,
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::io::disk::{Failure, Faults};
+use crate::io::disk::{Failure, Faults, Step};
 use crate::io::entry_file::{Entries as _, sure};
 
 type Which = fn(Step) -> bool;

@@ -425,7 +425,9 @@ impl Pass<'_> {
             stats.messages_written = stats.messages_written.saturating_add(filtered.records_kept);
             stats.bytes_read = stats.bytes_read.saturating_add(header.size as u64);
             stats.bytes_written = stats.bytes_written.saturating_add(size);
-            output.headers.extend(filtered.header(header));
+            output
+                .headers
+                .extend(filtered.header_left(&header).cloned());
         }
         let invalid = filter.invalid_messages();
         self.stats.invalid_messages = self.stats.invalid_messages.saturating_add(invalid);

@@ -11,6 +11,7 @@ use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerSettings, CleanerStats};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
+use crate::io::disk::Disk;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, Offsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
@@ -90,7 +91,7 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     })?;
     let cleaner = RefCell::new(cleaner);
     let compacted = RefCell::new(Vec::new());
-    let recovery = recover_into(path, &how, &|loaded| {
+    let recovery = recover_into(path, &how, &|loaded, disk| {
         for partition in loaded {
             if options.on_corrupt == OnCorrupt::Raise {
                 refuse_cut(partition)?;
@@ -100,7 +101,13 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
                 continue;
             }
             let mut cleaner = cleaner.borrow_mut();
-            let done = compact_partition(&mut cleaner, partition, out, &high_watermarks, options);
+            let done = compact_partition(
+                &mut cleaner,
+                partition,
+                (out, disk),
+                &high_watermarks,
+                options,
+            );
             let copy = out.join(folder_name(&partition.folder));
             compacted
                 .borrow_mut()
@@ -159,13 +166,13 @@ fn refuse_cut(partition: &PartitionReport) -> Result<()> {
 fn compact_partition(
     cleaner: &mut Cleaner,
     loaded: &PartitionReport,
-    out: &Path,
+    (out, disk): (&Path, &Disk),
     high_watermarks: &Offsets,
     options: &CompactOptions,
 ) -> Result<PartitionCompaction> {
     let (partition, now_ms) = (&loaded.topic_partition, options.now_ms);
-    let how = WriteOptions::new(config_of(options, loaded).clone());
-    let disk = how.disk.clone();
+    let mut how = WriteOptions::new(config_of(options, loaded).clone());
+    how.disk = disk.clone();
     let dirs = [out.to_path_buf()];
     let mut writer =
         PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
@@ -178,7 +185,7 @@ fn compact_partition(
     if options.roll && before.last().is_some_and(|active| active.size > 0) {
         log.roll(None, now_ms)?;
     }
-    let mut turn = cleaner.turn(out, partition, log, &disk, now_ms)?;
+    let mut turn = cleaner.turn(out, partition, log, disk, now_ms)?;
     let mut cleanable = turn.cleanable;
     let mut passes = Vec::new();
     while let Some(stats) = turn.outcome {
@@ -187,7 +194,7 @@ fn compact_partition(
         if stats.end_offset <= turn.cleanable.first_dirty_offset {
             break;
         }
-        turn = cleaner.turn(out, partition, log, &disk, now_ms)?;
+        turn = cleaner.turn(out, partition, log, disk, now_ms)?;
         cleanable.first_uncleanable_offset = turn.cleanable.first_uncleanable_offset;
     }
     let segments_deleted = log.delete_old_segments(now_ms)?;

@@ -39,7 +39,7 @@ pub(in crate::tools) trait Steps {
 
 /// What is done to the new log dir once all partitions are in it, before it is finished. A dry run does it too, and takes the
 /// log dir away again.
-pub(in crate::tools) type After<'a> = &'a dyn Fn(&[PartitionReport]) -> Result<()>;
+pub(in crate::tools) type After<'a> = &'a dyn Fn(&[PartitionReport], &Disk) -> Result<()>;
 
 /// A recovery, and what comes after it.
 #[derive(Clone, Copy)]

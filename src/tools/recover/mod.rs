@@ -43,6 +43,7 @@ use self::report::RecoveryReport;
 use self::source::Source;
 pub(super) use self::source::claim;
 use crate::error::{Error, Result};
+use crate::io::disk::Disk;
 use crate::io::interrupt;
 use crate::log::dir::{DirState, PartitionFolder};
 use crate::write::checkpoints::Checkpoints;
@@ -144,16 +145,24 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
             let finishes = job.steps.is_none_or(Steps::finishes);
-            let work = || {
+            let work = |disk: &Disk| {
+                let options = RecoverOptions {
+                    disk: disk.clone(),
+                    ..options.clone()
+                };
+                let job = Job {
+                    options: &options,
+                    ..job
+                };
                 if makes_log_dir && !is_log_dir {
                     into_new_log_dir(out, &planned, job)?;
                 } else {
                     into(path, is_log_dir, out, &planned, &left_out, job)?;
                 }
-                checkpoints.write(&options.disk, out)?;
-                write_marker(marker, out, options)?;
+                checkpoints.write(disk, out)?;
+                write_marker(marker, out, &options)?;
                 let reports: Vec<_> = planned.iter().map(|each| each.report.clone()).collect();
-                job.after.map_or(Ok(()), |after| after(&reports))
+                job.after.map_or(Ok(()), |after| after(&reports, disk))
             };
             if options.dry_run {
                 try_out(path, out, &options.disk, work)?;

@@ -99,8 +99,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Does what fills `out` with a result from `source`: whole, or not at all. The note that it is not finished stays unless
-/// `finishes`.
+/// Does what fills `out` with a result from `source`: whole, or not at all. All of it is on the device then. The note that it
+/// is not finished stays unless `finishes`.
 ///
 /// # Errors
 /// Those of the work; `Io` where another process has written there since [`check_out`]; `Interrupted`.
@@ -109,10 +109,10 @@ pub(in crate::tools) fn fill(
     out: &Path,
     disk: &Disk,
     finishes: bool,
-    work: impl FnOnce() -> Result<()>,
+    work: impl FnOnce(&Disk) -> Result<()>,
 ) -> Result<()> {
     let unfinished = begin(source, out, disk)?;
-    work()?;
+    disk.syncing_beside(work)?;
     interrupt::check()?;
     if finishes {
         disk.remove(&out.join(UNFINISHED))?;
@@ -130,10 +130,10 @@ pub(super) fn try_out(
     source: &Path,
     out: &Path,
     disk: &Disk,
-    work: impl FnOnce() -> Result<()>,
+    work: impl FnOnce(&Disk) -> Result<()>,
 ) -> Result<()> {
     let _unfinished = begin(source, out, disk)?;
-    work()?;
+    disk.syncing_beside(work)?;
     interrupt::check()
 }
 

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | here | a log dir or a partition, loaded as at a broker's start ([`super::recover`]) |
 //! | `drops` | which records go, and what becomes of their batches |
-//! | `windows` | batches read, filtered by several threads, and handed on in their order |
+//! | `windows` | batches read and filtered |
+//! | `threads` | by several threads, in their order |
 //! | `segments` | the segments that the batches go into |
 //!
 //! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
@@ -14,6 +15,7 @@
 
 mod drops;
 mod segments;
+mod threads;
 mod windows;
 
 use std::cell::RefCell;
@@ -25,7 +27,8 @@ use std::thread;
 use self::drops::Dropping;
 pub use self::drops::Drops;
 use self::segments::Output;
-use self::windows::{Share, Window, Windows, Worker, filter};
+use self::threads::in_order;
+use self::windows::{Window, Windows, Worker};
 use super::recover::report::RecoveryReport;
 use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
 use crate::compress::{Codec, DecodeLimit};
@@ -93,21 +96,17 @@ impl PartitionRewrite {
     }
 
     /// Writes what came of a window.
-    fn write(&mut self, window: Window, shares: Vec<Share>, out: &mut Output<'_>) -> Result<()> {
-        if let Some(begins) = window.begins {
+    fn write(&mut self, window: &mut Window, out: &mut Output<'_>) -> Result<()> {
+        if let Some(begins) = window.begins.take() {
             out.begin(begins.base_offset, begins.modified_ms)?;
             out.note_aborted(begins.aborted);
         }
-        shares.into_iter().try_for_each(|share| {
-            share.batches(|bytes, filtered, header| {
-                let gone = filtered.records_read.saturating_sub(filtered.records_kept);
-                self.records_dropped = self.records_dropped.saturating_add(gone);
-                self.count(&filtered.outcome);
-                filtered
-                    .header(header)
-                    .map_or(Ok(()), |header| out.append(bytes, header))
-            })
-        })
+        for filtered in &window.filtered {
+            let gone = filtered.records_read.saturating_sub(filtered.records_kept);
+            self.records_dropped = self.records_dropped.saturating_add(gone);
+            self.count(&filtered.outcome);
+        }
+        out.append(&window.kept, &window.headers)
     }
 }
 
@@ -220,22 +219,12 @@ fn rewrite_partition(
     let mut workers = workers(plan, config, options, drops)?;
     let mut windows = Windows::of(plan, options.rerolls);
     let mut done = PartitionRewrite::default();
-    let mut filtered: Option<(Window, Vec<Share>)> = None;
-    let mut next = windows.next()?;
-    while let Some(window) = next {
-        let (shares, (written, following)) = filter(&mut workers, &window, || {
-            let written = filtered.take().map_or(Ok(()), |(window, shares)| {
-                done.write(window, shares, &mut out)
-            });
-            (written, windows.next())
-        });
-        written?;
-        filtered = Some((window, shares?));
-        next = following?;
-    }
-    if let Some((window, shares)) = filtered {
-        done.write(window, shares, &mut out)?;
-    }
+    in_order(
+        &mut workers,
+        Worker::work,
+        |spare| windows.next(spare),
+        |window| done.write(window, &mut out),
+    )?;
     done.bytes_before = windows.size;
     done.bytes_after = out.finish()?;
     Ok(done)

@@ -14,9 +14,6 @@ use crate::segment::writer::WritableSegment;
 use crate::segment::writer::roll::RollParams;
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
-/// Batches are written together up to this size.
-const WRITE_BYTES: usize = 512 << 10;
-
 /// A partition folder that is being written.
 pub(super) struct Output<'a> {
     folder: DiskFolder,
@@ -27,8 +24,6 @@ pub(super) struct Output<'a> {
     now_ms: TimestampMs,
     segment: Option<WritableSegment>,
     modified_ms: Option<TimestampMs>,
-    bytes: Vec<u8>,
-    headers: Vec<BatchHeader>,
     aborted: Vec<AbortedTxn>,
     next_offset: Offset,
     written: u64,
@@ -50,8 +45,6 @@ impl<'a> Output<'a> {
             now_ms,
             segment: None,
             modified_ms: None,
-            bytes: Vec::new(),
-            headers: Vec::new(),
             aborted: Vec::new(),
             next_offset: 0,
             written: 0,
@@ -76,35 +69,37 @@ impl<'a> Output<'a> {
         self.aborted.extend(aborted);
     }
 
-    /// Appends a batch.
-    pub(super) fn append(&mut self, batch: &[u8], header: BatchHeader) -> Result<()> {
-        if self.is_full(batch.len(), &header)? {
-            // Of a wrapper only the last offset is known, and that of the batch before.
-            let base_offset = if header.is_legacy() {
-                self.next_offset
-            } else {
-                header.base_offset
-            };
-            self.roll(base_offset)?;
-        }
-        self.next_offset = header.next_offset();
-        self.bytes.extend_from_slice(batch);
-        self.headers.push(header);
-        if self.bytes.len() >= WRITE_BYTES {
-            self.write()?;
+    /// Appends batches, which lie one after the other in `bytes`.
+    pub(super) fn append(&mut self, mut bytes: &[u8], mut headers: &[BatchHeader]) -> Result<()> {
+        while let Some(first) = headers.first() {
+            let count = self.room_for(headers, first)?;
+            if count == 0 {
+                // Of a wrapper only the last offset is known, and that of the batch before.
+                let base_offset = if first.is_legacy() {
+                    self.next_offset
+                } else {
+                    first.base_offset
+                };
+                self.roll(base_offset)?;
+                continue;
+            }
+            let (now, later) = headers.split_at_checked(count).unwrap_or((headers, &[]));
+            let size = now.iter().map(|header| header.size).sum();
+            let (whole, rest) = bytes.split_at_checked(size).unwrap_or((bytes, &[]));
+            if let (Some(segment), Some(last)) = (&mut self.segment, now.last()) {
+                segment.append(last.last_offset(), whole.into(), now)?;
+                self.next_offset = last.next_offset();
+            }
+            (bytes, headers) = (rest, later);
         }
         Ok(())
     }
 
-    /// Whether the next batch goes to another segment: by the settings, or because it has no room.
-    fn is_full(&mut self, size: usize, header: &BatchHeader) -> Result<bool> {
+    /// How many of these batches go into the segment: by the settings, and the room in its indexes.
+    fn room_for(&mut self, headers: &[BatchHeader], first: &BatchHeader) -> Result<usize> {
         let Some(segment) = &mut self.segment else {
-            return Ok(false);
+            return Ok(headers.len());
         };
-        if segment.size() == 0 && self.bytes.is_empty() {
-            return Ok(false);
-        }
-        let pending = self.bytes.len().saturating_add(size);
         let (bytes, ms) = if self.rerolls {
             (self.config.segment_bytes, self.config.segment_ms)
         } else {
@@ -113,40 +108,17 @@ impl<'a> Output<'a> {
         let params = RollParams {
             max_segment_ms: ms,
             max_segment_bytes: u64::try_from(bytes).unwrap_or_default(),
-            max_timestamp: header.max_timestamp,
-            last_offset: header.last_offset(),
-            size: pending as u64,
+            max_timestamp: first.max_timestamp,
+            last_offset: first.last_offset(),
+            size: first.size as u64,
             now_ms: self.now_ms,
         };
-        if segment.roll_reasons(&params)?.any() {
-            return Ok(true);
+        let count = segment.takes(headers, &params)?;
+        // An empty segment takes any batch.
+        if count == 0 && (segment.size() == 0 || !segment.roll_reasons(&params)?.any()) {
+            return Ok(1);
         }
-        // Each batch of a write may add an entry to an index.
-        let fits = segment.takes(&self.headers, &params)? == self.headers.len();
-        if !fits {
-            self.write()?;
-            let size = size as u64;
-            let params = RollParams { size, ..params };
-            return match &mut self.segment {
-                Some(segment) => Ok(segment.roll_reasons(&params)?.any()),
-                None => Ok(false),
-            };
-        }
-        Ok(false)
-    }
-
-    fn write(&mut self) -> Result<()> {
-        let (Some(segment), Some(last)) = (&mut self.segment, self.headers.last()) else {
-            return Ok(());
-        };
-        segment.append(
-            last.last_offset(),
-            self.bytes.as_slice().into(),
-            &self.headers,
-        )?;
-        self.bytes.clear();
-        self.headers.clear();
-        Ok(())
+        Ok(count)
     }
 
     /// Ends the segment and begins another one.
@@ -161,9 +133,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Brings everything into the segment that is its own.
+    /// Gives the segment, with the aborted transactions that are its own.
     fn end(&mut self) -> Result<Option<WritableSegment>> {
-        self.write()?;
         let Some(mut segment) = self.segment.take() else {
             return Ok(None);
         };

@@ -1,18 +1,9 @@
-//! Batches on their way from a log's segments into the output, a window at a time.
-//!
-//! Threads filter a window, each a share of its batches. Meanwhile the caller writes what came of the window before and
-//! reads the one after, so that decompressing and compressing keeps all processors busy, and the order stays:
-//!
-//! | caller | threads |
-//! |---|---|
-//! | reads 0 | |
-//! | reads 1 | filter 0 |
-//! | writes 0, reads 2 | filter 1 |
-//! | writes 1, reads 3 | filter 2 |
+//! Batches on their way from a log's segments into the output, a window at a time: read, filtered by one of several threads
+//! ([`super::threads`]), written.
 
 use std::ops::Range;
-use std::path::PathBuf;
-use std::{thread, vec};
+use std::path::{Path, PathBuf};
+use std::vec;
 
 use super::drops::Dropping;
 use crate::error::{Error, Result};
@@ -28,10 +19,12 @@ use crate::segment::walk::LogWalk;
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, Position, TimestampMs};
 
-/// Bytes of batches that are filtered together.
-const WINDOW: usize = 4 << 20;
+/// Bytes of batches that are filtered together: little enough for the second-level cache, and enough to be worth waking a
+/// thread.
+const WINDOW: usize = 256 << 10;
 
 /// What the output is told where a segment begins.
+#[derive(Debug)]
 pub(super) struct Beginning {
     pub(super) base_offset: Offset,
     pub(super) modified_ms: Option<TimestampMs>,
@@ -39,6 +32,7 @@ pub(super) struct Beginning {
 }
 
 /// A batch in a window.
+#[derive(Debug)]
 struct Placed {
     /// In the file.
     position: Position,
@@ -46,7 +40,8 @@ struct Placed {
     range: Range<usize>,
 }
 
-/// Batches of one segment that follow one another.
+/// Batches of one segment that follow one another, and what came of them.
+#[derive(Debug, Default)]
 pub(super) struct Window {
     path: PathBuf,
     /// Of the first window of a segment.
@@ -55,26 +50,28 @@ pub(super) struct Window {
     batches: Vec<Placed>,
     /// After the batch before.
     next_offset: Offset,
+    /// What is left, one after the other.
+    pub(super) kept: Vec<u8>,
+    /// The headers of that.
+    pub(super) headers: Vec<BatchHeader>,
+    /// What became of each batch.
+    pub(super) filtered: Vec<Filtered>,
 }
 
 impl Window {
-    /// The batches of each of so many shares, of about as many bytes.
-    fn shares(&self, count: usize) -> impl Iterator<Item = Range<usize>> {
-        let bound = move |n: usize| {
-            let bytes = self.bytes.len().saturating_mul(n);
-            let from = bytes.checked_div(count).unwrap_or_default();
-            self.batches
-                .partition_point(|placed| placed.range.start < from)
-        };
-        (0..count).map(move |n| {
-            let end = n.saturating_add(1);
-            let end = if end == count {
-                self.batches.len()
-            } else {
-                bound(end)
-            };
-            bound(n)..end
-        })
+    /// Without batches, in the memory of another one.
+    fn begin(mut self, path: &Path, begins: Option<Beginning>, next_offset: Offset) -> Self {
+        self.bytes.clear();
+        self.batches.clear();
+        self.kept.clear();
+        self.headers.clear();
+        self.filtered.clear();
+        Self {
+            path: path.to_path_buf(),
+            begins,
+            next_offset,
+            ..self
+        }
     }
 }
 
@@ -102,11 +99,11 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// The next window; nothing at the end of the log.
+    /// The next window, in the memory of another one; nothing at the end of the log.
     ///
     /// # Errors
     /// `CorruptRecord` for a batch that is not whole, or whose checksum is wrong; `Io`; `Interrupted`.
-    pub(super) fn next(&mut self) -> Result<Option<Window>> {
+    pub(super) fn next(&mut self, spare: Option<Window>) -> Result<Option<Window>> {
         interrupt::check()?;
         let begins = if self.walk.is_some() {
             None
@@ -130,13 +127,8 @@ impl<'a> Windows<'a> {
         let Some((segment, mut walk)) = self.walk.take() else {
             return Ok(None);
         };
-        let mut window = Window {
-            path: segment.path().to_path_buf(),
-            begins,
-            bytes: Vec::new(),
-            batches: Vec::new(),
-            next_offset: self.next_offset,
-        };
+        let spare = spare.unwrap_or_default();
+        let mut window = spare.begin(segment.path(), begins, self.next_offset);
         while window.bytes.len() < WINDOW {
             let Some((position, header)) = walk.next_batch()? else {
                 ensure_at_end(segment, &walk)?;
@@ -169,89 +161,27 @@ fn ensure_at_end(segment: &WritableSegment<Overlay>, walk: &LogWalk) -> Result<(
     Err(error.at(segment.path()))
 }
 
-/// What came of a share.
-#[derive(Default)]
-pub(super) struct Share {
-    bytes: Vec<u8>,
-    /// Where each ends in `bytes`, what became of it, and its header before.
-    batches: Vec<(usize, Filtered, BatchHeader)>,
-}
-
-impl Share {
-    /// The batches, in order, with their bytes.
-    pub(super) fn batches(
-        self,
-        mut see: impl FnMut(&[u8], Filtered, BatchHeader) -> Result<()>,
-    ) -> Result<()> {
-        let mut start = 0;
-        for (end, filtered, header) in self.batches {
-            see(
-                self.bytes.get(start..end).unwrap_or_default(),
-                filtered,
-                header,
-            )?;
-            start = end;
-        }
-        Ok(())
-    }
-}
-
-/// Filters shares of windows, one after the other.
+/// Filters windows, one after the other.
 pub(super) struct Worker<'a> {
     pub(super) filter: BatchFilter,
     pub(super) dropping: Dropping<'a>,
 }
 
 impl Worker<'_> {
-    fn work(&mut self, window: &Window, share: Range<usize>) -> Result<Share> {
-        let before = share.start.checked_sub(1);
-        let before = before.and_then(|at| window.batches.get(at));
-        let next_offset = before.map_or(window.next_offset, |placed| placed.header.next_offset());
-        self.dropping.go_on_at(next_offset);
-        let mut done = Share::default();
-        for placed in window.batches.get(share).unwrap_or_default() {
+    /// # Errors
+    /// What is wrong with the records of a batch.
+    pub(super) fn work(&mut self, window: &mut Window) -> Result<()> {
+        self.dropping.go_on_at(window.next_offset);
+        for placed in &window.batches {
             let batch = window.bytes.get(placed.range.clone()).unwrap_or_default();
             let filtered = self
                 .filter
-                .filter(batch, &placed.header, &mut self.dropping, &mut done.bytes)
+                .filter(batch, &placed.header, &mut self.dropping, &mut window.kept)
                 .map_err(|error| error.shift(placed.position).at(&window.path))?;
-            done.batches
-                .push((done.bytes.len(), filtered, placed.header.clone()));
+            let left = filtered.header_left(&placed.header);
+            window.headers.extend(left.cloned());
+            window.filtered.push(filtered);
         }
-        Ok(done)
+        Ok(())
     }
-}
-
-/// Has the workers filter a window, and does something meanwhile. One worker needs no thread.
-pub(super) fn filter<T>(
-    workers: &mut [Worker<'_>],
-    window: &Window,
-    meanwhile: impl FnOnce() -> T,
-) -> (Result<Vec<Share>>, T) {
-    if let [worker] = workers {
-        let share = worker.work(window, 0..window.batches.len());
-        return (share.map(|share| vec![share]), meanwhile());
-    }
-    let shares = window.shares(workers.len());
-    thread::scope(|scope| {
-        let start = |(worker, share): (_, Range<usize>)| spawn(scope, worker, window, share);
-        let threads: Vec<_> = workers.iter_mut().zip(shares).map(start).collect();
-        let did = meanwhile();
-        let join = |thread: Result<thread::ScopedJoinHandle<'_, Result<Share>>>| {
-            let joined = thread?.join();
-            joined.unwrap_or_else(|panic| Err(Error::panicked(panic.as_ref())))
-        };
-        (threads.into_iter().map(join).collect(), did)
-    })
-}
-
-fn spawn<'scope>(
-    scope: &'scope thread::Scope<'scope, '_>,
-    worker: &'scope mut Worker<'_>,
-    window: &'scope Window,
-    share: Range<usize>,
-) -> Result<thread::ScopedJoinHandle<'scope, Result<Share>>> {
-    let thread = thread::Builder::new().name("kafkalog-rewrite".to_owned());
-    let started = thread.spawn_scoped(scope, move || worker.work(window, share));
-    started.map_err(Error::io(&window.path))
 }

@@ -1,0 +1,206 @@
+//! Syncs that a thread of its own carries out beside the work, for output that counts only once all of it is there.
+//!
+//! The work goes on while the device writes. In which order its files reach the device does not matter then: whoever relies
+//! on that must not hand them over. What is left comes to its end in [`Syncing::settle`], which also tells what failed.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::error::{Error, Result};
+
+/// Files that wait, each with a descriptor: more would have to be open at once. The work waits then, as the device does not
+/// keep up.
+const MOST: usize = 64;
+
+/// Files on their way to the device.
+#[derive(Debug)]
+pub(super) struct Syncing {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when files wait, fewer wait, or it is over.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<(PathBuf, File)>,
+    is_over: bool,
+    /// The first that failed.
+    failed: Option<(PathBuf, io::Error)>,
+}
+
+impl State {
+    fn outcome(&self) -> Result<()> {
+        let Some((path, error)) = &self.failed else {
+            return Ok(());
+        };
+        let code = error.raw_os_error();
+        let again = code.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        Err(Error::io(path)(again))
+    }
+}
+
+impl Shared {
+    /// Nothing here is written in steps that a panic could leave half done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Syncs what comes, until it is over and nothing waits.
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            while state.waiting.is_empty() && !state.is_over {
+                state = self.wait(state);
+            }
+            let Some((path, file)) = state.waiting.pop_front() else {
+                return;
+            };
+            let has_failed = state.failed.is_some();
+            drop(state);
+            self.changed.notify_all();
+            // After a failure nothing counts any more.
+            if !has_failed && let Err(error) = file.sync_all() {
+                self.lock().failed = Some((path, error));
+            }
+        }
+    }
+}
+
+impl Syncing {
+    /// Starts the thread; `None` where there is none to be had.
+    pub(super) fn start() -> Option<Self> {
+        let shared = Arc::<Shared>::default();
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("kafkalog-sync".to_owned());
+        let started = thread.spawn(move || of_thread.run()).ok()?;
+        Some(Self {
+            shared,
+            thread: Mutex::new(Some(started)),
+        })
+    }
+
+    /// Has the thread sync a file or folder, with what has been written to it so far.
+    ///
+    /// # Errors
+    /// `Io`: what failed before, or where the file cannot be handed over.
+    pub(super) fn add(&self, file: &File, path: &Path) -> Result<()> {
+        let file = file.try_clone().map_err(Error::io(path))?;
+        let mut state = self.shared.lock();
+        while state.waiting.len() >= MOST && state.failed.is_none() {
+            state = self.shared.wait(state);
+        }
+        state.outcome()?;
+        state.waiting.push_back((path.to_path_buf(), file));
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits until everything is on the device.
+    ///
+    /// # Errors
+    /// `Io`: the first that failed.
+    pub(super) fn settle(&self) -> Result<()> {
+        self.end();
+        self.shared.lock().outcome()
+    }
+
+    fn end(&self) {
+        self.shared.lock().is_over = true;
+        self.shared.changed.notify_all();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // It does not panic.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Syncing {
+    fn drop(&mut self) {
+        // Not settled: nothing of it counts.
+        self.shared.lock().waiting.clear();
+        self.end();
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::super::disk::Disk;
+    use super::*;
+
+    /// What no device takes: the end of a pipe.
+    fn pipe() -> File {
+        let (end, _) = std::io::pipe().unwrap();
+        File::from(OwnedFd::from(end))
+    }
+
+    #[test]
+    fn more_than_may_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = File::create(&path).unwrap();
+        let done = Disk::default().syncing_beside(|disk| {
+            (0..3 * MOST).try_for_each(|_| disk.sync(&file, &path))?;
+            disk.sync_folder(folder.path())?;
+            Ok(7)
+        });
+        assert_eq!(done.unwrap(), 7);
+    }
+
+    #[test]
+    fn what_cannot_be_synced_is_an_error_in_the_end() {
+        let (file, path) = (pipe(), Path::new("some/file"));
+        let done = Disk::default().syncing_beside(|disk| disk.sync(&file, path));
+        match done.unwrap_err() {
+            Error::Io { path, source, .. } => {
+                assert_eq!(path, Path::new("some/file"));
+                assert!(source.raw_os_error().is_some(), "{source}");
+            }
+            error => panic!("{error}"),
+        }
+    }
+
+    /// It need not be waited for: later syncs say so.
+    #[test]
+    fn work_ends_early_after_a_failure() {
+        let (file, path) = (pipe(), Path::new("some/file"));
+        let mut steps = 0;
+        let done: Result<()> = Disk::default().syncing_beside(|disk| {
+            loop {
+                disk.sync(&file, path)?;
+                steps += 1;
+            }
+        });
+        assert!(matches!(done, Err(Error::Io { .. })), "{steps}");
+    }
+
+    #[test]
+    fn the_works_own_error_comes_first() {
+        let file = pipe();
+        let done: Result<()> = Disk::default().syncing_beside(|disk| {
+            let _ = disk.sync(&file, Path::new("some/file"));
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(done, Err(Error::Interrupted)));
+    }
+}
