@@ -114,6 +114,23 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
+    /// Of no batch: what a walk's header is before its first step.
+    pub(crate) const NONE: Self = Self {
+        base_offset: 0,
+        size: 0,
+        partition_leader_epoch: NO_PARTITION_LEADER_EPOCH,
+        magic: 2,
+        crc: 0,
+        attributes: Attributes(0),
+        last_offset_delta: 0,
+        base_timestamp: NO_TIMESTAMP,
+        max_timestamp: NO_TIMESTAMP,
+        producer_id: NO_PRODUCER_ID,
+        producer_epoch: NO_PRODUCER_EPOCH,
+        base_sequence: NO_SEQUENCE,
+        records_count: None,
+    };
+
     /// The whole size of the batch that begins at `data`, if its length field is there.
     ///
     /// # Errors

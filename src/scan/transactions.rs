@@ -38,8 +38,13 @@ use crate::segment::lookup::SegmentLookup;
 use crate::segment::transactions::{TxnEvent, events};
 use crate::types::{NO_PRODUCER_ID, Offset};
 
-/// So many bytes of log are walked over, header to header, in the time that it takes to confirm one index entry.
+/// So many bytes of log are walked over, header to header, in the time that it takes to confirm one index entry, or so
+/// many batches, where those are fewer bytes.
 const WALKED_FOR_ENTRY: u64 = 64 << 10;
+const BATCHES_FOR_ENTRY: u64 = 64;
+
+/// How many batches at the beginning of a segment tell how large its batches are.
+const SAMPLED: usize = 16;
 
 /// A smaller segment is walked over in any case: that costs little, and an index that lost entries costs no answer.
 const LEAST_BELIEVED: u64 = 1 << 20;
@@ -284,8 +289,7 @@ impl<'a> Transactions<'a> {
         if let Some(index) = segment.transaction_index()
             && index.entries() > 0
         {
-            let cost = (index.entries() as u64).saturating_mul(self.walked_for_entry);
-            if cost > segment.size || !index.is_whole() {
+            if !index.is_whole() {
                 return Ok(Evidence::None);
             }
             let entries: Vec<AbortedTxn> = index.iter().collect();
@@ -309,11 +313,18 @@ impl<'a> Transactions<'a> {
         })
     }
 
-    /// Whether the log has marker and first batch of every entry where it says. The walk reports what is wrong on the way.
+    /// Whether the log has marker and first batch of every entry where it says; false also where a walk over all headers
+    /// takes less time. The walk reports what is wrong on the way.
     fn confirms(&self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
         let Ok(mut lookup) = SegmentLookup::open_for_many(segment) else {
             return false;
         };
+        let worth = |bytes: u64| (entries.len() as u64).saturating_mul(bytes) <= segment.size;
+        let worth_it = worth(self.walked_for_entry)
+            || worth(BATCHES_FOR_ENTRY.saturating_mul(lookup.mean_size(SAMPLED)));
+        if !worth_it {
+            return false;
+        }
         entries.iter().all(|txn| {
             let marker = lookup.marker_at(txn.last_offset).ok().flatten();
             marker == Some((txn.producer_id, ControlType::Abort))

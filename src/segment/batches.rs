@@ -145,9 +145,24 @@ impl BatchCursor {
     ///
     /// # Errors
     /// `CorruptRecord`, `UnsupportedFormat` (magic above 2), `Io`. After an error the cursor stays where it is.
+    #[inline]
+    pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
+        let mut header = BatchHeader::NONE;
+        let position = self.next_into(source, &mut header)?;
+        Ok(position.map(|position| (position, header)))
+    }
+
+    /// As [`BatchCursor::next`], with the header put into `header`, which says nothing where there is no next one.
+    ///
+    /// # Errors
+    /// As [`BatchCursor::next`].
     #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
     #[inline(always)]
-    pub fn next(&mut self, source: &mut SegmentSource) -> Result<Option<(Position, BatchHeader)>> {
+    pub(crate) fn next_into(
+        &mut self,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
         let position = self.position;
         if self.ended || position >= source.len() {
             return Ok(None);
@@ -156,24 +171,25 @@ impl BatchCursor {
             self.asks_at = position.saturating_add(PACE);
             interrupt::check()?;
         }
-        let next = self.read(source, position);
+        let next = self.read(source, position, header);
         if self.bounds.end.is_some_and(|end| position >= end) {
             self.ended = true;
             // The batch there is another reader's, but only here is it seen beside the one before it.
             return next
                 .and_then(|_| self.stop(position))
+                .map(|()| None)
                 .map_err(|e| e.shift(position).at(source.path()));
         }
         match next {
-            Ok(Some(header)) => {
+            Ok(true) => {
                 self.position = position.saturating_add(header.size as u64);
                 self.floor_before = self.floor;
                 self.floor = header.next_offset();
                 self.epoch_before = self.epoch;
                 self.epoch = self.epoch.max(header.partition_leader_epoch);
-                Ok(Some((position, header)))
+                Ok(Some(position))
             }
-            Ok(None) => {
+            Ok(false) => {
                 self.ended = true;
                 Ok(None)
             }
@@ -183,7 +199,12 @@ impl BatchCursor {
 
     #[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
     #[inline(always)]
-    fn read(&self, source: &mut SegmentSource, position: Position) -> Result<Option<BatchHeader>> {
+    fn read(
+        &self,
+        source: &mut SegmentSource,
+        position: Position,
+        header: &mut BatchHeader,
+    ) -> Result<bool> {
         let left = source.len().saturating_sub(position);
         let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
         if head.len() < HEADER_SIZE_UP_TO_MAGIC {
@@ -208,23 +229,24 @@ impl BatchCursor {
             }
             _ => {}
         }
-        let Some(header) = BatchHeader::parse(head)? else {
+        let Some(parsed) = BatchHeader::parse(head)? else {
             return self.cut_off("batch header", RECORD_BATCH_OVERHEAD as u64, left);
         };
-        self.hold_against_neighbours(&header)?;
-        Ok(Some(header))
+        self.hold_against_neighbours(&parsed)?;
+        *header = parsed;
+        Ok(true)
     }
 
     /// The end of a piece of the segment: a batch has to begin there.
     #[cold]
-    fn stop(&self, position: Position) -> Result<Option<(Position, BatchHeader)>> {
+    fn stop(&self, position: Position) -> Result<()> {
         match self.bounds.end {
             Some(end) if position > end => {
                 let expected = format!("a batch that begins at {end}, where it was planned to end");
                 let found = format!("one that reaches over it to {position}");
                 Err(Error::corrupt("batch", 0, expected, found))
             }
-            _ => Ok(None),
+            _ => Ok(()),
         }
     }
 
@@ -277,9 +299,9 @@ impl BatchCursor {
         source: &mut SegmentSource,
         position: Position,
         length: i32,
-    ) -> Result<Option<BatchHeader>> {
+    ) -> Result<bool> {
         if self.bounds.is_active && length == 0 && source.is_zero_from(position)? {
-            return Ok(None);
+            return Ok(false);
         }
         Err(Error::corrupt(
             "batch length",
@@ -297,7 +319,7 @@ impl BatchCursor {
         position: Position,
         size: u64,
         left: u64,
-    ) -> Result<Option<BatchHeader>> {
+    ) -> Result<bool> {
         if self.bounds.is_active && self.length_lies(source, position)? {
             let expected = "a length that ends where the checksum or the next batch says";
             let found = size.saturating_sub(LOG_OVERHEAD as u64);
@@ -313,9 +335,9 @@ impl BatchCursor {
 
     /// Fewer bytes than needed: the end of the active segment, damage elsewhere.
     #[cold]
-    fn cut_off(&self, what: &'static str, needed: u64, left: u64) -> Result<Option<BatchHeader>> {
+    fn cut_off(&self, what: &'static str, needed: u64, left: u64) -> Result<bool> {
         if self.bounds.is_active {
-            return Ok(None);
+            return Ok(false);
         }
         Err(Error::corrupt(
             what,

@@ -3,14 +3,10 @@
 //!
 //! | left out | by |
 //! |---|---|
-//! | a batch of an aborted transaction | producer id and offsets of its header; its checksum is compared first |
+//! | a batch of an aborted transaction ([`super::fates`]) | producer id and offsets of its header; its checksum is compared first |
 //! | a batch without any record within the bounds | its header, where that proves it |
 //! | a record outside the bounds | its timestamp |
 //! | a batch or record none of whose offsets was chosen ([`OffsetSet`]) | offsets |
-//!
-//! # What was planned is held against the log
-//! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
-//! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many.
 //!
 //! # What a header proves about times
 //! No record of a batch is later than its largest timestamp, which the broker writes from the records themselves. How
@@ -18,12 +14,9 @@
 //! batch is only too late where all its records have one timestamp: under LogAppendTime, and alone. What a legacy
 //! wrapper's producer said of the messages in it was never proven.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
-use crate::format::control::ControlType;
 use crate::records::RecordSlot;
 use crate::segment::offset_set::OffsetSet;
 use crate::types::{Offset, TimestampMs};
@@ -156,71 +149,6 @@ impl RecordFilter {
                 .chosen
                 .as_ref()
                 .is_none_or(|chosen| chosen.contains(slot.offset))
-    }
-
-    /// Whether the batch belongs to an aborted transaction. Control batches never do: they are about transactions.
-    #[inline]
-    #[must_use]
-    pub(crate) fn is_aborted(&self, header: &BatchHeader) -> bool {
-        match &self.aborted {
-            Some(aborted) if header.is_transactional() && !header.is_control() => {
-                covered(aborted, header)
-            }
-            _ => false,
-        }
-    }
-}
-
-fn covered(aborted: &[AbortedRange], header: &BatchHeader) -> bool {
-    let after = |range: &AbortedRange| {
-        (range.producer_id, range.last_offset) <= (header.producer_id, header.base_offset)
-    };
-    let next = aborted.partition_point(after);
-    aborted.get(next).is_some_and(|range| {
-        range.producer_id == header.producer_id && range.first_offset <= header.last_offset()
-    })
-}
-
-/// Producers whose transactional records were given, and whose transaction has not ended since.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct GivenTransactions {
-    producers: BTreeSet<i64>,
-}
-
-impl GivenTransactions {
-    /// Forgets all: another partition begins.
-    pub(crate) fn clear(&mut self) {
-        self.producers.clear();
-    }
-
-    /// A batch whose records are given.
-    #[inline]
-    pub(crate) fn give(&mut self, header: &BatchHeader) {
-        let is_empty = header.records_count == Some(0);
-        if header.is_transactional() && !header.is_control() && !is_empty {
-            self.producers.insert(header.producer_id);
-        }
-    }
-
-    /// A control batch of a producer.
-    ///
-    /// # Errors
-    /// `CorruptIndex` where it aborts what was given; its position counts from the batch's beginning.
-    pub(crate) fn end(&mut self, header: &BatchHeader, kind: ControlType) -> Result<()> {
-        let was_given = kind.ends_transaction() && self.producers.remove(&header.producer_id);
-        if !was_given || kind == ControlType::Commit {
-            return Ok(());
-        }
-        let expected = format!(
-            "an entry for the transaction of producer {} that this marker aborts",
-            header.producer_id
-        );
-        Err(Error::corrupt_index(
-            "transaction index",
-            0,
-            expected,
-            "none",
-        ))
     }
 }
 
@@ -366,63 +294,5 @@ mod tests {
             let header = by(producer_id, attributes);
             assert_eq!(bounds.exclude(&header), excluded, "{bounds:?} {header:?}");
         }
-    }
-
-    #[test]
-    fn aborted_is_what_lies_between_first_offset_and_marker() {
-        let range = |producer_id, first_offset, last_offset| AbortedRange {
-            producer_id,
-            last_offset,
-            first_offset,
-        };
-        let filter = RecordFilter {
-            aborted: Some([range(1, 10, 20), range(1, 30, 40), range(2, 0, 100)].into()),
-            ..RecordFilter::default()
-        };
-        let (transactional, control) = (0b1_0000, 0b10_0000);
-        let aborted = |producer_id, base_offset, attributes| {
-            filter.is_aborted(&BatchHeader {
-                producer_id,
-                base_offset,
-                last_offset_delta: 2,
-                ..header(attributes, 3, 0)
-            })
-        };
-        for (base, expected) in [
-            (5, false),
-            (7, false),
-            (10, true),
-            (17, true),
-            (20, false),
-            (21, false),
-            (27, false),
-            (30, true),
-            (40, false),
-        ] {
-            assert_eq!(aborted(1, base, transactional), expected, "{base}");
-        }
-        assert!(aborted(2, 50, transactional) && !aborted(3, 50, transactional));
-        assert!(!aborted(2, 50, 0) && !aborted(2, 50, transactional | control));
-    }
-
-    #[test]
-    fn a_marker_may_not_abort_what_was_given() {
-        let batch = |producer_id, attributes| BatchHeader {
-            producer_id,
-            ..header(attributes, 1, 0)
-        };
-        let (transactional, marker) = (0b1_0000, 0b11_0000);
-        let mut given = GivenTransactions::default();
-        given.give(&batch(1, transactional));
-        given.give(&batch(2, 0));
-        assert!(given.end(&batch(2, marker), ControlType::Abort).is_ok());
-        assert!(given.end(&batch(1, marker), ControlType::Commit).is_ok());
-        assert!(given.end(&batch(1, marker), ControlType::Abort).is_ok());
-        given.give(&batch(1, transactional));
-        assert!(given.end(&batch(3, marker), ControlType::Abort).is_ok());
-        let error = given
-            .end(&batch(1, marker), ControlType::Abort)
-            .unwrap_err();
-        assert!(matches!(error, Error::CorruptIndex(_)), "{error}");
     }
 }

@@ -117,16 +117,29 @@ impl<'a> SegmentLookup<'a> {
         else {
             return Ok(0);
         };
-        let tried: Vec<u64> = (0..ENTRIES_TRIED)
-            .map_while(|back| index.entry(floor.checked_sub(back)?))
-            .filter_map(|entry| u64::try_from(entry.position).ok())
-            .collect();
-        for position in tried {
+        let mut tried = [None; ENTRIES_TRIED];
+        for (back, slot) in tried.iter_mut().enumerate() {
+            let entry = floor.checked_sub(back).and_then(|at| index.entry(at));
+            *slot = entry.and_then(|entry| u64::try_from(entry.position).ok());
+        }
+        for position in tried.into_iter().flatten() {
             if self.confirms(position, target)? {
                 return Ok(position);
             }
         }
         Ok(0)
+    }
+
+    /// The mean size of the first batches, as far as their headers can be read; 0 where there is none.
+    pub(crate) fn mean_size(&mut self, batches: usize) -> u64 {
+        let mut cursor = BatchCursor::new(self.segment.bounds(), 0);
+        let mut seen = 0u64;
+        while seen < batches as u64
+            && let Ok(Some(_)) = self.steps.next(&mut cursor, &mut self.source)
+        {
+            seen = seen.saturating_add(1);
+        }
+        cursor.position().checked_div(seen).unwrap_or_default()
     }
 
     /// A batch of magic 2 at or after `position` at which the segment may be cut in two: where it begins, and its base

@@ -7,6 +7,7 @@
 //! | `lazy_index` | index files opened when first looked at |
 //! | [`skipping`] | reading past damage, and its account |
 //! | [`source`] | the bytes of a `.log`: mapped, or by copy where they may still change |
+//! | `fates` | what became of the transactions that a reader meets |
 //! | [`filter`] | which batches and records are not wanted, beyond offsets |
 //! | `offset_set` | a set of offsets |
 //! | [`metrics`] | what a reader did, counted |
@@ -34,6 +35,7 @@ use crate::types::{Offset, TimestampMs};
 mod ahead;
 pub(crate) mod batches;
 pub(crate) mod entries;
+mod fates;
 pub(crate) mod files;
 pub(crate) mod filter;
 mod lazy_index;

@@ -329,13 +329,31 @@ impl Steps {
         cursor: &mut BatchCursor,
         source: &mut SegmentSource,
     ) -> Result<Option<(Position, BatchHeader)>> {
-        match &mut self.skipping {
-            None => cursor.next(source),
-            Some(skipping) => {
-                let (known, metrics) = (&mut self.known, &mut Metrics::default());
-                skipping.next(cursor, source, known, metrics, &mut None)
-            }
-        }
+        let mut header = BatchHeader::NONE;
+        let position = self.next_into(cursor, source, &mut header)?;
+        Ok(position.map(|position| (position, header)))
+    }
+
+    /// As [`BatchCursor::next_into`].
+    ///
+    /// # Errors
+    /// As [`Steps::next`].
+    #[inline]
+    pub(super) fn next_into(
+        &mut self,
+        cursor: &mut BatchCursor,
+        source: &mut SegmentSource,
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
+        let Some(skipping) = &mut self.skipping else {
+            return cursor.next_into(source, header);
+        };
+        let (known, metrics) = (&mut self.known, &mut Metrics::default());
+        let next = skipping.next(cursor, source, known, metrics, &mut None)?;
+        Ok(next.map(|(position, found)| {
+            *header = found;
+            position
+        }))
     }
 
     /// Whether an error is only that of one batch, after which the next one may be asked for.

@@ -10,7 +10,8 @@ use crate::records::RecordSlot;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds};
-use crate::segment::filter::{GivenTransactions, RecordFilter};
+use crate::segment::fates::{AbortedCursor, GivenTransactions};
+use crate::segment::filter::RecordFilter;
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
 use crate::segment::skipping::{Known, Skipping, Unread};
@@ -85,6 +86,8 @@ pub(crate) struct SegmentReader {
     cursor: BatchCursor,
     options: ReadOptions,
     filter: RecordFilter,
+    /// Which transactions do not count, under `read_committed`.
+    aborted: Option<AbortedCursor>,
     is_active: bool,
     /// First offset wanted, and the first not wanted.
     wanted: (Offset, Offset),
@@ -114,6 +117,7 @@ impl SegmentReader {
             source,
             cursor: BatchCursor::new(bounds, position),
             options,
+            aborted: filter.aborted.as_deref().map(AbortedCursor::new),
             filter,
             is_active: bounds.is_active,
             wanted,
@@ -170,13 +174,18 @@ impl SegmentReader {
     #[inline]
     fn next_batch(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Next> {
         let (from, to) = self.wanted;
+        // In one place from here on: a header that is handed over is read back wider than it was stored, which stalls.
+        let mut header = BatchHeader::NONE;
         loop {
             let next = match self.pending.take() {
-                Some(pending) => Some(pending),
+                Some((position, pending)) => {
+                    header = pending;
+                    Some(position)
+                }
                 None if self.ended => None,
-                None => self.next_header(state)?,
+                None => self.next_header(state, &mut header)?,
             };
-            let Some((position, header)) = next else {
+            let Some(position) = next else {
                 if !self.check_unread(state)? {
                     continue;
                 }
@@ -193,7 +202,7 @@ impl SegmentReader {
                 state.metrics.bytes = state.metrics.bytes.saturating_add(header.size as u64);
                 state.metrics.skip_unread(&header);
                 self.found(state, header.base_offset);
-                self.leave_unread(position, header);
+                self.leave_unread(position, &header);
                 continue;
             }
             let is_next_unread =
@@ -217,7 +226,7 @@ impl SegmentReader {
                 // What follows is likely to be skipped too.
                 self.source.expect(Access::Headers);
                 if self.skipping.is_some() {
-                    self.leave_unread(position, header);
+                    self.leave_unread(position, &header);
                 }
                 continue;
             }
@@ -232,7 +241,7 @@ impl SegmentReader {
                 if !self.begin_or_skip(state, chunk, position, &header)? {
                     return Ok(Next::End);
                 }
-            } else if !self.begin(state, chunk, position, header)? {
+            } else if !self.begin(state, chunk, position, &header)? {
                 return Ok(Next::End);
             }
             if self.current.is_some() {
@@ -245,7 +254,7 @@ impl SegmentReader {
     /// out while that is asked.
     #[inline]
     fn is_excluded(&self, header: &BatchHeader) -> bool {
-        let is_asked_for = self.filter.aborted.is_some() && header.is_control();
+        let is_asked_for = self.aborted.is_some() && header.is_control();
         !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
 
@@ -256,12 +265,12 @@ impl SegmentReader {
         state: &mut ReadState,
         chunk: &mut Chunk,
         position: Position,
-        header: BatchHeader,
+        header: &BatchHeader,
     ) -> Result<bool> {
         let codec = header
             .compression()
-            .map_err(|e| self.located(e.shift(position), &header))?;
-        if !self.verify(position, &header)? {
+            .map_err(|e| self.located(e.shift(position), header))?;
+        if !self.verify(position, header)? {
             return Ok(false);
         }
         self.open(state, chunk, position, header, codec)?;

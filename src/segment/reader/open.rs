@@ -7,7 +7,7 @@ use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::walk::Walk;
 use crate::segment::skipping::ensure_decodes;
-use crate::segment::transactions::marker_type;
+use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
 
 impl SegmentReader {
@@ -18,15 +18,15 @@ impl SegmentReader {
         state: &mut ReadState,
         chunk: &mut Chunk,
         position: Position,
-        header: BatchHeader,
+        header: &BatchHeader,
         codec: Compression,
     ) -> Result<()> {
-        if !self.admit(state, position, &header)? {
-            state.metrics.skip(&header);
+        if !self.admit(state, position, header)? {
+            state.metrics.skip(header);
             return Ok(());
         }
         if header.is_legacy() {
-            self.open_legacy(state, chunk, position, header)?;
+            self.open_legacy(state, chunk, position, header.clone())?;
         } else if codec == Compression::None {
             self.walk(chunk, position, header)?;
         } else {
@@ -45,10 +45,18 @@ impl SegmentReader {
         position: Position,
         header: &BatchHeader,
     ) -> Result<bool> {
-        let is_committed = self.filter.aborted.is_some();
-        if is_committed && header.is_control() && header.producer_id >= 0 {
+        let is_hidden = header.is_control() && !self.options.include_control;
+        let Some(aborted) = &mut self.aborted else {
+            return Ok(!is_hidden);
+        };
+        if header.is_control() && header.producer_id >= 0 {
             let batch = self.source.bytes(position, header.size)?;
-            let ended = marker_type(batch, header).and_then(|kind| match kind {
+            let kind = if self.options.check_crcs {
+                sound_marker_type(batch, header)
+            } else {
+                marker_type(batch, header)
+            };
+            let ended = kind.and_then(|kind| match kind {
                 Some(kind) => state.given.end(header, kind),
                 None => Ok(()),
             });
@@ -56,39 +64,36 @@ impl SegmentReader {
                 return Err(self.located(error.shift(position), header));
             }
         }
-        let is_hidden = header.is_control() && !self.options.include_control;
-        if is_hidden || self.filter.is_aborted(header) {
+        if is_hidden || aborted.covers(header) {
             return Ok(false);
         }
-        if is_committed {
-            state.given.give(header);
-        }
+        state.given.give(header);
         Ok(true)
     }
 
     /// Walks records that lie in the file as they are: the common case, straight into the chunk, if it takes them.
     #[inline]
-    fn walk(&mut self, chunk: &mut Chunk, position: Position, header: BatchHeader) -> Result<()> {
+    fn walk(&mut self, chunk: &mut Chunk, position: Position, header: &BatchHeader) -> Result<()> {
         let (region, at) = self.source.region(position, header.size)?;
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
-        let mut walk = Walk::new(&header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
+        let mut walk = Walk::new(header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
         if self.skipping.is_some()
             && let Err(e) = ensure_no_part(&walk, region)
         {
-            return Err(locate(e.shift(region_position), &self.source, &header));
+            return Err(locate(e.shift(region_position), &self.source, header));
         }
         if chunk.accepts_region(region) {
-            let walked = chunk.walk(&mut walk, region, &header, position, self.wanted);
+            let walked = chunk.walk(&mut walk, region, header, position, self.wanted);
             if let Err(e) = walked {
-                return Err(locate(e.shift(region_position), &self.source, &header));
+                return Err(locate(e.shift(region_position), &self.source, header));
             }
             if walk.remaining() == 0 {
                 return Ok(());
             }
         }
         self.current = Some(InProgress {
-            header,
+            header: header.clone(),
             position,
             bytes: RecordBytes::Region(region.clone()),
             source_position: Some(region_position),
@@ -103,22 +108,22 @@ impl SegmentReader {
         state: &mut ReadState,
         chunk: &mut Chunk,
         position: Position,
-        header: BatchHeader,
+        header: &BatchHeader,
     ) -> Result<()> {
         let batch = self.source.bytes(position, header.size)?;
         let arena = chunk.arena_mut();
         let limit = self.options.limit;
         let block = arena
-            .open(batch, &header, &mut state.decompressor, limit)
-            .map_err(|e| locate(e.shift(position), &self.source, &header))?;
+            .open(batch, header, &mut state.decompressor, limit)
+            .map_err(|e| locate(e.shift(position), &self.source, header))?;
         state.metrics.decompressed(block.range.len());
-        let walk = Walk::new(&header, block.range.start, block.range.end);
+        let walk = Walk::new(header, block.range.start, block.range.end);
         if self.skipping.is_some() {
             ensure_no_part(&walk, arena.bytes())
-                .map_err(|e| locate(e.inside(position), &self.source, &header))?;
+                .map_err(|e| locate(e.inside(position), &self.source, header))?;
         }
         self.current = Some(InProgress {
-            header,
+            header: header.clone(),
             position,
             bytes: RecordBytes::Arena(arena.id()),
             source_position: None,

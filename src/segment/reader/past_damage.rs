@@ -60,8 +60,8 @@ impl SegmentReader {
             }
             Ok(true) => {
                 let codec = header.compression();
-                let opened = codec
-                    .and_then(|codec| self.open(state, chunk, position, header.clone(), codec));
+                let opened =
+                    codec.and_then(|codec| self.open(state, chunk, position, header, codec));
                 match opened {
                     Ok(()) => {
                         let first = self.current.as_ref().filter(|_| header.is_wrapper());
@@ -94,22 +94,27 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// The next header, past damage if that is wanted.
+    /// Puts the next header into `header`, past damage if that is wanted; gives its position.
     #[inline]
     pub(super) fn next_header(
         &mut self,
         state: &mut ReadState,
-    ) -> Result<Option<(Position, BatchHeader)>> {
-        match &mut self.skipping {
-            None => self.cursor.next(&mut self.source),
-            Some(skipping) => skipping.next(
-                &mut self.cursor,
-                &mut self.source,
-                &mut state.known,
-                &mut state.metrics,
-                &mut self.unread,
-            ),
-        }
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
+        let Some(skipping) = &mut self.skipping else {
+            return self.cursor.next_into(&mut self.source, header);
+        };
+        let next = skipping.next(
+            &mut self.cursor,
+            &mut self.source,
+            &mut state.known,
+            &mut state.metrics,
+            &mut self.unread,
+        )?;
+        Ok(next.map(|(position, found)| {
+            *header = found;
+            position
+        }))
     }
 
     /// Has the whole segment looked at, and goes back to `position`; false where that was done before.
@@ -165,10 +170,10 @@ impl SegmentReader {
     }
 
     /// Passes over the batch that came last on its header alone.
-    pub(super) fn leave_unread(&mut self, position: Position, header: BatchHeader) {
+    pub(super) fn leave_unread(&mut self, position: Position, header: &BatchHeader) {
         self.unread = Some(Unread {
             position,
-            header,
+            header: header.clone(),
             floor: self.cursor.floor_before(),
         });
     }
