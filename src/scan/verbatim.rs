@@ -6,10 +6,11 @@
 //! Checksums are left to the log that appends them.
 
 use crate::error::{Error, Result};
+use crate::format::batch::RECORD_BATCH_OVERHEAD;
 use crate::scan::batches::OpenBatches;
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
 use crate::scan::range::PartitionRange;
-use crate::segment::source::{Access, Copying};
+use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::{Offset, Position};
 
 /// Hands out the batches of a partition in groups.
@@ -123,10 +124,24 @@ struct Found {
     size: usize,
 }
 
+impl Found {
+    /// Whether the header after it is in memory.
+    const fn is_followed(&self, source: &SegmentSource) -> bool {
+        let next = self.position.saturating_add(self.size as u64);
+        source.holds(next, RECORD_BATCH_OVERHEAD)
+    }
+}
+
+/// The batches at the cursor, up to the last one that is in memory with the first: a look at the next header would
+/// replace the window, and the group would be read twice.
 fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
     let (start, _) = open.opened.wanted;
     let mut run: Option<Found> = None;
-    while let Some((position, header)) = open.next_batch()? {
+    while run
+        .as_ref()
+        .is_none_or(|run| run.is_followed(&open.opened.source))
+        && let Some((position, header)) = open.next_batch()?
+    {
         if header.last_offset() < start {
             continue;
         }
@@ -137,6 +152,7 @@ fn find_group(open: &mut OpenBatches, most: usize) -> Result<Option<Found>> {
                     base_offset: header.base_offset,
                     size: header.size,
                 });
+                open.opened.source.bytes(position, header.size)?;
             }
             Some(run) if run.size.saturating_add(header.size) <= most => {
                 run.size = run.size.saturating_add(header.size);

@@ -218,6 +218,12 @@ impl SegmentSource {
         self.len == 0
     }
 
+    /// Whether so many bytes from `position` on can be had without reading.
+    #[must_use]
+    pub const fn holds(&self, position: Position, wanted: usize) -> bool {
+        self.start <= position && position.saturating_add(wanted as u64) <= self.ready
+    }
+
     /// A region that holds `wanted` bytes from `position` (fewer at the end), and where `position` lies in it.
     ///
     /// # Errors

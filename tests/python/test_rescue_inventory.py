@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import clusters
 from clusters import OTHER_ID, TOPIC_ID
 from kafkalog.errors import UnknownTopicOrPartitionError
+from kafkalog.rescue import inventory
 from kafkalog.rescue.planning import plan_rescue
 
 if TYPE_CHECKING:
@@ -183,3 +186,23 @@ def test_an_interruption_ends_the_reading(disk: Path, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         plan_rescue([disk, second], progress=interrupt)
+
+
+def test_one_disk_is_read_by_several_threads_with_the_same_result(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(6):
+        clusters.write_log(disk, {0: 5, 2: n + 1}, topic=f"t{n}", topic_id=chr(ord("B") + n) * 21 + "A")
+        clusters.damage(disk / f"t{n}-0", 0, 20)
+    alone = inventory.take([str(disk)], threads=1)
+    monkeypatch.setattr(inventory, "_GROUP_BYTES", 1)
+    readers = set()
+    count = inventory._Watch.count
+
+    def counted(watch: inventory._Watch, size: int) -> None:
+        readers.add(threading.get_ident())
+        # Long enough for the others to take their turn.
+        time.sleep(0.05)
+        count(watch, size)
+
+    monkeypatch.setattr(inventory._Watch, "count", counted)
+    assert inventory.take([str(disk)], threads=3) == alone
+    assert len(readers) == 3

@@ -380,7 +380,7 @@ import sys
 from pathlib import Path
 from kafkalog.rescue.output import write
 from kafkalog.rescue.planning import plan_rescue
-write(plan_rescue(sys.argv[2:]), Path(sys.argv[1]))
+write(plan_rescue(sys.argv[2:]), Path(sys.argv[1]), link=True)
 """
 
 

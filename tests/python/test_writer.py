@@ -290,6 +290,27 @@ def test_a_copy_begins_where_its_source_does(tmp_path: Path) -> None:
     assert kafkalog.read_table(tmp_path / "b")["offset"].to_pylist() == list(range(4, 9))
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what is read, as Linux does")
+def test_append_batches_reads_each_byte_once(tmp_path: Path) -> None:
+    """Batches of most of a window, each followed by a small one: the next header is beyond the window."""
+    with LogWriter(tmp_path / "source", "orders", batch_bytes=1_000_000) as log:
+        for _ in range(8):
+            for size in (240_000, 16_000):
+                log.append([Record(random.Random(size).randbytes(size))])  # noqa: S311
+    source = tmp_path / "source" / "orders-0"
+
+    def read() -> int:
+        words = Path("/proc/self/io").read_text().split()
+        return int(words[words.index("rchar:") + 1])
+
+    with LogWriter(tmp_path / "copy", "orders") as log:
+        before = read()
+        log.append_batches(source)
+        size = sum(each.stat().st_size for each in source.glob("*.log"))
+        assert size <= read() - before < 1.1 * size
+    assert naive.batches(tmp_path / "copy" / "orders-0") == naive.batches(source)
+
+
 def test_append_batches_in_parts(tmp_path: Path) -> None:
     source = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
     nothing = tmp_path.parent / f"{tmp_path.name}-nothing"

@@ -251,10 +251,6 @@ def _check_place(choice: Choice, topic_id: str, to: Given) -> None:
         raise ValueError(f"{to.metadata}: {text}")
 
 
-def _highest_epoch(choice: Choice) -> int:
-    return max((epoch for epoch, first in choice.leader_epochs if first < choice.log_end_offset), default=-1)
-
-
 def _highest_producer_id(plan: RescuePlan) -> int:
     return max((piece.replica.highest_producer_id for each in plan.choices for piece in each.pieces), default=-1)
 
@@ -263,7 +259,7 @@ def _records(plan: RescuePlan, to: Given) -> Iterator[tuple[str, int, dict[str, 
     """Yield what the metadata has to say, as far as it does not yet."""
     for choice in plan.choices:
         version, value = to.partitions[choice.topic_id or "", choice.partition]
-        epoch = _highest_epoch(choice)
+        epoch = choice.last_epoch
         if value["leaderEpoch"] <= epoch:
             raised = {"leaderEpoch": epoch + 1, "partitionEpoch": value["partitionEpoch"] + 1}
             yield "PARTITION_RECORD", version, {**value, **raised}
@@ -287,7 +283,7 @@ def _needed(plan: RescuePlan, to: Given) -> Iterator[Finding]:
         why = f"node {to.node_id} is not the only voter, so the metadata stays"
         for choice in plan.choices:
             version_and_value = to.partitions.get((choice.topic_id or "", choice.partition))
-            epoch = _highest_epoch(choice)
+            epoch = choice.last_epoch
             known = None if version_and_value is None else version_and_value[1]["leaderEpoch"]
             if known is None or known <= epoch:
                 of = "the partition's is not known" if known is None else f"the partition has {known}"

@@ -80,7 +80,8 @@ def take(
     progress : callable, optional
         Called with ``read``, the bytes of batches that were read, and those of all segments; from several threads.
     threads : int, optional
-        Disks that are read at a time. Default: as many as there are processors.
+        How many read at a time, shared among the disks; each disk gets one at least. Default: as many as there are
+        processors.
 
     Raises
     ------
@@ -92,8 +93,10 @@ def take(
     opened, findings = _opened(paths)
     surveys = [_Survey(*each) for each in opened]
     watch = _Watch(sum(survey.size for survey in surveys), progress)
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(survey.read, watch) for survey in surveys]
+    threads = threads or os.cpu_count() or 1
+    of_each = max(threads // max(len(surveys), 1), 1)
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(survey.read, watch, of_each) for survey in surveys]
         try:
             for future in futures:
                 future.result()
@@ -220,14 +223,22 @@ class _Survey:
         """Return the bytes of all segments."""
         return sum(size for identity in self._identities for _, size in identity.segments)
 
-    def read(self, watch: _Watch) -> None:
-        """Read the batches, and describe the replicas."""
+    def read(self, watch: _Watch, threads: int) -> None:
+        """Read the batches in so many threads, and describe the replicas."""
         both = list(zip(self._folders, self._identities, strict=True))
         with_segments = [folder for folder, identity in both if identity.segments]
-        self._read_groups(self._planned([folder for folder in with_segments if folder[3] == "live"]), watch)
-        for folder in with_segments:
-            if folder[3] != "live":
-                self._read_groups(self._planned_alone(*folder), watch)
+        groups = list(_grouped(self._planned([folder for folder in with_segments if folder[3] == "live"])))
+        # One disk has one live folder of a partition; others are read alone.
+        groups += [[each] for folder in with_segments if folder[3] != "live" for each in self._planned_alone(*folder)]
+        with ThreadPoolExecutor(threads) as pool:
+            futures = [pool.submit(self._read_group, group, watch) for group in groups]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                watch.is_over = True
+                raise
+        self.findings.sort(key=lambda each: each.path or "")
         for (path, topic, partition, state), identity in both:
             if identity.errors and not identity.segments:
                 self._unreadable.add(path)
@@ -265,18 +276,6 @@ class _Survey:
             return {}
         return {(topic, partition): offset for topic, partition, offset in entries}
 
-    def _read_groups(self, ranges: Iterable[_core.PartitionRange], watch: _Watch) -> None:
-        group: list[_core.PartitionRange] = []
-        size = 0
-        for each in ranges:
-            group.append(each)
-            size += each.bytes
-            if size >= _GROUP_BYTES:
-                self._read_group(group, watch)
-                group, size = [], 0
-        if group:
-            self._read_group(group, watch)
-
     def _planned(self, folders: Sequence[tuple[str, str, int, Any]]) -> list[_core.PartitionRange]:
         if not folders:
             return []
@@ -301,7 +300,6 @@ class _Survey:
     def _read_group(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
         import pyarrow.compute as pc
 
-        # One disk has one live folder of a partition; others are read alone.
         folders = {(each.topic, each.partition): each.folder for each in group}
         found: dict[str, list[Run]] = {}
         producers: dict[str, int] = {}
@@ -365,6 +363,20 @@ class _Survey:
         if replica.path in self._unreadable:
             damage = [*damage, Damage(f"{start:020}.log", 0, 0, start, start, "unreadable")]
         return replace(replica, log_start_offset=start, damage=tuple(damage))
+
+
+def _grouped(ranges: Iterable[_core.PartitionRange]) -> Iterator[list[_core.PartitionRange]]:
+    """Yield groups of about ``_GROUP_BYTES``."""
+    group: list[_core.PartitionRange] = []
+    size = 0
+    for each in ranges:
+        group.append(each)
+        size += each.bytes
+        if size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _runs(batch: Any) -> Iterator[tuple[str, int, Run, int, bool]]:

@@ -24,6 +24,11 @@ __all__ = [
 State = Literal["live", "delete", "future", "stray"]
 
 
+def _last_epoch(leader_epochs: tuple[tuple[int, int], ...], end: int) -> int:
+    """Return the latest epoch that begins below an end; -1 for none."""
+    return max((epoch for epoch, first in leader_epochs if first < end), default=-1)
+
+
 @dataclass(frozen=True)
 class Disk:
     """One log dir of one dead node.
@@ -128,7 +133,7 @@ class Replica:
     @property
     def last_epoch(self) -> int:
         """The leader epoch of its last batch; -1 without any."""
-        return max((epoch for epoch, first in self.leader_epochs if first < self.log_end_offset), default=-1)
+        return _last_epoch(self.leader_epochs, self.log_end_offset)
 
 
 @dataclass(frozen=True)
@@ -210,6 +215,11 @@ class Choice:
     lost: tuple[tuple[int, int], ...] = ()
     spliced: tuple[tuple[int, int], ...] = ()
     divergences: tuple[Divergence, ...] = ()
+
+    @property
+    def last_epoch(self) -> int:
+        """The leader epoch of the last batch; -1 without any."""
+        return _last_epoch(self.leader_epochs, self.log_end_offset)
 
 
 @dataclass(frozen=True)
