@@ -24,7 +24,6 @@ mod legs;
 #[path = "common/segments.rs"]
 mod segments;
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -35,7 +34,7 @@ use kafkalog::internal::compress::{Codec, Compressor, DecodeLimit, Decompressor}
 use kafkalog::internal::format::batch::{BatchHeader, CRC_AT, RECORD_BATCH_OVERHEAD};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::log::dir::CLEAN_SHUTDOWN;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 use kafkalog::internal::tools::rewrite::{RewriteOptions, rewrite};
 use kafkalog::internal::types::Compression;
 
@@ -184,14 +183,7 @@ fn rewritten(log_dir: &Path, to: Compression) -> u64 {
     let config = LogConfig::from_pairs([("compression.type", name)]).expect("a codec");
     let options = RewriteOptions {
         config,
-        topics: BTreeMap::new(),
-        rerolls: false,
-        raises: false,
-        partitions: None,
-        drops: BTreeMap::new(),
-        now_ms: NOW,
-        on_loss: OnLoss::Refuse,
-        limit: DecodeLimit::default(),
+        ..RewriteOptions::at(NOW)
     };
     let report = rewrite(log_dir, &out, &options).expect("it is rewritten");
     report

@@ -151,6 +151,13 @@ def flag(option: str, given: Any) -> bool:
     return given
 
 
+def function(option: str, given: Any) -> Any:
+    """Return a callable, or None."""
+    if given is not None and not callable(given):
+        raise TypeError(f"{option} must be callable, not {given!r}")
+    return given
+
+
 def text(option: str, given: Any) -> str | None:
     """Return a str, or None."""
     if given is not None and not isinstance(given, str):

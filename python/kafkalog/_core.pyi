@@ -371,6 +371,7 @@ def dump(
 
 # a topic's settings, by names with underscores; ValueError with Kafka's words
 _Settings: TypeAlias = list[tuple[str, str]]
+_Progress: TypeAlias = Callable[[str, int, int], object]
 
 def check_config(settings: _Settings) -> None: ...
 def check_topic(name: str) -> None: ...
@@ -467,6 +468,7 @@ def compact(
     roll: bool = False,
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
+    progress: _Progress | None = None,
 ) -> CompactReport: ...
 def explain(
     path: str, *, now_ms: int, settings: _Settings = ..., topics: list[tuple[str, _Settings]] = ...
@@ -479,6 +481,7 @@ def retain(
     dry_run: bool = False,
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
+    progress: _Progress | None = None,
 ) -> RetainReport: ...
 def rewrite(
     path: str,
@@ -492,6 +495,7 @@ def rewrite(
     on_loss: Literal["refuse", "salvage"] = "refuse",
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
+    progress: _Progress | None = None,
 ) -> tuple[PartitionRewrite, ...]: ...
 def rebuild_indexes(
     path: str,

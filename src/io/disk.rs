@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::syncing::Syncing;
@@ -70,6 +71,8 @@ pub struct Disk {
     faults: Option<Arc<dyn Faults>>,
     /// Who syncs beside the work.
     syncing: Option<Arc<Syncing>>,
+    /// Counts the bytes of files that are written from their beginning to their end.
+    counter: Option<Arc<AtomicU64>>,
 }
 
 impl Disk {
@@ -79,6 +82,16 @@ impl Disk {
         Self {
             faults: Some(faults),
             syncing: None,
+            counter: None,
+        }
+    }
+
+    /// A disk that also counts the bytes of [`Disk::write`]: those that are copied, not those that are appended to logs.
+    #[must_use]
+    pub(crate) fn counting(self, counter: Arc<AtomicU64>) -> Self {
+        Self {
+            counter: Some(counter),
+            ..self
         }
     }
 
@@ -92,6 +105,7 @@ impl Disk {
         let done = work(&Self {
             faults: self.faults.clone(),
             syncing: syncing.clone(),
+            counter: self.counter.clone(),
         })?;
         syncing.map_or(Ok(()), |syncing| syncing.settle())?;
         Ok(done)
@@ -166,7 +180,11 @@ impl Disk {
             file.write_all(part).map_err(Error::io(path))?;
             return Err(Error::io(path)(failure.error));
         }
-        file.write_all(bytes).map_err(Error::io(path))
+        file.write_all(bytes).map_err(Error::io(path))?;
+        if let Some(counter) = &self.counter {
+            counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Writes all of `bytes` at `position`, wherever `file` stands.

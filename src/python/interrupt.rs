@@ -1,9 +1,10 @@
-//! Ctrl-C, and other signals with a handler in Python, while the core works.
+//! Ctrl-C, and other signals with a handler in Python, while the core works; and functions that are told how far it has come.
 //!
 //! Python runs handlers in its main thread, between its own instructions: during a long call it would run none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 use super::errors::into_py;
 use crate::error::Result;
 use crate::io::interrupt;
+use crate::tools::progress::Progress;
 
 /// How often Python is asked. That takes the interpreter, which other threads may hold.
 const PACE: Duration = Duration::from_millis(50);
@@ -19,8 +21,33 @@ const PACE: Duration = Duration::from_millis(50);
 /// What a handler raised.
 type Raised = Rc<RefCell<Option<PyErr>>>;
 
+/// Who is told how far the work has come.
+pub(super) struct Telling {
+    pub(super) function: Py<PyAny>,
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Telling {
+    /// Calls the function, once it is known how much there is to do.
+    pub(super) fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        let (stage, total) = (self.progress.stage().name(), self.progress.total());
+        if total > 0 {
+            self.function
+                .call1(py, (stage, self.progress.done(), total))?;
+        }
+        Ok(())
+    }
+
+    /// Calls it for the last time: all is done.
+    pub(super) fn tell_all(&self, py: Python<'_>) -> PyResult<()> {
+        self.progress.add(self.progress.total());
+        self.tell(py)
+    }
+}
+
 struct Signals {
     raised: Raised,
+    telling: Option<Telling>,
     last: Instant,
     /// In another than the main thread, or after the interpreter's end, no handler runs.
     is_deaf: bool,
@@ -31,10 +58,15 @@ impl Signals {
         if self.raised.borrow().is_some() {
             return true;
         }
-        if self.is_deaf || self.last.elapsed() < PACE {
+        if (self.is_deaf && self.telling.is_none()) || self.last.elapsed() < PACE {
             return false;
         }
-        let heard = Python::try_attach(listen);
+        let heard = Python::try_attach(|py| {
+            if let Some(telling) = &self.telling {
+                telling.tell(py)?;
+            }
+            if self.is_deaf { Ok(false) } else { listen(py) }
+        });
         self.last = Instant::now();
         match heard {
             None | Some(Ok(false)) => self.is_deaf = true,
@@ -73,9 +105,18 @@ pub(super) fn detach<T: Send>(
 
 /// Does the work, and ends it early when a signal handler raises; returns what it raised as well.
 pub(super) fn with_signals<T>(work: impl FnOnce() -> T) -> (T, Option<PyErr>) {
+    with_progress(None, work)
+}
+
+/// As [`with_signals`], and tells a function meanwhile how far the work has come; what that raises ends the work too.
+pub(super) fn with_progress<T>(
+    telling: Option<Telling>,
+    work: impl FnOnce() -> T,
+) -> (T, Option<PyErr>) {
     let raised = Raised::default();
     let mut signals = Signals {
         raised: Rc::clone(&raised),
+        telling,
         last: Instant::now(),
         is_deaf: false,
     };

@@ -8,19 +8,20 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 
 use super::errors::{into_py, of_panic};
-use super::interrupt::with_signals;
+use super::interrupt::{Telling, with_progress};
 use super::report;
 use super::writer::{Clock, Settings, config_of};
-use crate::compress::DecodeLimit;
 use crate::error::Result;
 use crate::log::config::LogConfig;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::segment::skipping::OnCorrupt;
 use crate::tools::compact::run::{self as compacting, CompactOptions};
+use crate::tools::progress::Progress;
 use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::tools::retain::{self as retaining, RetainOptions};
@@ -29,13 +30,34 @@ use crate::types::TopicPartition;
 
 /// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
 pub(super) fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    py.detach(
-        || match with_signals(|| catch_unwind(AssertUnwindSafe(step))) {
-            (_, Some(raised)) => Err(raised),
-            (Ok(done), None) => done.map_err(into_py),
-            (Err(panic), None) => Err(of_panic(panic.as_ref())),
-        },
-    )
+    run_telling(py, None, &Arc::default(), step)
+}
+
+/// As [`run`], and tells a function meanwhile how far the work has come.
+fn run_telling<T: Send>(
+    py: Python<'_>,
+    function: Option<Py<PyAny>>,
+    progress: &Arc<Progress>,
+    step: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let telling = |function: &Py<PyAny>| Telling {
+        function: function.clone_ref(py),
+        progress: Arc::clone(progress),
+    };
+    let (during, after) = (
+        function.as_ref().map(telling),
+        function.as_ref().map(telling),
+    );
+    let done =
+        py.detach(
+            || match with_progress(during, || catch_unwind(AssertUnwindSafe(step))) {
+                (_, Some(raised)) => Err(raised),
+                (Ok(done), None) => done.map_err(into_py),
+                (Err(panic), None) => Err(of_panic(panic.as_ref())),
+            },
+        )?;
+    after.map_or(Ok(()), |telling| telling.tell_all(py))?;
+    Ok(done)
 }
 
 fn loss_of(word: &str) -> OnLoss {
@@ -87,7 +109,8 @@ pub(super) fn recover(
 /// Copies a log dir or a partition into a new log dir, where compacted topics hold the last record of each key.
 #[pyfunction]
 #[pyo3(signature = (
-    path, out, *, now_ms, map_bytes, dry_run=false, on_corrupt="raise", roll=false, settings=Vec::new(), topics=Vec::new()
+    path, out, *, now_ms, map_bytes, dry_run=false, on_corrupt="raise", roll=false, settings=Vec::new(), topics=Vec::new(),
+    progress=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -104,6 +127,7 @@ pub(super) fn compact(
     roll: bool,
     settings: Settings,
     topics: Vec<(String, Settings)>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let options = CompactOptions {
         config: config_of(&settings).map_err(into_py)?,
@@ -116,8 +140,11 @@ pub(super) fn compact(
         },
         roll,
         map_bytes,
+        progress: Arc::default(),
     };
-    let done = run(py, || compacting::compact(&path, &out, &options))?;
+    let done = run_telling(py, progress, &options.progress, || {
+        compacting::compact(&path, &out, &options)
+    })?;
     Ok(report::compaction(py, &done, now_ms)?.unbind())
 }
 
@@ -131,7 +158,11 @@ pub(super) fn by_topic(topics: Vec<(String, Settings)>) -> Result<BTreeMap<Strin
 
 /// Copies a log dir or a partition into a new log dir, without what retention deletes at this time.
 #[pyfunction]
-#[pyo3(signature = (path, out, *, now_ms, dry_run=false, settings=Vec::new(), topics=Vec::new()))]
+#[pyo3(signature = (path, out, *, now_ms, dry_run=false, settings=Vec::new(), topics=Vec::new(), progress=None))]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of a Python function"
+)]
 pub(super) fn retain(
     py: Python<'_>,
     path: PathBuf,
@@ -140,14 +171,18 @@ pub(super) fn retain(
     dry_run: bool,
     settings: Settings,
     topics: Vec<(String, Settings)>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let options = RetainOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,
         now_ms,
         dry_run,
+        progress: Arc::default(),
     };
-    let done = run(py, || retaining::retain(&path, &out, &options))?;
+    let done = run_telling(py, progress, &options.progress, || {
+        retaining::retain(&path, &out, &options)
+    })?;
     Ok(report::retention(py, &done, now_ms)?.unbind())
 }
 
@@ -158,7 +193,7 @@ type Ranges = Vec<(i64, i64)>;
 #[pyfunction]
 #[pyo3(signature = (
     path, out, *, now_ms, drops=Vec::new(), partitions=None, rerolls=false, raises=false, on_loss="refuse",
-    settings=Vec::new(), topics=Vec::new()
+    settings=Vec::new(), topics=Vec::new(), progress=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -176,6 +211,7 @@ pub(super) fn rewrite(
     on_loss: &str,
     settings: Settings,
     topics: Vec<(String, Settings)>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let dropped = |(topic, partition, ranges): (String, i32, Ranges)| {
         Ok((TopicPartition::new(topic, partition), Drops::new(ranges)?))
@@ -192,11 +228,12 @@ pub(super) fn rewrite(
             .map(dropped)
             .collect::<Result<_>>()
             .map_err(into_py)?,
-        now_ms,
         on_loss: loss_of(on_loss),
-        limit: DecodeLimit::default(),
+        ..RewriteOptions::at(now_ms)
     };
-    let done = run(py, || rewriting::rewrite(&path, &out, &options))?;
+    let done = run_telling(py, progress, &options.progress, || {
+        rewriting::rewrite(&path, &out, &options)
+    })?;
     Ok(report::rewriting(py, &done)?.unbind())
 }
 

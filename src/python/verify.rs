@@ -5,19 +5,17 @@
     reason = "arguments of Python functions are owned"
 )]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pyo3::prelude::*;
 
-use super::errors::{into_py, of_panic};
-use super::interrupt::with_signals;
+use super::errors::into_py;
 use super::rows::Rows;
+use super::tools::run;
+use crate::tools::progress::Progress;
 use crate::tools::rebuild::Level;
 use crate::tools::verify::finding::CODES;
-use crate::tools::verify::pool::Progress;
 use crate::tools::verify::table::table;
 use crate::tools::verify::{self as verifying, VerifyOptions};
 
@@ -38,13 +36,13 @@ impl VerifyProgress {
     /// Bytes of logs that were verified.
     #[getter]
     fn done(&self) -> u64 {
-        self.inner.done.load(Ordering::Relaxed)
+        self.inner.done()
     }
 
     /// Bytes of all logs; 0 before they are known.
     #[getter]
     fn total(&self) -> u64 {
-        self.inner.total.load(Ordering::Relaxed)
+        self.inner.total()
     }
 }
 
@@ -64,14 +62,7 @@ pub(super) fn verify(
         progress: progress.map_or_else(Arc::default, |given| Arc::clone(&given.get().inner)),
     };
     let step = || verifying::verify(&paths, &options).and_then(|found| table(&found));
-    let batch = py.detach(
-        || match with_signals(|| catch_unwind(AssertUnwindSafe(step))) {
-            (_, Some(raised)) => Err(raised),
-            (Ok(done), None) => done.map_err(into_py),
-            (Err(panic), None) => Err(of_panic(panic.as_ref())),
-        },
-    )?;
-    Ok(Rows(batch))
+    run(py, step).map(Rows)
 }
 
 /// Every code with its severity and advice.

@@ -5,17 +5,21 @@
 //! | [`compact`] | of each key the last record: Kafka's log cleaner |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
 //! | [`explain`] | why each segment is still here, and until when |
+//! | [`progress`] | how far they have come |
 //! | [`rebuild`] | indexes rebuilt, for a version of Kafka |
 //! | [`recover`] | a log dir or partition folder mended after a crash |
 //! | [`retain`] | a copy without what retention deletes |
 //! | [`rewrite`] | a copy without some records, or with another codec |
+//! | `threads` | pieces of work for several threads, in order |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
 pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod explain;
+pub(crate) mod progress;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod retain;
 pub(crate) mod rewrite;
+mod threads;
 pub(crate) mod verify;

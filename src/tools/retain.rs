@@ -8,10 +8,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::progress::Progress;
 use super::recover::report::RecoveryReport;
 use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
 use crate::error::{Error, Result};
+use crate::io::disk::Disk;
 use crate::load::Plan;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, Offsets, PartitionFolder, PathKind, dir_above};
@@ -29,6 +32,8 @@ pub(crate) struct RetainOptions {
     pub now_ms: TimestampMs,
     /// Report only.
     pub dry_run: bool,
+    /// How far it has come.
+    pub progress: Arc<Progress>,
 }
 
 /// What retention deleted from one partition.
@@ -105,6 +110,8 @@ pub(crate) fn retain(path: &Path, out: &Path, options: &RetainOptions) -> Result
         on_loss: OnLoss::Refuse,
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
+        disk: Disk::default().counting(options.progress.counter()),
+        progress: Arc::clone(&options.progress),
         ..RecoverOptions::at(options.now_ms)
     };
     let recovery = recover_then(path, &how, &retaining)?;

@@ -208,6 +208,27 @@ def test_refused(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_several_partitions_at_once(tmp_path: Path) -> None:
+    """Threads take partitions as they get free; each becomes what it becomes alone."""
+    source = tmp_path / "logs"
+    source.mkdir()
+    alone, passes = {}, []
+    for n in range(4):
+        filled(tmp_path / f"{n}", n, 60 + 40 * (n % 3))
+        folder = source / f"orders-{n}"
+        shutil.copytree(tmp_path / f"{n}" / "orders-0", folder)
+        (done,) = kafkalog.compact(folder, tmp_path / f"{n}-out", now=10_000, config=COMPACT, roll=True).partitions
+        alone[folder.name] = digests(tmp_path / f"{n}-out" / folder.name)
+        passes.append((done.partition, done.passes, done.records_kept, done.size))
+    report = kafkalog.compact(source, tmp_path / "out", now=10_000, config=COMPACT, roll=True)
+    assert [(each.partition, each.passes, each.records_kept, each.size) for each in report.partitions] == passes
+    assert {name: digests(tmp_path / "out" / name) for name in alone} == alone
+    _, count, *lines = (tmp_path / "out" / "cleaner-offset-checkpoint").read_text().splitlines()
+    ends = {each.partition: each.compacted_to for each in report.partitions}
+    assert int(count) == 4
+    assert sorted(lines) == [f"orders {n} {end}" for n, end in sorted(ends.items())]
+
+
 def test_command_line(tmp_path: Path) -> None:
     last = filled(tmp_path / "logs", 3)
     size = kafkalog.PartitionLog(tmp_path / "logs" / "orders-0").size

@@ -1,4 +1,4 @@
-"""The line on a terminal that says how far a command has come."""
+"""What is told of how far work has come: a line on a terminal, and calls of a function."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import pty
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import corpus
+import kafkalog
 from kafkalog.cli import _progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-0"
@@ -61,3 +63,52 @@ def test_on_a_terminal_only(tmp_path: Path, command: str) -> None:
     assert said.endswith(b"\r\x1b[K")
     done = subprocess.run([*words[:-1], str(tmp_path / "again")], capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+VERBS: dict[str, tuple[Callable[..., Any], dict[str, Any], list[str]]] = {
+    "compact": (kafkalog.compact, {"config": {"cleanup.policy": "compact"}}, ["written", "compacted"]),
+    "retain": (kafkalog.retain, {"config": {"retention.ms": -1}}, ["written"]),
+    "rewrite": (kafkalog.rewrite, {"drop_key_pattern": "x"}, ["read", "written"]),
+}
+
+
+@pytest.fixture(scope="module")
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make three partitions of 4 MB, which take longer than the time between two calls."""
+    path = tmp_path_factory.mktemp("progress") / "logs"
+    for partition in range(3):
+        with kafkalog.LogWriter(path, "orders", partition) as log:
+            log.append([kafkalog.Record(os.urandom(1000), f"{n % 400}".encode(), n) for n in range(4000)])
+    return path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_function_is_told(log_dir: Path, tmp_path: Path, verb: str) -> None:
+    work, how, stages = VERBS[verb]
+    told: list[tuple[str, int, int]] = []
+    work(log_dir, tmp_path / "out", **how, progress=lambda *said: told.append(said))
+    found = [stage for stage, _, _ in told]
+    assert [stage for n, stage in enumerate(found) if n == 0 or found[n - 1] != stage] in (stages, stages[-1:])
+    size = sum(file.stat().st_size for file in log_dir.glob("*/*.log"))
+    for stage in set(found):
+        done = [done for name, done, _ in told if name == stage]
+        assert done == sorted(done)
+        assert {total for name, _, total in told if name == stage} == {size}
+    assert told[-1] == (stages[-1], size, size)
+
+
+def test_what_it_raises_ends_the_work(log_dir: Path, tmp_path: Path) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        raise RuntimeError(f"{what} {done < total}")
+
+    with pytest.raises(RuntimeError, match="written True"):
+        kafkalog.rewrite(log_dir, tmp_path / "out", compression_type="gzip", progress=stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_cannot_be_called_is_refused(log_dir: Path, tmp_path: Path, verb: str) -> None:
+    work, how, _ = VERBS[verb]
+    with pytest.raises(TypeError, match="progress must be callable, not 3"):
+        work(log_dir, tmp_path / "out", **how, progress=3)
+    assert list(tmp_path.iterdir()) == []

@@ -30,6 +30,16 @@ def add_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a log dir, or the folder of a partition")
 
 
+def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
+    """Add PATH and OUT, of commands that write a new log dir, and what follows the options."""
+    import argparse
+
+    parser.epilog = epilog
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_path(parser)
+    parser.add_argument("out", metavar="OUT", type=output, help="a new log dir")
+
+
 def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     """Add PATH..., of commands that ask for more than one partition."""
     parser.add_argument("path", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or files of them")
@@ -279,6 +289,13 @@ def only_named(
     for name in missing:
         print(f"kafkalog: {kind} {name!r} does not exist in {', '.join(paths)}", file=sys.stderr)
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
+
+
+def json_fields(report: Any) -> dict[str, Any]:
+    """Return the fields of a report, spelled as columns are."""
+    import dataclasses
+
+    return {camel(name): value for name, value in dataclasses.asdict(report).items()}
 
 
 def json_line(fields: dict[str, Any]) -> None:

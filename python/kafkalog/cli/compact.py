@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
+from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
+
+if TYPE_CHECKING:
+    import argparse
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount; the source is not changed. Of each key the last record is kept, by the
@@ -23,10 +25,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("source", metavar="SOURCE", help="a log dir, or the folder of a partition")
-    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    _common.add_copy(parser, _EPILOG)
     parser.add_argument("--now", metavar="TIME", type=_common.time, help="the time of the compaction; default: now")
     _common.add_config(parser)
     parser.add_argument("--roll", action="store_true", help="end the active segment first, so that it is compacted too")
@@ -46,9 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy and compact, and print what was saved."""
-    with written(arguments.source, arguments.out):
+    with written(arguments.path, arguments.out):
         report = tools.compact(
-            arguments.source,
+            arguments.path,
             arguments.out,
             now=arguments.now,
             config=dict(arguments.config) if arguments.config else None,
@@ -61,8 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     for partition in report.partitions:
         damage = lost.pop((partition.topic, partition.partition), None)
         if arguments.json:
-            fields = {_common.camel(name): value for name, value in dataclasses.asdict(partition).items()}
-            _common.json_line({**fields, "bytesLost": damage.bytes_cut if damage else 0})
+            _common.json_line({**_common.json_fields(partition), "bytesLost": damage.bytes_cut if damage else 0})
             continue
         print(_line(partition))
         if damage:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
 from typing import TYPE_CHECKING
 
 from kafkalog import tools
@@ -12,6 +10,7 @@ from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 _EPILOG = """\
@@ -27,10 +26,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    _common.add_path(parser)
-    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    _common.add_copy(parser, _EPILOG)
     parser.add_argument(
         "--now", metavar="TIME", type=_common.time, help="when retention looks at the segments; default: now"
     )
@@ -51,11 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     for partition in report.partitions:
         if arguments.json:
-            fields = dataclasses.asdict(partition)
-            fields["deleted"] = [
-                {_common.camel(name): value for name, value in segment.items()} for segment in fields["deleted"]
-            ]
-            _common.json_line({_common.camel(name): value for name, value in fields.items()})
+            deleted = [_common.json_fields(segment) for segment in partition.deleted]
+            _common.json_line({**_common.json_fields(partition), "deleted": deleted})
         else:
             for line in _lines(partition):
                 print(line)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
+from typing import TYPE_CHECKING
 
 from kafkalog import tools
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
+
+if TYPE_CHECKING:
+    import argparse
 
 _EPILOG = """\
 OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. A record that any of the
@@ -23,10 +25,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.epilog = _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    _common.add_path(parser)
-    parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
+    _common.add_copy(parser, _EPILOG)
     parser.add_argument(
         "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
     )
@@ -86,8 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     for partition in report.partitions:
         if arguments.json:
-            fields = dataclasses.asdict(partition)
-            _common.json_line({_common.camel(name): value for name, value in fields.items()})
+            _common.json_line(_common.json_fields(partition))
             continue
         done = "" if report.dry_run else f"; {partition.bytes_before} bytes before, {partition.bytes_after} after"
         lost = f"; {partition.bytes_lost} damaged bytes left out" if partition.bytes_lost else ""

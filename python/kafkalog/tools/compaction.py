@@ -8,6 +8,7 @@ from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from kafkalog.config import LogConfig
@@ -28,6 +29,7 @@ def compact(
     on_corrupt: Literal["raise", "skip"] = "raise",
     roll: bool = False,
     map_bytes: int = 128 << 20,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> CompactReport:
     """Copy logs into a new log dir that a broker can mount, and compact the copy as Kafka's log cleaner does.
 
@@ -65,7 +67,11 @@ def compact(
         End the active segment first, so that it can be compacted too. Kafka waits for ``segment.ms``.
     map_bytes : int
         Memory for the offsets of keys, in bytes: 24 for each key, of which nine tenths are used, as of a broker's
-        ``log.cleaner.dedupe.buffer.size``. More keys take more passes.
+        ``log.cleaner.dedupe.buffer.size``. More keys take more passes. Partitions are compacted by as many threads as
+        there are processors, which share this memory.
+    progress : callable, optional
+        Called now and then, in the caller's thread, with ``written`` and later ``compacted``, the bytes of logs for
+        which that is done, and all. What it raises ends the work.
 
     Returns
     -------
@@ -108,6 +114,7 @@ def compact(
         roll=roll,
         settings=others,
         topics=named,
+        progress=_arguments.function("progress", progress),
     )
 
 

@@ -8,6 +8,7 @@ from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from kafkalog.tools.reports import RetainReport
@@ -24,6 +25,7 @@ def retain(
     now: int | datetime | None = None,
     config: Config = None,
     dry_run: bool = False,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> RetainReport:
     """Copy logs into a new log dir that a broker can mount, without the segments that a broker would delete.
 
@@ -52,6 +54,9 @@ def retain(
         in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
     dry_run : bool
         Only report.
+    progress : callable, optional
+        Called now and then, in the caller's thread, with ``written``, the bytes of logs for which that is done, and
+        all. What it raises ends the work.
 
     Returns
     -------
@@ -79,4 +84,12 @@ def retain(
     settings = topic_settings(path, config)
     settings.require(topics_in(path), path)
     others, topics = settings.compiled()
-    return _core.retain(path, target, now_ms=now_ms, dry_run=dry_run, settings=others, topics=topics)
+    return _core.retain(
+        path,
+        target,
+        now_ms=now_ms,
+        dry_run=dry_run,
+        settings=others,
+        topics=topics,
+        progress=_arguments.function("progress", progress),
+    )

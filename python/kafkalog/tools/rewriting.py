@@ -22,7 +22,7 @@ from kafkalog.tools.settings import clock, topic_settings
 from kafkalog.tools.verification import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from kafkalog.tools.dropping import Predicate
@@ -53,6 +53,7 @@ def rewrite(
     magic: Literal[2] | None = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
     dry_run: bool = False,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> RewriteReport:
     """Copy logs into a new log dir that a broker can mount, without some records, or stored in another way.
 
@@ -99,6 +100,9 @@ def rewrite(
         ``skip`` leaves out what is damaged, as ``recover(salvage=True)`` does.
     dry_run : bool
         Only count the records that would go.
+    progress : callable, optional
+        Called now and then, in the caller's thread, with ``read`` while it is found out which records go, later with
+        ``written``, the bytes of logs for which that is done, and all. What it raises ends the work.
 
     Returns
     -------
@@ -135,9 +139,8 @@ def rewrite(
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(manifest))
     _core.check_output(target, [path])
     wanted = _topics(path, logs, _arguments.names("topics", topics))
-    found = {
-        (log.topic, log.partition): dropping.of(log, on_corrupt, count=dry_run) for log in logs if log.topic in wanted
-    }
+    tell = _arguments.function("progress", progress)
+    found = _found_in([log for log in logs if log.topic in wanted], dropping, on_corrupt, tell, count=dry_run)
     if dry_run:
         nothing = Dropped([], 0, None)
         planned = tuple(_planned(log, found.get((log.topic, log.partition), nothing).records) for log in logs)
@@ -154,12 +157,32 @@ def rewrite(
         on_loss=on_loss,
         settings=others,
         topics=by_topic,
+        progress=tell,
     )
     for each in done:
         _require_all_seen(each, Path(target), found.get((each.topic, each.partition)))
     finished(path, Path(target), Path(target), done)
     Path(target, UNFINISHED).unlink()
     return RewriteReport(path, target, str(manifest), dry_run, done)
+
+
+def _found_in(
+    logs: list[PartitionLog],
+    dropping: Dropping,
+    on_corrupt: Literal["raise", "skip"],
+    tell: Callable[[str, int, int], object] | None,
+    *,
+    count: bool,
+) -> dict[tuple[str, int], Dropped]:
+    """Find what to drop from each partition."""
+    found = {}
+    read, total = 0, sum(log.size for log in logs)
+    for log in logs:
+        found[log.topic, log.partition] = dropping.of(log, on_corrupt, count=count)
+        read += log.size
+        if tell is not None and total and (dropping.asks_records or count):
+            tell("read", read, total)
+    return found
 
 
 def finished(path: str, written: Path, target: Path, done: tuple[PartitionRewrite, ...]) -> Path:

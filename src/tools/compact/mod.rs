@@ -31,6 +31,7 @@ mod turn;
 pub use self::turn::Turn;
 
 use std::mem;
+use std::sync::{Arc, Mutex};
 
 use self::cleanable::Cleanable;
 use self::filter::{CleanerFilter, Tombstones};
@@ -49,6 +50,7 @@ use crate::scan::offset_map::OffsetMap;
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::segment::writer::WritableSegment;
+use crate::tools::progress::Progress;
 use crate::types::{Offset, Position, TimestampMs};
 use crate::write::WritableLog;
 
@@ -103,6 +105,9 @@ const WRITE_AT: usize = 1 << 20;
 pub struct Cleaner {
     settings: CleanerSettings,
     map: OffsetMap,
+    /// Held while the checkpoint of a log dir is written, which cleaners of one log dir share.
+    checkpoint: Arc<Mutex<()>>,
+    progress: Arc<Progress>,
 }
 
 impl Cleaner {
@@ -114,7 +119,35 @@ impl Cleaner {
         Ok(Self {
             settings,
             map: OffsetMap::new(settings.map_bytes, settings.load_factor)?,
+            checkpoint: Arc::default(),
+            progress: Arc::default(),
         })
+    }
+
+    /// So many cleaners for one log dir, each for a thread. They share the memory of the map
+    /// (`log.cleaner.dedupe.buffer.size`), and tell how far they have come.
+    ///
+    /// # Errors
+    /// As [`Cleaner::new`].
+    pub(crate) fn several(
+        count: usize,
+        settings: CleanerSettings,
+        progress: &Arc<Progress>,
+    ) -> Result<Vec<Self>> {
+        let count = count.max(1);
+        let share = CleanerSettings {
+            map_bytes: settings.map_bytes.checked_div(count).unwrap_or_default(),
+            ..settings
+        };
+        let checkpoint = Arc::default();
+        let cleaner = |_| {
+            Ok(Self {
+                checkpoint: Arc::clone(&checkpoint),
+                progress: Arc::clone(progress),
+                ..Self::new(share)?
+            })
+        };
+        (0..count).map(cleaner).collect()
     }
 
     /// One pass over a log (`Cleaner.doClean`).
@@ -133,6 +166,7 @@ impl Cleaner {
         self.take_in(log, cleanable.first_dirty_offset, to)?;
         let mut pass = Pass {
             checks_batches: self.settings.checks_batches,
+            progress: &self.progress,
             now_ms,
             legacy_horizon_ms,
             upper_bound: to,
@@ -325,6 +359,7 @@ impl Batches {
 /// The second half of a pass: segments are written again.
 struct Pass<'a> {
     checks_batches: bool,
+    progress: &'a Progress,
     now_ms: TimestampMs,
     legacy_horizon_ms: TimestampMs,
     upper_bound: Offset,
@@ -423,6 +458,7 @@ impl Pass<'_> {
             let stats = &mut self.stats;
             stats.messages_read = stats.messages_read.saturating_add(filtered.records_read);
             stats.messages_written = stats.messages_written.saturating_add(filtered.records_kept);
+            self.progress.add(header.size as u64);
             stats.bytes_read = stats.bytes_read.saturating_add(header.size as u64);
             stats.bytes_written = stats.bytes_written.saturating_add(size);
             output

@@ -1,11 +1,14 @@
 //! Compaction into a new log dir: a copy whose compacted topics hold the last record of each key.
 //!
 //! Every partition is loaded as at a broker's start ([`crate::tools::recover`]) and written into the output, where the cleaner
-//! takes its turns until none is worth it. The output is whole, or says that it is not.
+//! takes its turns until none is worth it, one thread for each processor. The output is whole, or says that it is not.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerSettings, CleanerStats};
@@ -15,8 +18,10 @@ use crate::io::disk::Disk;
 use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, Offsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
+use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::recover::{OnLoss, RecoverOptions, recover_into};
+use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::Identity;
 use crate::write::writer::PartitionWriter;
@@ -37,8 +42,10 @@ pub(crate) struct CompactOptions {
     pub on_corrupt: OnCorrupt,
     /// End the active segment first, so that it can be compacted too.
     pub roll: bool,
-    /// Bytes of the map of keys.
+    /// Bytes of the maps of keys, of all threads together.
     pub map_bytes: usize,
+    /// How far it has come.
+    pub progress: Arc<Progress>,
 }
 
 /// What compaction did to one partition.
@@ -85,35 +92,42 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     };
     let high_watermarks = DirState::read(&log_dir).high_watermarks.unwrap_or_default();
     let how = how_to_recover(out, options);
-    let cleaner = Cleaner::new(CleanerSettings {
+    let settings = CleanerSettings {
         map_bytes: options.map_bytes,
         ..CleanerSettings::default()
-    })?;
-    let cleaner = RefCell::new(cleaner);
+    };
+    // Too small a map is an error before the first byte is written.
+    Cleaner::new(settings)?;
     let compacted = RefCell::new(Vec::new());
     let recovery = recover_into(path, &how, &|loaded, disk| {
-        for partition in loaded {
-            if options.on_corrupt == OnCorrupt::Raise {
-                refuse_cut(partition)?;
-            }
-            let is_compacted = config_of(options, partition).cleanup_policy.compact;
-            if !is_compacted || !is_live(&partition.folder) {
-                continue;
-            }
-            let mut cleaner = cleaner.borrow_mut();
-            let done = compact_partition(
-                &mut cleaner,
-                partition,
-                (out, disk),
-                &high_watermarks,
-                options,
-            );
-            let copy = out.join(folder_name(&partition.folder));
-            compacted
-                .borrow_mut()
-                .push(done.map_err(|error| error.moved(&copy, &partition.folder))?);
+        if options.on_corrupt == OnCorrupt::Raise {
+            loaded.iter().try_for_each(refuse_cut)?;
         }
-        Ok(())
+        let chosen: Vec<_> = loaded
+            .iter()
+            .filter(|each| is_compacted(options, each))
+            .collect();
+        let sizes = chosen.iter().map(|each| each.size);
+        options.progress.begin(Stage::Compacted, sizes.sum());
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let count = processors.min(chosen.len());
+        let mut cleaners = Cleaner::several(count, settings, &options.progress)?;
+        let mut next = chosen.into_iter();
+        in_order(
+            &mut cleaners,
+            |cleaner, (partition, done): &mut (&PartitionReport, Option<PartitionCompaction>)| {
+                let came =
+                    compact_partition(cleaner, partition, (out, disk), &high_watermarks, options);
+                let copy = out.join(folder_name(&partition.folder));
+                *done = Some(came.map_err(|error| error.moved(&copy, &partition.folder))?);
+                Ok(())
+            },
+            |_| Ok(next.next().map(|partition| (partition, None))),
+            |(_, done)| {
+                compacted.borrow_mut().extend(done.take());
+                Ok(())
+            },
+        )
     })?;
     Ok(CompactReport {
         recovery,
@@ -136,6 +150,8 @@ fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverOptions {
         },
         dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
+        disk: Disk::default().counting(options.progress.counter()),
+        progress: Arc::clone(&options.progress),
         ..RecoverOptions::at(options.now_ms)
     }
 }
@@ -143,6 +159,11 @@ fn how_to_recover(out: &Path, options: &CompactOptions) -> RecoverOptions {
 fn config_of<'a>(options: &'a CompactOptions, partition: &PartitionReport) -> &'a LogConfig {
     let topic = &partition.topic_partition.topic;
     options.topics.get(topic).unwrap_or(&options.config)
+}
+
+/// Whether a partition is of a compacted topic, in a folder that a broker serves.
+fn is_compacted(options: &CompactOptions, partition: &PartitionReport) -> bool {
+    config_of(options, partition).cleanup_policy.compact && is_live(&partition.folder)
 }
 
 /// Whether a folder is one that a broker serves, by its name.

@@ -1,6 +1,7 @@
 //! A cleaner thread's turn with one log (`LogCleaner.CleanerThread.tryCleanFilthiestLog`): look, clean, note how far.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerStats};
@@ -8,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::parse_offsets;
 use crate::io::disk::Disk;
 use crate::log::dir::{CLEANER, read_parsed};
-use crate::types::{TimestampMs, TopicPartition};
+use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
 use crate::write::checkpoints::set_cleaner;
 
@@ -39,7 +40,7 @@ impl Cleaner {
         let cleanable = Cleanable::of(log, lines.get(partition).copied(), now_ms)?;
         let first_dirty = cleanable.first_dirty_offset;
         if cleanable.is_reset {
-            set_cleaner(disk, log_dir, partition, first_dirty)?;
+            self.note(log_dir, partition, disk, first_dirty)?;
         }
         if !cleanable.is_due(log.config().min_cleanable_dirty_ratio) {
             return Ok(Turn {
@@ -53,11 +54,24 @@ impl Cleaner {
             .map_or(first_dirty, |stats| stats.end_offset);
         match outcome {
             Err(error @ (Error::Io { .. } | Error::Interrupted)) => return Err(error),
-            _ => set_cleaner(disk, log_dir, partition, end)?,
+            _ => self.note(log_dir, partition, disk, end)?,
         }
         Ok(Turn {
             cleanable,
             outcome: Some(outcome),
         })
+    }
+
+    /// Notes how far a partition is compacted; the other cleaners' lines stay.
+    fn note(
+        &self,
+        log_dir: &Path,
+        partition: &TopicPartition,
+        disk: &Disk,
+        offset: Offset,
+    ) -> Result<()> {
+        let held = self.checkpoint.lock();
+        let _held = held.unwrap_or_else(PoisonError::into_inner);
+        set_cleaner(disk, log_dir, partition, offset)
     }
 }

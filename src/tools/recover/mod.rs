@@ -46,6 +46,7 @@ use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::io::interrupt;
 use crate::log::dir::{DirState, PartitionFolder};
+use crate::tools::progress::Stage;
 use crate::write::checkpoints::Checkpoints;
 use crate::write::storage::write_checkpoints;
 
@@ -145,6 +146,8 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
             let finishes = job.steps.is_none_or(Steps::finishes);
+            let sizes = planned.iter().map(|each| each.report.size);
+            options.progress.begin(Stage::Written, sizes.sum());
             let work = |disk: &Disk| {
                 let options = RecoverOptions {
                     disk: disk.clone(),

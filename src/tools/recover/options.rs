@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::io::disk::Disk;
 use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
+use crate::tools::progress::Progress;
 use crate::types::{Offset, TimestampMs};
 
 /// What to do where Kafka would not load the log, or would throw batches away that are whole.
@@ -48,6 +50,8 @@ pub struct RecoverOptions {
     pub out: Option<PathBuf>,
     /// The writing side of the file system.
     pub disk: Disk,
+    /// How far the writing of `out` has come.
+    pub progress: Arc<Progress>,
 }
 
 impl RecoverOptions {
@@ -66,6 +70,7 @@ impl RecoverOptions {
             dry_run: false,
             out: None,
             disk: Disk::default(),
+            progress: Arc::default(),
         }
     }
 

@@ -4,8 +4,7 @@
 //! |---|---|
 //! | here | a log dir or a partition, loaded as at a broker's start ([`super::recover`]) |
 //! | `drops` | which records go, and what becomes of their batches |
-//! | `windows` | batches read and filtered |
-//! | `threads` | by several threads, in their order |
+//! | `windows` | batches read and filtered, by several threads |
 //! | `segments` | the segments that the batches go into |
 //!
 //! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
@@ -15,22 +14,23 @@
 
 mod drops;
 mod segments;
-mod threads;
 mod windows;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use self::drops::Dropping;
 pub use self::drops::Drops;
 use self::segments::Output;
-use self::threads::in_order;
 use self::windows::{Window, Windows, Worker};
+use super::progress::Progress;
 use super::recover::report::RecoveryReport;
 use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
+use super::threads::in_order;
 use crate::compress::{Codec, DecodeLimit};
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
@@ -63,6 +63,27 @@ pub struct RewriteOptions {
     pub on_loss: OnLoss,
     /// The most bytes that a batch may decompress to.
     pub limit: DecodeLimit,
+    /// How far it has come.
+    pub progress: Arc<Progress>,
+}
+
+impl RewriteOptions {
+    /// Everything stays as it is.
+    #[must_use]
+    pub fn at(now_ms: TimestampMs) -> Self {
+        Self {
+            config: LogConfig::default(),
+            topics: BTreeMap::new(),
+            rerolls: false,
+            raises: false,
+            partitions: None,
+            drops: BTreeMap::new(),
+            now_ms,
+            on_loss: OnLoss::default(),
+            limit: DecodeLimit::default(),
+            progress: Arc::default(),
+        }
+    }
 }
 
 /// What became of one partition.
@@ -131,6 +152,7 @@ pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<Rewr
         topics: options.topics.clone(),
         on_loss: options.on_loss,
         out: Some(out.to_path_buf()),
+        progress: Arc::clone(&options.progress),
         ..RecoverOptions::at(options.now_ms)
     };
     let rewriting = Rewriting {
@@ -222,7 +244,12 @@ fn rewrite_partition(
     in_order(
         &mut workers,
         Worker::work,
-        |spare| windows.next(spare),
+        |spare| {
+            let window = windows.next(spare)?;
+            let size = window.as_ref().map_or(0, Window::size);
+            options.progress.add(size);
+            Ok(window)
+        },
         |window| done.write(window, &mut out),
     )?;
     done.bytes_before = windows.size;

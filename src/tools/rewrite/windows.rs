@@ -1,5 +1,5 @@
 //! Batches on their way from a log's segments into the output, a window at a time: read, filtered by one of several threads
-//! ([`super::threads`]), written.
+//! ([`crate::tools::threads`]), written.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,11 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Bytes of its batches.
+    pub(super) const fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Without batches, in the memory of another one.
     fn begin(mut self, path: &Path, begins: Option<Beginning>, next_offset: Offset) -> Self {
         self.bytes.clear();

@@ -43,16 +43,16 @@ mod txn_index;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::checkpoints::Checkpoints;
 use self::finding::{Finding, Findings};
 use self::log::Reading;
 use self::partition::{Checked, Partition};
-use self::pool::{Pool, Progress};
+use self::pool::Pool;
 use crate::error::Result;
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
+use crate::tools::progress::{Progress, Stage};
 use crate::tools::rebuild::Level;
 
 /// How to verify.
@@ -251,7 +251,7 @@ fn tasks(targets: &[Target], partitions: &[(usize, Partition)], progress: &Progr
         }
     }
     let total = tasks.iter().map(|&(size, _)| size).sum();
-    progress.total.store(total, Ordering::Relaxed);
+    progress.begin(Stage::Read, total);
     tasks.sort_by(|(a, _), (b, _)| b.cmp(a));
     tasks.into_iter().map(|(_, task)| task).collect()
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::io::interrupt;
 use crate::io::region::Region;
+use crate::tools::progress::Progress;
 use crate::types::{Offset, Position};
 
 /// How long an idle thread sleeps before it asks whether it is still wanted.
@@ -104,15 +105,6 @@ pub(super) struct Pool {
     wake: Condvar,
     is_over: Arc<AtomicBool>,
     progress: Arc<Progress>,
-}
-
-/// How far the work has come, for whoever asks meanwhile.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// Bytes of logs that were verified.
-    pub done: AtomicU64,
-    /// Bytes of all logs.
-    pub total: AtomicU64,
 }
 
 /// A panic here must not leave the other threads waiting.
@@ -248,7 +240,7 @@ impl Pool {
     /// # Errors
     /// `Interrupted` where the work is over.
     pub(super) fn note(&self, bytes: u64) -> Result<()> {
-        self.progress.done.fetch_add(bytes, Ordering::Relaxed);
+        self.progress.add(bytes);
         if self.is_over.load(Ordering::Acquire) {
             return Err(Error::Interrupted);
         }

@@ -2,25 +2,30 @@
 //!
 //! The caller's thread is one of them: it reads pieces ahead, takes results, and where the next result is not there yet, works
 //! on a piece that waits. So all processors are busy, no thread waits for the slowest at the end of a round, and what is in
-//! memory is bounded by the pieces that are read ahead.
+//! memory is bounded by the pieces that are read ahead. It alone hears of interruptions ([`interrupt`]), and has the others
+//! stop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::io::interrupt;
 
 /// Pieces for each thread that are read and whose results were not taken: one that it works on, and others that wait on
 /// either side of it while the caller works on one of its own.
 const UNDER_WAY: usize = 3;
+/// How long the caller waits for a result before it asks whether it is still wanted.
+const NAP: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct State<P> {
     /// With their numbers.
     waiting: VecDeque<(usize, P)>,
     done: BTreeMap<usize, Result<P>>,
-    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -30,18 +35,19 @@ struct Shared<P> {
     waits: Condvar,
     /// Notified when a piece is done.
     done: Condvar,
+    is_over: Arc<AtomicBool>,
 }
 
 impl<P> Shared<P> {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 done: BTreeMap::new(),
-                is_over: false,
             }),
             waits: Condvar::new(),
             done: Condvar::new(),
+            is_over: Arc::default(),
         }
     }
 
@@ -63,7 +69,7 @@ impl<P> Shared<P> {
     /// Works until it is over.
     fn run(&self, mut work: impl FnMut(&mut P) -> Result<()>) {
         let mut state = self.lock();
-        while !state.is_over {
+        while !self.is_over.load(Ordering::Acquire) {
             let Some((number, piece)) = state.waiting.pop_front() else {
                 let woken = self.waits.wait(state);
                 state = woken.unwrap_or_else(PoisonError::into_inner);
@@ -87,8 +93,9 @@ impl<P> Shared<P> {
                 self.finish(other, guarded(piece, &mut work));
                 state = self.lock();
             } else {
-                let woken = self.done.wait(state);
-                state = woken.unwrap_or_else(PoisonError::into_inner);
+                drop(self.done.wait_timeout(state, NAP));
+                interrupt::check()?;
+                state = self.lock();
             }
         }
     }
@@ -106,7 +113,9 @@ struct Ending<'a, P>(&'a Shared<P>);
 
 impl<P> Drop for Ending<'_, P> {
     fn drop(&mut self) {
-        self.0.lock().is_over = true;
+        let state = self.0.lock();
+        self.0.is_over.store(true, Ordering::Release);
+        drop(state);
         self.0.waits.notify_all();
     }
 }
@@ -116,7 +125,7 @@ impl<P> Drop for Ending<'_, P> {
 ///
 /// # Errors
 /// The first in the order of the pieces: of reading, working or taking.
-pub(super) fn in_order<P: Send, W: Send>(
+pub(in crate::tools) fn in_order<P: Send, W: Send>(
     workers: &mut [W],
     work: impl Fn(&mut W, &mut P) -> Result<()> + Sync,
     mut next: impl FnMut(Option<P>) -> Result<Option<P>>,
@@ -130,9 +139,14 @@ pub(super) fn in_order<P: Send, W: Send>(
     thread::scope(|scope| {
         let _ending = Ending(&shared);
         for worker in others {
-            let thread = thread::Builder::new().name("kafkalog-rewrite".to_owned());
+            let thread = thread::Builder::new().name("kafkalog-worker".to_owned());
+            let over = Arc::clone(&shared.is_over);
+            let shared = &shared;
             // Without it the work takes longer.
-            let _ = thread.spawn_scoped(scope, || shared.run(|piece| work(worker, piece)));
+            let _ = thread.spawn_scoped(scope, move || {
+                let is_over = move || over.load(Ordering::Acquire);
+                interrupt::with_cancellation(is_over, || shared.run(|piece| work(worker, piece)));
+            });
         }
         let (mut read, mut taken) = (0usize, 0usize);
         let (mut end, mut spare) = (None, Vec::new());
