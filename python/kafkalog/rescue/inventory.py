@@ -100,9 +100,10 @@ def take(
         try:
             for future in futures:
                 future.result()
-        except BaseException:
+        except BaseException as error:
             # Leaving the block waits for the threads.
-            watch.is_over = True
+            if (first := watch.stop(error)) is not error:
+                raise first from None
             raise
     replicas = sorted(
         (replica for survey in surveys for replica in survey.replicas),
@@ -185,15 +186,21 @@ class _Watch:
     """Counts what the threads read, and tells them when to stop."""
 
     def __init__(self, total: int, progress: Callable[[str, int, int], None] | None) -> None:
-        self.is_over = False
+        self._error: BaseException | None = None
         self._done = 0
         self._total = total
         self._progress = progress
         self._lock = threading.Lock()
 
+    def stop(self, error: BaseException) -> BaseException:
+        """Stop all threads; return the error that was the first, of which others may be the consequence."""
+        with self._lock:
+            self._error = self._error or error
+            return self._error
+
     def count(self, size: int) -> None:
         """Add bytes that were read; raise if the caller no longer waits for the rest."""
-        if self.is_over:
+        if self._error is not None:
             raise InterruptedError
         with self._lock:
             self._done += size
@@ -231,13 +238,9 @@ class _Survey:
         # One disk has one live folder of a partition; others are read alone.
         groups += [[each] for folder in with_segments if folder[3] != "live" for each in self._planned_alone(*folder)]
         with ThreadPoolExecutor(threads) as pool:
-            futures = [pool.submit(self._read_group, group, watch) for group in groups]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                watch.is_over = True
-                raise
+            futures = [pool.submit(self._read_or_stop, group, watch) for group in groups]
+            for future in futures:
+                future.result()
         self.findings.sort(key=lambda each: each.path or "")
         for (path, topic, partition, state), identity in both:
             if identity.errors and not identity.segments:
@@ -296,6 +299,13 @@ class _Survey:
     def _cannot_read(self, error: Exception, path: str, topic: str, partition: int) -> None:
         self._unreadable.add(path)
         self.findings.append(Finding("warning", "unreadable", str(error), path, topic, partition))
+
+    def _read_or_stop(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
+        try:
+            self._read_group(group, watch)
+        except BaseException as error:
+            watch.stop(error)
+            raise
 
     def _read_group(self, group: list[_core.PartitionRange], watch: _Watch) -> None:
         import pyarrow.compute as pc
