@@ -400,7 +400,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     expected = {name: digest for name, digest in digests(out).items() if re.search(r"^t\d-0/.*\.(log|index)$", name)}
     unfinished = tmp_path / f"out{UNFINISHED}"
     shutil.rmtree(out)
-    while kills < (4 if os.environ.get("KAFKALOG_SLOW", "0") == "0" else 200):
+    while kills < (2 if os.environ.get("KAFKALOG_SLOW", "0") == "0" else 200):
         running = subprocess.Popen(command)
         time.sleep(chance.uniform(0.3, 0.9) * took)
         running.send_signal(signal.SIGKILL)
