@@ -375,6 +375,24 @@ def test_stopped_by_the_caller(tmp_path: Path) -> None:
     assert kafkalog.read_table(tmp_path / "out", columns=["offset"]).num_rows == 100
 
 
+def test_stopped_at_the_end_of_a_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call begins the next segment, as the source does."""
+    one, _ = two_nodes(tmp_path)
+    plan = plan_rescue(str(one))
+
+    def stop(_: LogWriter) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWriter, "roll", stop)
+        with pytest.raises(KeyboardInterrupt):
+            write(plan, tmp_path / "out")
+    write(plan, tmp_path / "out")
+    sizes = [{log.name: log.stat().st_size for log in root.glob("orders-0/*.log")} for root in (one, tmp_path / "out")]
+    assert sizes[0] == sizes[1]
+    assert batches(tmp_path / "out/orders-0") == batches(one / "orders-0")
+
+
 KILLED = """
 import sys
 from pathlib import Path

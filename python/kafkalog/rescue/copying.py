@@ -118,10 +118,11 @@ def _append(writer: LogWriter, piece: Piece, progress: Callable[[int], None] | N
     first = max(piece.first_offset, writer.log_end_offset)
     if first >= piece.end_offset:
         return
-    is_filled = first > piece.first_offset
+    # Stopped at the end of a segment, the next one has not begun.
+    is_filled = PartitionLog(writer.path).segments[-1].size > 0
     for planned in log.batches(starting_offsets=first, ending_offsets=piece.end_offset).take_batch_ranges():
         for segment in planned.segments:
-            if is_filled and segment.base_offset > first:
+            if is_filled and segment.base_offset >= writer.log_end_offset:
                 writer.roll()
                 is_filled = False
             for part in _around_damage(segment, piece):
