@@ -232,7 +232,9 @@ impl<'a> SegmentLookup<'a> {
     /// `Io`, or what is wrong with a header on the way.
     pub fn find(&mut self, target: Offset) -> Result<Option<(BatchCursor, Position, BatchHeader)>> {
         let mut cursor = BatchCursor::new(self.segment.bounds(), self.start_position(target)?);
-        while let Some((position, header)) = self.steps.next(&mut cursor, &mut self.source)? {
+        let mut header = BatchHeader::NONE;
+        let (steps, source) = (&mut self.steps, &mut self.source);
+        while let Some(position) = steps.next_into(&mut cursor, source, &mut header)? {
             if header.last_offset() >= target {
                 return Ok(Some((cursor, position, header)));
             }

@@ -9,10 +9,9 @@
 //! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in the
 //! log speaks against it. Of a lost COMMIT marker no file says anything.
 
-use std::collections::BTreeSet;
-
 use super::LogSegment;
 use super::batches::BatchCursor;
+use super::fates::ProducerSet;
 use super::skipping::OnCorrupt;
 use super::source::{Access, HeaderWalk, SegmentSource};
 use crate::compress::{DecodeLimit, Decompressor};
@@ -79,7 +78,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
     let mut walk = HeaderWalk::default();
     let mut cursor = BatchCursor::new(segment.bounds(), position);
     let mut steps = segment.steps();
-    let mut open = BTreeSet::new();
+    let mut open = ProducerSet::default();
     let mut found = Vec::new();
     let mut next_offset = None;
     let mut header = BatchHeader::NONE;
@@ -90,7 +89,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
         next_offset = Some(header.next_offset());
         // A batch before this one was lost where the index has a marker.
         while let Some(lost) = noted.next_if(|txn| txn.last_offset < header.base_offset) {
-            open.remove(&lost.producer_id);
+            open.remove(lost.producer_id);
             found.push(lost_abort(&lost));
         }
         if !header.is_control() {
@@ -115,7 +114,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
             if let Some(kind) = kind
                 && kind.ends_transaction()
             {
-                open.remove(&producer_id);
+                open.remove(producer_id);
                 found.push(TxnEvent::Ended {
                     producer_id,
                     offset,
