@@ -90,8 +90,10 @@ pub(super) struct ProducerSet {
 
 impl ProducerSet {
     fn place(producer_id: i64) -> usize {
-        let place = producer_id.unsigned_abs() % RECENT as u64;
-        usize::try_from(place).unwrap_or_default()
+        let place = producer_id.unsigned_abs().checked_rem(RECENT as u64);
+        place
+            .and_then(|place| usize::try_from(place).ok())
+            .unwrap_or_default()
     }
 
     /// Whether the producer was not in it.
