@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-ROUNDS = 400 if SLOW else 10
+ROUNDS = 10
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"drop_timestamps": (None, 1 << 50), "topics": "orders"}
 # What a driver does to files, as Python tells it.
@@ -83,23 +83,26 @@ def forked(out: Path, die_at: int) -> tuple[int, int]:
     return os.waitpid(child, 0)[1], steps
 
 
+@pytest.mark.timeout(1800 if SLOW else 300)
 def test_at_every_kind_of_step(tmp_path: Path) -> None:
-    """400 kills in the slow profile (``KAFKALOG_SLOW=1``)."""
+    """Before every step in the slow profile (``KAFKALOG_SLOW=1``)."""
     before = digests(DATA)
     # What is imported later is no step.
     rewritten(tmp_path / "first")
     ended, steps = forked(tmp_path / "whole", -1)
     assert ended == 0
+    rounds = steps if SLOW else ROUNDS
     assert steps > ROUNDS
     whole = contents(tmp_path / "whole")
     chance = random.Random(5)  # noqa: S311 - to be repeated, not secret
     stages = set()
-    for n in range(ROUNDS):
+    for n in range(rounds):
         folder = tmp_path / f"{n}"
         folder.mkdir()
         out = folder / "out"
         # Each part of the steps once, the last one too.
-        ended, _ = forked(out, steps - 1 if n == 0 else (n * steps + chance.randrange(steps)) // ROUNDS)
+        drawn = steps - 1 if n == 0 else (n * steps + chance.randrange(steps)) // rounds
+        ended, _ = forked(out, n if SLOW else drawn)
         assert ended == signal.SIGKILL
         assert digests(DATA) == before
         stages.add((out.exists(), (folder / "out.parts").exists()))

@@ -55,7 +55,8 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     out : path
         A new log dir. Until it is whole it has another name, ``<out>.parts``, which the same call starts over.
     **options
-        Those of :func:`kafkalog.rewrite`, but for ``partitions`` and ``dry_run``. A function for ``drop`` is pickled.
+        Those of :func:`kafkalog.rewrite`, but for ``partitions``, ``dry_run`` and ``progress``. A function for ``drop``
+        is pickled.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
         _remove_left(parts)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log_dir.path])
-    refused = {"partitions", "dry_run"} & options.keys()
+    refused = {"partitions", "dry_run", "progress"} & options.keys()
     if refused:
         raise ValueError(f"{min(refused)} is not an option on Spark; use kafkalog.rewrite")
     live = [each for each in log_dir.folders if each.state == "live" and each.topic != _METADATA]
