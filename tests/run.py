@@ -190,7 +190,7 @@ COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
 
 
 # The modules that hold unsafe code, and those that build on it directly.
-UNSAFE_HOMES = ("io::", "arrow::", "index::", "segment::")
+UNSAFE_HOMES = ("io::", "compress::", "arrow::", "index::", "segment::")
 
 
 def sanitizer() -> None:

@@ -28,7 +28,7 @@ const CONTEXT: usize = 12 << 10;
 /// libdeflate's tables, kept between calls.
 pub(super) struct Inflater(NonNull<libdeflate_decompressor>);
 
-// SAFETY: the memory is nobody else's and bound to no thread.
+// SAFETY: the memory belongs to this value alone, and the library binds it to no thread.
 unsafe impl Send for Inflater {}
 
 // SAFETY: a shared reference gives no access to what the pointer leads to.
