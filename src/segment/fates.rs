@@ -6,7 +6,6 @@
 //! # What was planned is held against the log
 //! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
 //! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many.
-//!
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -96,9 +96,9 @@ class Watcher:
                     self.ask(folder.path)
                     asked += 1
                     break
-                except (FileNotFoundError, kafkalog.CorruptRecordError):
-                    # The topic was deleted, or the cleaner exchanged a segment since the folder was listed: a
-                    # PartitionLog shows the log as it was when it was opened, so open it again.
+                except (FileNotFoundError, kafkalog.CorruptRecordError, kafkalog.OffsetOutOfRangeError):
+                    # The topic was deleted, the cleaner exchanged a segment, or retention deleted the one asked about:
+                    # a PartitionLog shows the log as it was when it was opened, so open it again.
                     if not Path(folder.path).exists():
                         break
                     if attempt == 4:
