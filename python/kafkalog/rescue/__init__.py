@@ -126,9 +126,9 @@ def rescue(
         raise ValueError("topic_ids are for into")
     if out is None and not dry_run:
         raise ValueError("out is needed unless dry_run is set")
+    if out is not None:
+        output.check_out(Path(_arguments.path(out)), disks)
     target = None if out is None else Path(os.path.realpath(_arguments.path(out)))
-    if target is not None:
-        output.check_out(target, disks)
     plan = plan_rescue(disks, topics, progress)
     if dry_run or target is None:
         return RescueReport(plan=plan, dry_run=True)

@@ -87,7 +87,7 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
         If a broker would look for logs there.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        if _is_whole(out):
+        if _is_whole(Path(os.path.realpath(out))):
             return
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(out))
     _core.check_output(str(out), list(sources))
