@@ -354,10 +354,23 @@ def release_build() -> None:
     install(the_wheel(WHEELS), PYTHON)
 
 
+# The queries of tests are short: optimising what they run takes longer than running it.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def spark_settings() -> str:
+    """Write settings for short queries; return the folder, which is SPARK_CONF_DIR."""
+    folder = TARGET / "spark-conf"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"spark.{process}.defaultJavaOptions {SHORT_LIVED_JVM}\n" for process in ("driver", "executor")]
+    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
+    return str(folder)
+
+
 def python_release() -> None:
     """Run Python tests on the release build."""
     short = [f"tests/python/test_{name}.py" for name in sorted((*RELEASE_ONLY, *BOTH_BUILDS))]
-    pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE)
+    pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE, SPARK_CONF_DIR=spark_settings())
 
 
 # They take their cases from KAFKALOG_CORPUS.
@@ -375,19 +388,6 @@ def corpus() -> None:
     root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
     tests = [f"tests/python/test_{name}.py" for name in OF_A_CORPUS]
     pytest(*tests, *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
-
-
-# The queries of tests are short: optimising what they run takes longer than running it.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def spark_settings() -> str:
-    """Write settings for short queries; return the folder, which is SPARK_CONF_DIR."""
-    folder = TARGET / "spark-conf"
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"spark.{process}.defaultJavaOptions {SHORT_LIVED_JVM}\n" for process in ("driver", "executor")]
-    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
-    return str(folder)
 
 
 def spark() -> None:
