@@ -1,14 +1,17 @@
-"""Memory while scanning: bounded by batches, whatever the length of the log."""
+"""Memory while reading and rescuing: bounded, whatever the length of the log."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import clusters
 import corpus
 import kafkalog
 
@@ -25,7 +28,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The most that a fresh process has had for a scan, looked at from beside: nothing else sees the inside of a batch.
+# The most that a fresh process has had for its work, looked at from beside: nothing else sees the inside of a batch.
 PEAK = """
 import json, sys, threading
 from pathlib import Path
@@ -36,26 +39,36 @@ def watch():
     global most
     while not ends.wait(0.002):
         most = max(most, anonymous())
-reader = iter(kafkalog.scan(sys.argv[1], **json.loads(sys.argv[2])))
-ends, before, most, rows = threading.Event(), anonymous(), 0.0, 0
+def scan(path, options):
+    rows = 0
+    for batch in kafkalog.scan(path, **json.loads(options)):
+        rows += batch.num_rows
+        del batch
+    return rows
+def rescue(disk, out):
+    kafkalog.rescue([disk], out=out)
+    return kafkalog.PartitionLog(out + "/orders-0").log_end_offset
+ends, before, most = threading.Event(), anonymous(), 0.0
 thread = threading.Thread(target=watch)
 thread.start()
-for batch in reader:
-    rows += batch.num_rows
-    del batch
+rows = {"scan": scan, "rescue": rescue}[sys.argv[1]](*sys.argv[2:])
 ends.set()
 thread.join()
 print(rows, max(most, anonymous()) - before)
 """
 
 
-def peak_of(folder: Path, **options: object) -> float:
-    """Read all of it in a process of its own; how many MiB that took at most."""
-    command = [sys.executable, "-c", PEAK, str(folder), json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    rows, mib = done.stdout.split()
-    assert int(rows) == kafkalog.PartitionLog(folder).log_end_offset
+def peak(rows: int, *words: str) -> float:
+    """Do something to so many rows in a process of its own; how many MiB that took at most."""
+    done = subprocess.run([sys.executable, "-c", PEAK, *words], capture_output=True, text=True, check=True, timeout=120)
+    found, mib = done.stdout.split()
+    assert int(found) == rows
     return float(mib)
+
+
+def peak_of(folder: Path, **options: object) -> float:
+    """Read all of it."""
+    return peak(kafkalog.PartitionLog(folder).log_end_offset, "scan", str(folder), json.dumps(options))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
@@ -64,6 +77,17 @@ def peak_of(folder: Path, **options: object) -> float:
 def test_a_scan_takes_no_more_than_its_batches(long_log: Path, layout: str, threads: int) -> None:
     assert sum(file.stat().st_size for file in long_log.glob("*.log")) > 0.95 * SEGMENTS * SEGMENT
     assert peak_of(long_log, layout=layout, threads=threads) < LIMIT_MIB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_a_rescue_holds_no_segment_whole(long_log: Path, tmp_path: Path) -> None:
+    disk = clusters.make_disk(tmp_path / "disk", 1)
+    shutil.copytree(long_log, disk / long_log.name, copy_function=os.link)
+    rows = kafkalog.PartitionLog(long_log).log_end_offset
+    try:
+        assert peak(rows, "rescue", str(disk), str(tmp_path / "out")) < LIMIT_MIB
+    finally:
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
