@@ -222,7 +222,8 @@ impl<S: Storage> TransactionIndexFile<S> {
             return Err(refused.for_offset(txn.last_offset));
         }
         self.open_file()?;
-        if let Some(file) = &self.file {
+        if let Some(file) = &mut self.file {
+            file.detach()?;
             file.write_at(&txn.encode(), self.length)?;
         }
         self.length = self.length.saturating_add(ABORTED_TXN_SIZE as u64);
@@ -312,7 +313,8 @@ impl<S: Storage> TransactionIndexFile<S> {
     }
 
     fn cut(&mut self, length: u64) -> Result<()> {
-        if let Some(file) = &self.file {
+        if let Some(file) = &mut self.file {
+            file.detach()?;
             file.set_length(length)?;
             self.length = length;
         }

@@ -31,6 +31,7 @@ use std::sync::atomic::Ordering;
 use super::disk::Disk;
 use super::entry_file::{EntryFile, MAX_SIZE, check_length, invalid};
 use super::file::{open, read_at};
+use super::links::detach;
 use crate::error::{Error, Result};
 
 mod view;
@@ -90,6 +91,7 @@ impl<const W: usize> IndexFile<W> {
         }
         let is_new = !path.try_exists().map_err(Error::io(path))?;
         let file = disk.open_or_create(path)?;
+        let file = detach(disk, &file, path)?.unwrap_or(file);
         if is_new {
             Self::check_new(path, max_size)?;
             disk.set_length(&file, path, Self::whole(max_size))?;
@@ -216,6 +218,7 @@ impl<const W: usize> IndexFile<W> {
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).open(&self.path);
             let file = file.map_err(Error::io(&self.path))?;
+            let file = detach(&self.disk, &file, &self.path)?.unwrap_or(file);
             self.disk.set_length(&file, &self.path, size)?;
             self.exchange(file, size)?;
         }

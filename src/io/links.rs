@@ -4,18 +4,22 @@
 //! it the name. Kafka does not: it appends to the active segment, and cuts a closed one where a follower truncates.
 
 use std::fs::File;
+#[cfg(unix)]
+use std::fs::Metadata;
+#[cfg(unix)]
+use std::io;
 use std::path::Path;
 
 use super::disk::Disk;
 use crate::error::Result;
 
-/// Gives a file that has other names bytes of its own; returns the new file, or `None` where it has no other name.
+/// Gives a file that has other names bytes of its own; returns the new file, open for reading and writing, or `None` where
+/// it has no other name.
 ///
 /// # Errors
 /// `Io`; the name is still the old file's unless the last step, syncing the folder, is what failed.
 #[cfg(unix)]
 pub(crate) fn detach(disk: &Disk, file: &File, path: &Path) -> Result<Option<File>> {
-    use std::io;
     use std::os::unix::fs::MetadataExt;
 
     use super::atomic::{beside, folder_of};
@@ -26,20 +30,35 @@ pub(crate) fn detach(disk: &Disk, file: &File, path: &Path) -> Result<Option<Fil
         return Ok(None);
     }
     let new = beside(path);
-    disk.remove(&new)?;
-    let own = disk.open_or_create(&new)?;
+    let made = copy(disk, path, &found, &new).and_then(|own| {
+        disk.rename(&new, path)?;
+        Ok(own)
+    });
+    let own = made.inspect_err(|_| {
+        // It is of no use, and takes room that may be lacking. The error that counts is the first one.
+        let _ = disk.remove(&new);
+    })?;
+    disk.sync_folder(folder_of(path))?;
+    Ok(Some(own))
+}
+
+/// Copies a file's bytes, permissions and modification time.
+#[cfg(unix)]
+fn copy(disk: &Disk, path: &Path, found: &Metadata, new: &Path) -> Result<File> {
+    use crate::error::Error;
+
+    disk.remove(new)?;
+    let own = disk.open_or_create(new)?;
     let mut from = File::open(path).map_err(Error::io(path))?;
-    io::copy(&mut from, &mut &own).map_err(Error::io(&new))?;
+    io::copy(&mut from, &mut &own).map_err(Error::io(new))?;
     own.set_permissions(found.permissions())
-        .map_err(Error::io(&new))?;
+        .map_err(Error::io(new))?;
     // Retention falls back on it.
     if let Ok(modified) = found.modified() {
         let _ = own.set_modified(modified);
     }
-    disk.sync(&own, &new)?;
-    disk.rename(&new, path)?;
-    disk.sync_folder(folder_of(path))?;
-    Ok(Some(own))
+    disk.sync(&own, new)?;
+    Ok(own)
 }
 
 /// As on Unix, but that the system does not say how many names a file has.

@@ -176,6 +176,43 @@ print(json.dumps(said))
 """
 
 
+LINKED = """
+import json, os, shutil, subprocess, sys
+from pathlib import Path
+import clusters, kafkalog
+from kafkalog import LogConfig, LogWriter, Record
+
+disk = Path(sys.argv[1]) / "disk"
+disk.mkdir()
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", disk], check=True)
+config = LogConfig(segment_index_bytes=4_096)
+with LogWriter(disk / "original", "orders", config=config) as log:
+    log.append([Record(b"x" * 100, timestamp=1_700_000_000_000 + n) for n in range(1000)])
+shutil.copytree(disk / "original", disk / "copy", copy_function=os.link)
+before = clusters.contents(disk)
+said = []
+for free in (0, 40):
+    used = int(subprocess.run(["du", "-sk", disk], capture_output=True, check=True, text=True).stdout.split()[0])
+    subprocess.run(["mount", "-o", f"remount,size={used + free}k", disk], check=True)
+    try:
+        with LogWriter(disk / "copy", "orders", config=config) as log:
+            log.append([Record(b"new", timestamp=1_700_000_001_000)])
+        failed = None
+    except OSError as error:
+        failed = error.errno
+    subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+    logs = {name: bytes for name, bytes in clusters.contents(disk).items() if name.endswith(".log")}
+    said.append([failed, logs == {name: before[name] for name in logs}, [each.name for each in disk.rglob("*.tmp")]])
+with LogWriter(disk / "copy", "orders", config=config) as log:
+    log.append([Record(b"new", timestamp=1_700_000_001_000)])
+rows = [kafkalog.read_table(disk / name).num_rows for name in ("original", "copy")]
+same = {name: bytes for name, bytes in clusters.contents(disk / "original").items()}
+said.append([rows, all(before[f"original/{name}"] == same[name] for name in same)])
+subprocess.run(["umount", disk], check=True)
+print(json.dumps(said))
+"""
+
+
 def run_alone(script: str, tmp_path: Path) -> list[list[object]]:
     command = [*ALONE, sys.executable, "-c", script, str(tmp_path)]
     tests = str(Path(__file__).resolve().parents[1])
@@ -195,7 +232,16 @@ def no_space_in_a_log_dir(tmp_path: Path) -> None:
     assert run_alone(INTO, tmp_path) == [[errno.ENOSPC, True, 6_000, []]] * 2
 
 
+def no_space_for_what_was_linked(tmp_path: Path) -> None:
+    # The log keeps its bytes and its other name; nothing is left of a copy that was begun.
+    assert run_alone(LINKED, tmp_path) == [*[[errno.ENOSPC, True, []]] * 2, [[1000, 1001], True]]
+
+
 if may_mount():
+
+    def test_no_space_for_what_was_linked(tmp_path: Path) -> None:
+        """A log dir of hard links, whose files are copied before they are written to."""
+        no_space_for_what_was_linked(tmp_path)
 
     def test_no_space_in_a_log_dir(tmp_path: Path) -> None:
         """``rescue --into``, at two fills."""
