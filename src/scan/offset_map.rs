@@ -28,6 +28,9 @@ pub(crate) struct OffsetMap {
 }
 
 impl OffsetMap {
+    /// Bytes of a map with room for a key.
+    pub(crate) const LEAST: usize = 2 * SLOT_SIZE;
+
     /// A map of that many bytes, filled up to `load_factor`.
     ///
     /// # Errors
@@ -44,7 +47,7 @@ impl OffsetMap {
         if most_entries == 0 {
             return Err(Error::InvalidArgument(format!(
                 "offset map: expected at least {} bytes, found {bytes}",
-                SLOT_SIZE.saturating_mul(2)
+                Self::LEAST
             )));
         }
         Ok(Self {

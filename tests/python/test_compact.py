@@ -227,6 +227,11 @@ def test_several_partitions_at_once(tmp_path: Path) -> None:
     ends = {each.partition: each.compacted_to for each in report.partitions}
     assert int(count) == 4
     assert sorted(lines) == [f"orders {n} {end}" for n, end in sorted(ends.items())]
+    # The least memory has room for one key, of one partition at a time.
+    kafkalog.compact(source, tmp_path / "least", now=10_000, config=COMPACT, roll=True, map_bytes=48)
+    for n in range(4):
+        rows = {name: kafkalog.read_table(tmp_path / name / f"orders-{n}").num_rows for name in ("out", "least")}
+        assert rows["least"] == rows["out"], n
 
 
 def test_command_line(tmp_path: Path) -> None:
@@ -256,6 +261,11 @@ kafkalog.compact(sys.argv[1], sys.argv[2], now=10_000, roll=True,
 def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
     source = tmp_path / "logs"
     last = filled(source, 5, 1500)
+    # Several threads are at work.
+    for n in range(1, 4):
+        shutil.copytree(
+            source / "orders-0", source / f"orders-{n}", ignore=shutil.ignore_patterns("partition.metadata")
+        )
     before = digests(source)
     kafkalog.compact(source, tmp_path / "whole", now=10_000, config=COMPACT, roll=True)
     whole, killed = digests(tmp_path / "whole"), 0
@@ -274,5 +284,5 @@ def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
             kafkalog.compact(source, out, now=10_000, config=COMPACT, roll=True)
         assert digests(out) == whole
     assert killed
-    assert rows_of(tmp_path / "whole") == last
+    assert rows_of(tmp_path / "whole" / "orders-0") == last
     assert digests(source) == before

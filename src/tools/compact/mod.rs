@@ -124,8 +124,8 @@ impl Cleaner {
         })
     }
 
-    /// So many cleaners for one log dir, each for a thread. They share the memory of the map
-    /// (`log.cleaner.dedupe.buffer.size`), and tell how far they have come.
+    /// So many cleaners for one log dir, each for a thread; fewer where the memory of the map, which they share
+    /// (`log.cleaner.dedupe.buffer.size`), has no room for a key of each. They tell how far they have come.
     ///
     /// # Errors
     /// As [`Cleaner::new`].
@@ -134,7 +134,8 @@ impl Cleaner {
         settings: CleanerSettings,
         progress: &Arc<Progress>,
     ) -> Result<Vec<Self>> {
-        let count = count.max(1);
+        let most = settings.map_bytes.checked_div(OffsetMap::LEAST);
+        let count = count.min(most.unwrap_or_default()).max(1);
         let share = CleanerSettings {
             map_bytes: settings.map_bytes.checked_div(count).unwrap_or_default(),
             ..settings
