@@ -21,6 +21,9 @@
     reason = "a bench prints, and may stop; its files are whole"
 )]
 
+#[path = "common/passes.rs"]
+mod passes;
+
 use std::path::{Path, PathBuf};
 
 use kafkalog::RecoverOptions;
@@ -34,6 +37,8 @@ use kafkalog::internal::records::builder::{BatchBuilder, BatchOptions, end_trans
 use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, plan_scan};
 use kafkalog::internal::scan::range::PartitionRange;
 use kafkalog::internal::segment::reader::ReadOptions;
+
+use passes::{chosen, on_processor};
 
 const SEGMENT: usize = 48 << 20;
 const SEGMENTS: usize = 4;
@@ -170,18 +175,6 @@ fn read(folder: &Path, isolation_level: IsolationLevel) -> u64 {
         rows += batch.num_rows() as u64;
     }
     rows
-}
-
-/// Nanoseconds this thread was on a processor.
-fn on_processor() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split(' ').next().and_then(|n| n.parse().ok());
-    first.unwrap_or_default()
-}
-
-/// Whether a comma list in the environment names it; all are named where it is not set.
-fn chosen(variable: &str, name: &str) -> bool {
-    std::env::var(variable).map_or(true, |names| names.split(',').any(|one| one == name))
 }
 
 fn compare(name: &str, folder: &Path) {

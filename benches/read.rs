@@ -18,7 +18,7 @@
 //! `LEGS=limit,view` in the environment runs only these. With `--serve LEG` before the folders it makes one pass for each
 //! line on standard input and answers in JSON, as a leg of `benches/python/compare.py`.
 //!
-//! The figure is the time on the processor from `/proc`, which a busy machine disturbs less than wall time; the first
+//! The figure is the thread's time on the processor, which a busy machine disturbs less than wall time; the first
 //! column is wall time.
 
 #![expect(
@@ -32,6 +32,9 @@
     clippy::cast_sign_loss,
     reason = "a bench prints, and may stop; its files are whole"
 )]
+
+#[path = "common/passes.rs"]
+mod passes;
 
 use std::fs::File;
 use std::io::BufRead;
@@ -52,6 +55,8 @@ use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
 use kafkalog::internal::segment::reader::ReadOptions;
+
+use passes::{chosen, on_processor};
 
 const ROUNDS: usize = 9;
 const FOUR: [Column; 4] = [
@@ -295,20 +300,6 @@ fn read_in_two(ranges: &[PartitionRange], layout: Layout) -> u64 {
     rows
 }
 
-/// Nanoseconds this thread was on a processor; zero where the system does not tell.
-fn on_processor() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ')
-        .next()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or_default()
-}
-
-/// Whether a leg is among those named in the environment's `LEGS` (a comma list); all are where it is not set.
-fn chosen(leg: &str) -> bool {
-    std::env::var("LEGS").map_or(true, |legs| legs.split(',').any(|name| name == leg))
-}
-
 type Leg<'a> = (&'static str, Box<dyn Fn() -> u64 + 'a>);
 
 fn legs(ranges: &[PartitionRange]) -> Vec<Leg<'_>> {
@@ -363,7 +354,7 @@ fn serve(leg: &str, ranges: &[PartitionRange]) {
 fn compare(name: &str, ranges: &[PartitionRange]) {
     let legs: Vec<Leg<'_>> = legs(ranges)
         .into_iter()
-        .filter(|(name, _)| chosen(name))
+        .filter(|(name, _)| chosen("LEGS", name))
         .collect();
     let mut times = vec![Vec::new(); legs.len()];
     let mut records = 0;

@@ -280,7 +280,7 @@ impl Disk {
     pub fn write_back(&self, file: &File, position: u64, len: u64) {
         #[cfg(target_os = "linux")]
         if let Some(len) = std::num::NonZeroU64::new(len) {
-            // It begins to write what it may not drop yet (generic_fadvise); so `sync_file_range` does, which takes unsafe code.
+            // It begins to write what it may not drop yet (generic_fadvise), as `sync_file_range` does, which is unsafe code.
             let _ = rustix::fs::fadvise(file, position, Some(len), rustix::fs::Advice::DontNeed);
         }
         #[cfg(not(target_os = "linux"))]

@@ -2,7 +2,7 @@
 //! ([`io::index_file`](crate::io::index_file)).
 //!
 //! # Contract
-//! While a map lives, no process may shorten the file below the mapped length or change the mapped bytes. Touching a page after
+//! While a map lives, no process may shorten the file below the mapped length or change mapped bytes. Touching a page after
 //! the end of the file is a SIGBUS that no check can catch, and the crate hands the bytes out as `&[u8]`. No code can
 //! enforce this against other processes, so [`Mapping::open`] is unsafe and its callers argue why it holds:
 //! * They map only files of closed segments, and look that up in the folder (`segment::source::is_closed`), unless the log
@@ -42,8 +42,8 @@ impl Mapping {
     /// `Io` if the file's length cannot be read or the file cannot be mapped (`ENOMEM` under an address space limit).
     ///
     /// # Safety
-    /// Until the map and everything that shares it is dropped, no process shortens the file below the mapped length or changes
-    /// the mapped bytes.
+    /// Until the map and all that shares it is dropped, no process shortens the file below the mapped length or changes the
+    /// mapped bytes.
     pub unsafe fn open(file: &File, path: &Path, length: u64) -> Result<Self> {
         let now = file.metadata().map_err(Error::io(path))?.len();
         let length = usize::try_from(length.min(now))

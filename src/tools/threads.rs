@@ -1,9 +1,8 @@
 //! Pieces of work for several threads, whose results are taken in the order of the pieces.
 //!
-//! The caller's thread is one of them: it reads pieces ahead, takes results, and where the next result is not there yet, works
-//! on a piece that waits. So all processors are busy, no thread waits for the slowest at the end of a round, and what is in
-//! memory is bounded by the pieces that are read ahead. It alone hears of interruptions ([`interrupt`]), and has the others
-//! stop.
+//! The caller's thread reads the pieces and takes the results. While it waits for a result, it works on a piece itself. So
+//! all processors are busy, no thread waits for the slowest at the end of a round, and the pieces that are read ahead bound
+//! what is in memory. Only the caller's thread hears of interruptions ([`interrupt`]); it stops the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

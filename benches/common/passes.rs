@@ -1,0 +1,12 @@
+//! What one pass takes of a processor, and which passes are wanted.
+
+/// Nanoseconds that this thread has been on a processor.
+pub(crate) fn on_processor() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Whether a comma list in the environment names it; all are named where it is not set.
+pub(crate) fn chosen(variable: &str, name: &str) -> bool {
+    std::env::var(variable).map_or(true, |names| names.split(',').any(|one| one == name))
+}
