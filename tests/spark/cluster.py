@@ -132,7 +132,8 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/json/", timeout=2) as answer:
                 return int(loads(answer.read())["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):
+            # The master serves its page before it serves JSON: until then, this address too answers with the page.
             return 0
 
     @property
