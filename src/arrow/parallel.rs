@@ -303,7 +303,7 @@ impl ParallelReader {
 impl Drop for ParallelReader {
     fn drop(&mut self) {
         if self.is_forked() {
-            // Nobody to be waited for; what they shared with us cannot even be looked at.
+            // No thread to wait for; what they shared with us cannot even be looked at.
             std::mem::forget(std::mem::take(&mut self.under_way));
             std::mem::forget(std::mem::take(&mut self.threads));
             return;

@@ -13,7 +13,7 @@
 //!   another file ([`IndexFile::resize`]); old maps keep the old file alive, at its length.
 //! * Ordinary writes fill a hole in a file before the map touches it, so that a full disk is an error and not a signal. (A
 //!   file system that copies on write may still run full later.)
-//! * Nobody else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's `.lock`
+//! * No one else shortens the file or writes to it. The caller of [`IndexFile::open`] promises that: the log dir's `.lock`
 //!   keeps other writers away. Other processes copy the indexes of an active segment ([`index`](crate::index)).
 //!
 //! The first three are invariants of this module, whose fields are private.

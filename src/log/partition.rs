@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(asked.get(), 1);
     }
 
-    /// Nobody wraps the public questions: they list again by themselves.
+    /// The public questions list again by themselves; callers need no wrapper.
     #[test]
     fn public_questions_survive_a_cleaner() {
         let dir = folder();

@@ -167,7 +167,7 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        // Nobody tells the threads where to begin, nor takes what they send, so they end.
+        // With neither work nor a receiver, the threads end.
         self.own = None;
         self.others.clear();
         for thread in self.threads.drain(..) {
@@ -249,7 +249,7 @@ impl Windows {
         }
         let is_walked = position >= to;
         if is_walked {
-            // Nobody is there to hear it after the last window.
+            // After the last window no thread listens.
             let _ = self.tells.send(position);
         }
         self.read_to(position)?;

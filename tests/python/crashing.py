@@ -68,7 +68,7 @@ class Model:
             raise AssertionError(message)
 
     def hold(self, found: list[bytes]) -> None:
-        """Compare, and go on from what is there."""
+        """Compare, and go on from the log as it is."""
         least = len(self.values) if self.cut is None else self.cut
         assert len(found) >= least, f"lost: {len(found)} of {least}"
         everything = self.values + self.pending
@@ -131,7 +131,7 @@ def heard(pipe: int, words: int) -> bytes:
 
 
 def values_of(folder: Path) -> list[bytes]:
-    """Read what is there, whatever state it is in."""
+    """Read the log, whatever state it is in."""
     if not folder.is_dir():
         return []
     table = kafkalog.read_table(folder, columns=["offset", "value"])
@@ -143,7 +143,7 @@ def has_lost_times(folder: Path, cuts: set[int]) -> bool:
     """Tell whether a closed segment has records and no time entry.
 
     Kafka leaves one so that is opened, cut, and rolled before anything is appended (``LogSegment.truncateTo`` scans for
-    the greatest time only where an entry is left), and then finds no time behind it.
+    the greatest time only where an entry is left), and then finds no later time.
     """
     bases = sorted(int(path.stem) for path in folder.glob("*.log"))
     for base, following in itertools.pairwise(bases):

@@ -57,7 +57,7 @@ def test_an_active_file_that_shrank_since_planning_ends_there(folder: Path) -> N
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_what_is_appended_behind_the_planning_is_not_read(folder: Path, layout: Layout, threads: int) -> None:
+def test_records_appended_after_planning_are_not_read(folder: Path, layout: Layout, threads: int) -> None:
     """Neither in the active file nor in one that was rolled meanwhile, be it before or while it is read."""
     whole = kafkalog.read_table(folder)
     first, last = kafkalog.PartitionLog(folder).log_end_offset, (folder / LAST).read_bytes()
@@ -120,7 +120,7 @@ assert before == ask() == [(n, n) for n in range(0, 2_000, 50)]
 
 
 def test_indexes_that_were_not_recovered_are_not_asked_for_times(tmp_path: Path) -> None:
-    """Behind the recovery point a broker makes them anew first; after a clean shutdown it believes them."""
+    """After the recovery point a broker rebuilds them first; after a clean shutdown it believes them."""
     data = shutil.copytree(DATA, tmp_path / "data")
     index = data / "orders-0" / SECOND.replace(".log", ".timeindex")
     index.write_bytes(b"")

@@ -180,7 +180,7 @@ def test_stats_does_not_know_how_many_records_old_batches_hold() -> None:
     assert out("stats", folder).splitlines()[1].split()[4:6] == ["20", "0+"]
 
 
-def test_stats_goes_on_behind_a_damaged_partition() -> None:
+def test_stats_goes_on_after_a_damaged_partition() -> None:
     done = kafkalog_("stats", CORRUPT / "huge-length")
     assert done.returncode == 1
     assert b"huge-length" in done.stderr
@@ -226,7 +226,7 @@ def test_offsets_under_read_committed_end_at_the_last_stable_offset() -> None:
     assert out("offsets", OPEN.folder, *COMMITTED) == f"txn-open:0:{stable}\n"
     assert out("offsets", OPEN.folder) == f"txn-open:0:{log.log_end_offset}\n"
     assert out("offsets", OPEN.folder, *COMMITTED, "--time", "earliest") == "txn-open:0:0\n"
-    # What a broker finds at or behind the last stable offset it does not tell.
+    # A broker does not tell what it finds at or after the last stable offset.
     found = log.offset_of_max_timestamp()
     assert found is not None
     assert found.offset >= stable

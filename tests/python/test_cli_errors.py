@@ -56,7 +56,7 @@ def test_wrong_words(words: list[str | Path], said: str) -> None:
     assert said in fails(2, *words)
 
 
-def test_debug_before_and_behind_the_command(tmp_path: Path) -> None:
+def test_debug_before_and_after_the_command(tmp_path: Path) -> None:
     for words in (("--debug", "ls", tmp_path / "no"), ("ls", "--debug", tmp_path / "no")):
         done = call(*words)
         assert done.returncode == 3

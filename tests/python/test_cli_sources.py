@@ -58,7 +58,7 @@ def state_of(root: Path) -> dict[str, tuple[int, int, str]]:
 
 
 def test_commands_leave_what_they_read_as_it_was(tmp_path: Path) -> None:
-    """Also where indexes are gone, of an odd length, or preallocated, as behind a kill: a broker would mend them."""
+    """Also where indexes are gone, of an odd length, or preallocated, as after a kill: a broker would mend them."""
     data, folder = tmp_path / "data", tmp_path / "data" / "to-shrink-0"
     shutil.copytree(IN_FLIGHT / "data-0", data)
     logs = sorted(folder.glob("*.log"))

@@ -307,7 +307,7 @@ def test_log_dir(log_dir: Path) -> None:
 
 
 def split_by_kind(lines: list[corpus.Line]) -> list[list[corpus.Line]]:
-    """Group entry lines behind the line that names their file."""
+    """Group entry lines under the line that names their file."""
     groups: list[list[corpus.Line]] = []
     for line in lines:
         if "kind" in line:

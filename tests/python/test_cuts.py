@@ -66,7 +66,7 @@ def test_a_record_larger_than_a_batch_comes_alone(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_a_flipped_bit_puts_below_the_start_is_no_batch_left_out(tmp_path: Path) -> None:
-    """Its last offset says that nothing in it is wanted, and no batch behind it contradicts: only the checksum does."""
+    """Its last offset says that nothing in it is wanted, and no later batch contradicts: only the checksum does."""
     rows = kafkalog.scan_batches(DATA, topics="orders").read_all().select(WHERE).to_pylist()
     tried = 0
     for row in rows[:-1]:
@@ -102,7 +102,7 @@ def test_batches_from_an_offset() -> None:
 
 @pytest.mark.parametrize("layout", ["binary", "view"])
 def test_records_up_to_an_offset_inside_a_wrapper(layout: Layout) -> None:
-    """Its header tells the last offset only, which may lie behind the end while earlier records do not."""
+    """Its header tells the last offset only, which may lie after the end while earlier records do not."""
     offsets = list(range(208))
     for end in offsets:
         rows = kafkalog.read_table(WRAPPERS, columns="offset", ending_offsets=end, layout=layout)

@@ -17,7 +17,7 @@ FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if codec !=
 
 
 def records(first: int, erased: set[int]) -> list[Record]:
-    """Eight records; those erased have the key, and a value that nobody else has."""
+    """Eight records; those erased have the key, and a value that no other record has."""
     found = []
     for n in range(8):
         key, value = (ERASED, SECRET) if n in erased else (b"other-%02d" % (n % 5), b"value of %d" % (first + n))
@@ -60,7 +60,7 @@ def test_nothing_is_left(tmp_path: Path, magic: int, codec: str, *, raised: bool
         for data in held:
             assert ERASED not in data, path
             assert SECRET not in data, path
-    # The search finds what is there.
+    # The search finds bytes that are in the file.
     assert any(b"value of 9" in data for data in found)
     if not raised:
         assert (out / "people-0" / f"{0:020}.log").read_bytes().startswith(encodings[0])

@@ -142,7 +142,7 @@ def test_logs_are_copied_whole(tmp_path: Path) -> None:
     assert {p.name.rpartition("-")[0] for p in (tmp_path / "third").iterdir() if p.is_dir()} == {"orders"}
 
 
-def test_several_files_go_behind_each_other(tmp_path: Path) -> None:
+def test_several_files_are_appended_in_turn(tmp_path: Path) -> None:
     for name in "ba":
         pq.write_table(pa.table({"value": [name * n for n in range(3)]}), tmp_path / f"{name}.parquet")
     done("import", tmp_path / "b.parquet", tmp_path / "a.parquet", tmp_path / "logs", "-t", "t")

@@ -1,4 +1,4 @@
-"""``kafkalog import`` that ends early: what was appended stays, and --resume goes on behind it."""
+"""``kafkalog import`` that ends early: what was appended stays, and --resume goes on after it."""
 
 from __future__ import annotations
 

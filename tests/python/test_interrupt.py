@@ -154,7 +154,7 @@ def test_a_handler_may_close_the_reader(log: Path, alarm: Callable[..., None]) -
         next(reader)
 
 
-def test_ctrl_c_is_heard_behind_a_stream_that_others_read(log: Path) -> None:
+def test_ctrl_c_is_heard_inside_a_stream_that_others_read(log: Path) -> None:
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rolls(path: Path, segment_ms: int, jitter_ms: int, gap: int, times: int = 200) -> int:
-    """Count the records, one gap behind each other, that begin a segment: each is the second of one, or the first."""
+    """Count the records, one gap after another, that begin a segment: each is the second of one, or the first."""
     config = LogConfig(
         segment_ms=segment_ms,
         segment_jitter_ms=jitter_ms,

@@ -271,7 +271,7 @@ def test_statistics_of_zeros(tmp_path: Path) -> None:
         writer.append([kafkalog.Record(b"v", timestamp=0)])
     file = tmp_path / "t-0" / f"{0:020}.log"
     batch = bytearray(file.read_bytes())
-    # producerId, producerEpoch and baseSequence, all behind the checksum
+    # producerId, producerEpoch and baseSequence, all after the checksum
     batch[43:57] = bytes(14)
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     file.write_bytes(batch)

@@ -44,7 +44,7 @@ def read(path: Path, **given: Any) -> tuple[list[dict[str, Any]], kafkalog.Kafka
 @pytest.mark.parametrize("layout", ["binary", "view"])
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize(("batch", "compression"), [(1, "producer"), (7, "producer"), (7, "zstd"), (200, "lz4")])
-def test_a_time_beyond_is_an_error_behind_the_rows_before_it(
+def test_a_time_out_of_range_is_an_error_after_the_rows_before_it(
     tmp_path: Path, layout: str, threads: int, batch: int, compression: str
 ) -> None:
     times = [1_700_000_000_000 + n for n in range(200)]

@@ -178,7 +178,7 @@ def test_checkpoints_of_others_stay(tmp_path: Path) -> None:
 
 
 def test_checkpoints_follow_a_cut(tmp_path: Path) -> None:
-    """What is written behind a cut is not known to be on the disk, nor compacted (``LogManager.truncateTo``)."""
+    """What is written after a cut is not known to be on the disk, nor compacted (``LogManager.truncateTo``)."""
     logs = tmp_path / "logs"
     config = LogConfig(segment_bytes=500, cleanup_policy="compact")
     with LogWriter(logs, "orders", config=config, batch_bytes=100) as log:

@@ -174,7 +174,7 @@ def test_a_disk_that_changed_since_it_was_looked_at(tmp_path: Path) -> None:
         write(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert (tmp_path / f"out{UNFINISHED}").is_dir()
-    # Another rescue does not take over what is there, and the same one goes on.
+    # Another rescue does not take over the directory; the same one goes on.
     with pytest.raises(FileExistsError, match="finish it by the same command"):
         write(plan, tmp_path / "out", node_id=2)
     for path, data in before.items():

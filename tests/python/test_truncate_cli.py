@@ -67,7 +67,7 @@ def test_settings_that_are_none(tmp_path: Path) -> None:
     "words", [["truncate", "{}/orders-0", "out", "--offset", "150"], ["recover", "{}", "--out", "out"]]
 )
 def test_a_disk_without_room_leaves_nothing_half_done(tmp_path: Path, words: list[str]) -> None:
-    """What is there then would look like a log, and a second try would be refused."""
+    """A partial copy would look like a log, and a second try would be refused."""
     resource = pytest.importorskip("resource")
     with kafkalog.LogWriter(tmp_path / "logs", "orders", config=kafkalog.LogConfig(segment_bytes=8000)) as log:
         for _ in range(2):
@@ -87,7 +87,7 @@ def test_a_disk_without_room_leaves_nothing_half_done(tmp_path: Path, words: lis
     assert kafkalog.PartitionLog(tmp_path / "out" / "orders-0").log_end_offset in {100, kept}
 
 
-def test_what_fails_behind_the_copy_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_after_the_copy_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is whole by then, but not cut."""
     with kafkalog.LogWriter(tmp_path / "logs", "orders") as log:
         log.append([kafkalog.Record(b"v")])

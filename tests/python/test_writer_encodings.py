@@ -58,7 +58,7 @@ def numbered(keys: list[int | None], values: Any, index: Any) -> Any:
 
 
 def dictionary(index: Any) -> Encode:
-    """Values backwards, one nobody asks for among them, and nulls among keys."""
+    """Values in reverse, an unused one among them, and nulls among keys."""
 
     def encode(cells: Cells, kind: Any) -> Any:
         values = [*reversed(cells), cells[0]]

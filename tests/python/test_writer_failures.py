@@ -146,7 +146,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.parametrize("way", ["writer", "recover"])
 def test_room_ahead_of_a_crashed_log_is_given_back(tmp_path: Path, way: str) -> None:
-    """Blocks behind the end, where the file system gives any: bytes and time stay, and the blocks go."""
+    """Blocks after the end, where the file system allocates any: bytes and time stay, and the blocks go."""
     command = [sys.executable, "-c", CRASHING, str(tmp_path)]
     ran = subprocess.run(command, check=False, timeout=60, cwd=Path(__file__).resolve().parents[1])
     assert ran.returncode == -signal.SIGKILL

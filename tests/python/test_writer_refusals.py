@@ -134,7 +134,7 @@ def test_a_refused_record_is_counted_from_the_first(tmp_path: Path, shape: str) 
 
 
 def test_offsets_that_are_to_be_kept(tmp_path: Path) -> None:
-    """They are there, and there is room behind them."""
+    """They are there, with room after them."""
     last = (1 << 63) - 1
     with writer(tmp_path) as log:
         with pytest.raises(ValueError, match="expected offset, to be kept, found value"):
@@ -243,7 +243,7 @@ def test_a_clock_that_fails_is_heard(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
-    """Nothing may be made in it, and nothing is; root, who may write anywhere, becomes nobody for it."""
+    """Nothing may be created in it, and nothing is. Root may write anywhere, so the test drops root's rights."""
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as folder:
         Path(folder).chmod(0o555)
         script = "import os, sys, kafkalog\nif os.geteuid() == 0: os.setuid(65534)\n" + READ_ONLY

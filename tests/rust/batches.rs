@@ -194,7 +194,7 @@ proptest! {
         checks::batch(&batch(head, &compress(codec, &records)));
     }
 
-    /// Any bytes behind a header that says they are records.
+    /// Any bytes after a header that says they are records.
     #[test]
     fn rubbish(records in vec(prop_oneof![any::<u8>(), 0..16u8], 0..200), codec in 0..8u8, magic in 0..4u8) {
         let mut data = batch(head(3, codec), &records);

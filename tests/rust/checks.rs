@@ -104,7 +104,7 @@ fn records(whole: &[u8], header: &BatchHeader) {
     };
     let (source, from) = match found.payload {
         Payload::Source => (whole, 0),
-        // Decoded a second time, behind the first.
+        // Decoded a second time, after the first.
         Payload::Arena => (&arena[..], (arena.len() - 3) / 2),
     };
     for step in [1, 3, 1 << 12] {
@@ -137,7 +137,7 @@ fn fast(walk: &mut Walk, source: &[u8], step: usize) -> Result<Vec<RecordSlot>, 
     }
 }
 
-/// Where a null or a list of no headers would lie is nobody's business.
+/// Where a null or a list of no headers would lie does not matter.
 fn same(fast: &RecordSlot, plain: &RecordSlot, shift: usize) {
     let at = |start: u32| usize::try_from(start).unwrap();
     assert_eq!(

@@ -36,16 +36,16 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Puts the paths of a use tree behind `base` (`b::{c, d::E}` is two), and returns what stands behind the tree.
+/// Puts the paths of a use tree behind `base` (`b::{c, d::E}` is two), and returns what follows the tree.
 fn expand<'a>(base: &[String], text: &'a str, found: &mut Vec<Vec<String>>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut items) = text.strip_prefix('{') {
         loop {
-            // A star stays behind an item, or `as` and another name.
-            let behind = expand(base, items, found).trim_start_matches(|c| !",}".contains(c));
-            match behind.strip_prefix(',') {
+            // A star remains after an item, or `as` and another name.
+            let rest = expand(base, items, found).trim_start_matches(|c| !",}".contains(c));
+            match rest.strip_prefix(',') {
                 Some(next) => items = next,
-                None => return behind.strip_prefix('}').unwrap_or_default(),
+                None => return rest.strip_prefix('}').unwrap_or_default(),
             }
         }
     }
@@ -60,7 +60,7 @@ fn expand<'a>(base: &[String], text: &'a str, found: &mut Vec<Vec<String>>) -> &
     rest
 }
 
-/// The modules named right behind every `crate::` of `code`, those of a group too.
+/// The modules named right after every `crate::` of `code`, those of a group too.
 fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, root) in code.match_indices("crate::") {

@@ -110,7 +110,7 @@ fn check(name: &Path, ranges: &[PartitionRange]) -> usize {
         let pieces = cut(ranges, size, no_index_entry);
         let bytes =
             |ranges: &[PartitionRange]| ranges.iter().map(PartitionRange::bytes).sum::<u64>();
-        // Pieces behind the end that was asked for are left out.
+        // Pieces after the end that was asked for are left out.
         assert!(pieces.iter().map(|piece| bytes(piece)).sum::<u64>() <= bytes(ranges));
         let parts = told(pieces.iter().map(Vec::as_slice));
         assert_eq!(parts.1, whole.1, "{}: pieces of {size}", name.display());
@@ -307,7 +307,7 @@ fn threads_keep_the_order() {
             in_parallel(&ranges, threads, usize::MAX) == (all.clone(), None),
             "{threads}"
         );
-        // Whoever stops early waits for nobody.
+        // A reader that stops early does not wait.
         assert!(in_parallel(&ranges, threads, 3).0.len() < all.len());
     }
     let mut data = fs::read(&logs[1]).unwrap();

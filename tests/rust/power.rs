@@ -140,12 +140,12 @@ impl Device {
     }
 
     /// How the device differs from the files.
-    fn behind(&self) -> Vec<String> {
+    fn unsynced(&self) -> Vec<String> {
         self.differences(&self.left(), &self.actual())
     }
 
     fn differences(&self, left: &Files, actual: &Files) -> Vec<String> {
-        let behind = actual.keys().filter(|path| !left.contains_key(*path));
+        let extra = actual.keys().filter(|path| !left.contains_key(*path));
         let length = |files: &Files, path: &Path| files.get(path).map(Vec::len);
         let is_aside = |path: &Path| {
             let path = path.to_string_lossy();
@@ -155,7 +155,7 @@ impl Device {
             (Some(there), Some(here)) => there == here || is_aside(path),
             _ => false,
         };
-        let paths = left.keys().chain(behind).filter(|path| !is_same(path));
+        let paths = left.keys().chain(extra).filter(|path| !is_same(path));
         paths
             .map(|path| {
                 let (there, here) = (length(left, path), length(actual, path));
@@ -279,7 +279,7 @@ impl Driver {
 
     fn reopen(mut self, log_dir: &Path, sync: SyncPolicy) -> Self {
         self.writer.close(NOW_MS).unwrap();
-        assert_eq!(self.device.behind(), [""; 0], "closed");
+        assert_eq!(self.device.unsynced(), [""; 0], "closed");
         self.writer = open(log_dir, self.device.disk(), sync);
         self
     }
@@ -337,7 +337,7 @@ fn what_a_writer_says_is_there() {
         driver.append(2);
         let device = Arc::clone(&driver.device);
         driver.writer.close(NOW_MS).unwrap();
-        assert_eq!(device.behind(), [""; 0]);
+        assert_eq!(device.unsynced(), [""; 0]);
         assert_eq!(*device.lies.lock().unwrap(), [""; 0], "{sync:?}");
         let history = std::mem::take(&mut *device.history.lock().unwrap());
         assert!(history.len() > 100, "{}", history.len());
@@ -357,7 +357,7 @@ fn what_a_writer_says_is_there() {
             let writer = open(&log_dir, Disk::default(), sync);
             let found = times(writer.folder());
             let vouched = usize::try_from(vouched.unwrap_or_default()).unwrap();
-            // A cut is checkpointed behind it, as Kafka does it: what the checkpoint says was there once.
+            // A cut is checkpointed after it, as Kafka does it: what the checkpoint says was there once.
             assert!(
                 vouched <= most.max(found.len()),
                 "{sync:?}, step {step} of {}: {vouched} by the checkpoint, {most} were safe, {found:?} found",
@@ -469,7 +469,7 @@ fn what_a_recovery_leaves_is_there() {
             };
             let _ = recover(&log_dir, &options);
             let context = format!("{}, {on_loss:?}, {into}", case.name);
-            assert_eq!(device.behind(), [""; 0], "{context}");
+            assert_eq!(device.unsynced(), [""; 0], "{context}");
             assert_eq!(*device.lies.lock().unwrap(), [""; 0], "{context}");
         }
     }

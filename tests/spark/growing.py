@@ -36,8 +36,8 @@ class Growing:
     def retain(self, offset: int) -> int:
         """Delete the closed segments below an offset, as retention does; return the new log start."""
         files = sorted(self.folder.glob("*.log"))
-        for file, behind in pairwise(files):
-            if int(behind.stem) > offset:
+        for file, following in pairwise(files):
+            if int(following.stem) > offset:
                 return int(file.stem)
             file.unlink()
         return int(files[-1].stem)

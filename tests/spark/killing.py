@@ -25,7 +25,7 @@ OPTIONS: dict[str, Any] = {"splitBytes": "20k", "batchRows": "10", "columns": "o
 def killing(name: str, marks: Path, *, executor: bool = False) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Create a function that dies after the second batch of the second task, in its first attempt.
 
-    It leaves a mark of the name behind. What dies is the Python worker, or the executor around it.
+    It leaves a mark of the name. What dies is the Python worker, or the executor around it.
     """
 
     def victim() -> int:

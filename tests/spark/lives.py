@@ -76,8 +76,8 @@ class Logs:
         for topic, partition in self.places:
             read = min((end.get(topic, {}).get(str(partition), 0) for end in ends), default=0)
             files = sorted((self.folder / "logs" / f"{topic}-{partition}").glob("*.log"))
-            for file, behind in pairwise(files):
-                if int(behind.stem) <= read:
+            for file, following in pairwise(files):
+                if int(following.stem) <= read:
                     for each in file.parent.glob(f"{file.stem}.*"):
                         each.unlink()
 

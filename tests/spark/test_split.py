@@ -34,14 +34,14 @@ def partition(number: int, *sizes: int, start: int = 0) -> PartitionRange:
                 size=size,
                 is_active=n == last,
                 start_position=position,
-                next_base_offset=behind(n, last),
+                next_base_offset=following(n, last),
                 aborted=[[7, 1, 2]],
             )
         )
     return PartitionRange(folder=f"/logs/t-{number}", topic="t", partition=number, segments=segments, min_timestamp=5)
 
 
-def behind(number: int, last: int) -> int | None:
+def following(number: int, last: int) -> int | None:
     return None if number == last else (number + 1) * 100
 
 

@@ -232,21 +232,21 @@ def test_a_restart_with_other_options(orders: Growing) -> None:
     second = query(
         subscribe="orders,events", startingOffsets="latest", maxOffsetsPerTrigger="30", maxRecordsPerPartition="7"
     )
-    while (behind := second.latestOffset(end, second.getDefaultReadLimit())) != end:
-        batch = rows(second, end, behind)
+    while (latest := second.latestOffset(end, second.getDefaultReadLimit())) != end:
+        batch = rows(second, end, latest)
         assert len(batch) <= 31
         # the small partition does not starve
         assert "events" in {topic for topic, _, _ in batch} or end["events"]["1"] == events.end
         found += batch
-        end = behind
+        end = latest
     assert sorted(found) == [*places(events, "events", 1), *places(orders, "orders", 0)]
     events.grow(60)
     third = query(subscribe="events")
-    behind = third.latestOffset(end, third.getDefaultReadLimit())
+    latest = third.latestOffset(end, third.getDefaultReadLimit())
     with pytest.raises(kafkalog.OffsetOutOfRangeError, match="partitions are gone: orders-0;"):
-        third.partitions(end, behind)
+        third.partitions(end, latest)
     lax = query(subscribe="events", failOnDataLoss="false")
-    assert rows(lax, end, behind) == places(events, "events", 1, end["events"]["1"])
+    assert rows(lax, end, latest) == places(events, "events", 1, end["events"]["1"])
 
 
 @pytest.mark.usefixtures("limits")

@@ -250,7 +250,7 @@ def _partition_record(topic_id: str, partition: int, replicas: Sequence[Replica]
         "partitionId": partition,
         "topicId": topic_id,
         "replicas": nodes,
-        # Nobody knows: the lineage decides.
+        # Unknown: the lineage decides.
         "isr": nodes,
         "removingReplicas": [],
         "addingReplicas": [],

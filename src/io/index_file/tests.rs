@@ -205,7 +205,7 @@ fn a_cut_below_what_readers_were_promised_is_another_file() {
     let mut s = scene(1 << 20);
     fill(&mut s.index, 5000);
     let reader = s.index.reader().unwrap();
-    // Nobody was promised less than there is: the file itself is cut.
+    // The file itself is cut, below the length that the map was promised.
     s.index.trim_to_valid_size().unwrap();
     assert_eq!(s.watch.count(|step| *step == Step::Rename), 0);
     s.index.truncate(300).unwrap();

@@ -85,7 +85,7 @@ impl<const W: usize> View<W> {
         let mut words = [0; W];
         if let [high, low] = words.as_mut_slice() {
             // SAFETY: `n` is below the capacity, so the eight bytes are inside the map, which begins on a page: they are
-            // aligned. Nobody accesses them other than as this atomic.
+            // aligned. They are accessed as this atomic alone.
             let both = unsafe { AtomicU64::from_ptr(self.at(n, 0).cast()) };
             let both = u64::from_be(both.load(Ordering::Relaxed));
             (*high, *low) = halves(both);
@@ -93,7 +93,7 @@ impl<const W: usize> View<W> {
         }
         for (k, word) in words.iter_mut().enumerate() {
             // SAFETY: `n` is below the capacity, so all `W` words are inside the map, which begins on a page: they are
-            // aligned. Nobody accesses them other than as this atomic.
+            // aligned. They are accessed as this atomic alone.
             let atomic = unsafe { AtomicU32::from_ptr(self.at(n, k)) };
             *word = u32::from_be(atomic.load(Ordering::Relaxed));
         }

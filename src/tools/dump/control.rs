@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_anywhere_it_is_an_error_and_nothing_is_left_behind() {
+    fn a_cut_anywhere_is_an_error() {
         let mut whole = vec![0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 0];
         assert_eq!(
             control(&[0, 0, 0, 2], &whole).unwrap(),

@@ -392,7 +392,7 @@ mod tests {
 
     /// The zeros of a preallocated file stand for the base offset and are believed where Kafka looks first.
     #[test]
-    fn zeros_behind_the_entries_mislead_as_they_mislead_kafka() {
+    fn zeros_after_the_entries_mislead_us_as_they_mislead_kafka() {
         let folder = tempfile::tempdir().unwrap();
         let mut long_tail = slots(folder.path(), 2000, 1200);
         assert_eq!(long_tail.lookup(10_005).unwrap(), 0);

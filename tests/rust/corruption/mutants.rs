@@ -110,7 +110,7 @@ fn repack(data: &mut Vec<u8>, begin: usize, header: &BatchHeader, chance: &mut C
     data.splice(begin..begin + header.size, batch);
 }
 
-/// Gives every batch the checksum that its bytes have, so that what is behind it is reached.
+/// Gives every batch the checksum that its bytes have, so that the checks after it are reached.
 fn reseal(data: &mut [u8]) {
     let mut at = 0;
     while let Ok(Some(size)) = BatchHeader::peek_size(&data[at..]) {

@@ -105,8 +105,8 @@ impl Driver {
                 acknowledged.starts_with(rows) && rows.len() >= kept
             }
             Pending::All => {
-                let mut behind = acknowledged.iter();
-                rows.iter().all(|row| behind.any(|known| known == row))
+                let mut rest = acknowledged.iter();
+                rows.iter().all(|row| rest.any(|known| known == row))
             }
         };
         assert!(

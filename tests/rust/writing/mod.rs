@@ -58,7 +58,7 @@ pub enum Op {
     Flush,
     /// Cut at so many percent between log start and log end.
     Truncate(i64),
-    /// Everything removed, and on at so many offsets behind the end.
+    /// Everything removed, and appending goes on at so many offsets after the end.
     Restart(i64),
     /// The log start moved up by so many percent.
     Start(i64),
@@ -77,13 +77,13 @@ struct Batch {
     rows: Vec<Row>,
 }
 
-/// What an operation that fails may leave behind.
+/// What an operation that fails may leave.
 #[derive(Clone, Debug)]
 enum Pending {
     Nothing,
     /// These batches, or the first of them.
     Append(Vec<Batch>),
-    /// Whatever lies at or behind this offset may be gone.
+    /// Whatever lies at or after this offset may be gone.
     Cut(i64),
     /// Any of it may be gone.
     All,
@@ -239,7 +239,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A log cut inside a batch ends where it was told to, but only until it is opened again: then it ends behind its
+    /// A log cut inside a batch ends where it was told to, but only until it is opened again: then it ends after its
     /// last batch, as in Kafka.
     fn settle(&mut self) {
         let log = self.log.as_ref().unwrap();

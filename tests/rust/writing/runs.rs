@@ -21,7 +21,7 @@ use super::model::cases;
 use super::{NOW_MS, folder};
 use crate::common::files;
 
-/// What is appended: a timestamp, how far the offset is behind the one before, a value's length.
+/// What is appended: a timestamp, how far the offset is after the one before, a value's length.
 type Rows = Vec<(i64, i64, usize)>;
 
 fn rows(timestamps: std::ops::Range<i64>) -> impl Strategy<Value = Rows> {
@@ -218,7 +218,7 @@ fn fails_whole(write_bytes: NonZeroU64) {
         assert_eq!(log.log_end_offset(), done.last_offset + 1);
         let active = log.active_segment();
         let (size, length) = (active.size(), active.path().metadata().unwrap().len());
-        // The file ends with the last whole batch, whatever was begun behind it.
+        // The file ends with the last whole batch, whatever was begun after it.
         assert!(
             mode.is_crash() || size == length,
             "step {at}: {size} of {length}"

@@ -71,7 +71,7 @@ fn name(offset: i64, suffix: &str) -> String {
     format!("{offset:020}.{suffix}")
 }
 
-/// `LogSegment.flush`: an index that names what is not there would mislead a reader behind a crash.
+/// `LogSegment.flush`: an index that names what is not there would mislead a reader after a crash.
 #[test]
 fn data_goes_before_indexes() {
     let folder = folder();
