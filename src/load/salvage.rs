@@ -61,6 +61,7 @@ impl Loader<'_> {
                 length: log.content.length(),
                 floor,
                 ceiling,
+                base_offset: log.base_offset,
             };
             let room = index_room(self.config.segment_index_bytes);
             let settings = (self.settings.index_interval_bytes, room);
@@ -195,7 +196,7 @@ impl Loader<'_> {
             let (Some(base), Some(content)) = (leading_offset(&name), folder.get(&name)) else {
                 continue;
             };
-            let batches = Batches::all(folder.open(&name)?, content.length());
+            let batches = Batches::all(folder.open(&name)?, content.length(), base);
             let kept = batches.each(&mut OpenTransactions::default(), |_, _| {})?;
             let its = base..kept.end.max(base.saturating_add(1));
             let is_original = |other: &String| {
@@ -227,13 +228,13 @@ impl Loader<'_> {
             else {
                 continue;
             };
-            let batches = Batches::all(folder.open(&name)?, content.length());
+            let named = leading_offset(&name).filter(|&offset| offset >= 0);
+            // Without a name, any offset is near.
+            let near = named.unwrap_or(Offset::MAX);
+            let batches = Batches::all(folder.open(&name)?, content.length(), near);
             let first = batches.first()?;
             logs.push(LogFile {
-                base_offset: leading_offset(&name)
-                    .filter(|&offset| offset >= 0)
-                    .or(first)
-                    .unwrap_or(Offset::MAX),
+                base_offset: named.or(first).unwrap_or(Offset::MAX),
                 first_offset: first,
                 content: content.clone(),
                 name,

@@ -26,7 +26,11 @@ def records_of(log_dir: Path, **how: Any) -> list[Record]:
     return [Record(row["offset"], round(row["timestamp"].timestamp() * 1000), row["key"], row["value"]) for row in rows]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+# Both wrappers at the end of a log are damaged, and what seems a message inside one has a right checksum.
+MESSAGE_IN_A_WRAPPER = 3705
+
+
+@pytest.mark.parametrize("seed", sorted({*range(SEEDS), MESSAGE_IN_A_WRAPPER}))
 def test_as_the_model(tmp_path: Path, seed: int) -> None:
     """4,000 logs in the slow profile (``KAFKALOG_SLOW=1``)."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not secret

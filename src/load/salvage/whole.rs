@@ -61,22 +61,26 @@ pub(super) struct Batches {
     pub(super) floor: Offset,
     /// None may reach it.
     pub(super) ceiling: Offset,
+    /// Of the file.
+    pub(super) base_offset: Offset,
 }
 
 impl Batches {
     /// Those with any offset.
-    pub(super) fn all(file: Arc<dyn ReadFile>, length: u64) -> Self {
+    pub(super) fn all(file: Arc<dyn ReadFile>, length: u64, base_offset: Offset) -> Self {
         Self {
             file,
             length,
             floor: 0,
             ceiling: Offset::MAX,
+            base_offset,
         }
     }
 
     fn walk(&self) -> Result<Resync> {
         let last = self.ceiling.saturating_sub(1);
-        Resync::within(Arc::clone(&self.file), self.length, (self.floor, last))
+        let file = Arc::clone(&self.file);
+        Resync::within(file, self.length, (self.floor, last), self.base_offset)
     }
 
     /// The first offset of the first whole batch, in order or not.

@@ -134,12 +134,19 @@ impl Resync {
         let offsets = (bounds.base_offset, most);
         Ok(Self {
             chain: Chain::Unknown(Arc::clone(&file), bounds),
-            ..Self::between(file, length, offsets, bounds.next_base_offset)?
+            ..Self::between(
+                file,
+                length,
+                offsets,
+                bounds.base_offset,
+                bounds.next_base_offset,
+            )?
         })
     }
 
     /// Walks a file whose batches may have any offsets from the first to the last of `offsets`, also such as lie too far
-    /// apart for one segment. A last offset that is too high under a right checksum, by a mistake of its writer, costs its
+    /// apart for one segment: past damage, one that is too far from `base_offset` and from the batch before counts only if
+    /// another one follows. A last offset that is too high under a right checksum, by a mistake of its writer, costs its
     /// own batch, not those after it; [`Resync::new`] gives what a reader has given by then.
     ///
     /// # Errors
@@ -148,11 +155,12 @@ impl Resync {
         file: Arc<dyn ReadFile>,
         length: u64,
         offsets: (Offset, Offset),
+        base_offset: Offset,
     ) -> Result<Self> {
         let next = offsets.1.checked_add(1).filter(|&next| next < Offset::MAX);
         Ok(Self {
             confirms_last_offsets: true,
-            ..Self::between(file, length, offsets, next)?
+            ..Self::between(file, length, offsets, base_offset, next)?
         })
     }
 
@@ -160,11 +168,12 @@ impl Resync {
         file: Arc<dyn ReadFile>,
         length: u64,
         offsets: (Offset, Offset),
+        base_offset: Offset,
         next_base_offset: Option<Offset>,
     ) -> Result<Self> {
         Ok(Self {
             source: SegmentSource::over(Arc::clone(&file), length, Access::Records)?,
-            search: Search::new(file, length, offsets)?,
+            search: Search::new(file, length, offsets, base_offset)?,
             length,
             position: 0,
             is_damaged: false,
@@ -398,6 +407,9 @@ impl Resync {
                 (end, Part::Damage(position, end, reason))
             }
         };
+        if let Part::Batch(_, header) = &part {
+            self.search.found(header);
+        }
         self.position = end;
         Ok(Some(part))
     }

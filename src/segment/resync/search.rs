@@ -30,6 +30,10 @@ pub(super) struct Search {
     pub(super) length: u64,
     /// First and last offset that a batch of the segment may have.
     pub(super) offsets: (Offset, Offset),
+    /// Of the segment.
+    base_offset: Offset,
+    /// The last offset of the batch that was found last.
+    last_offset: Offset,
     window: Vec<u8>,
     start: Position,
     far: SegmentSource,
@@ -44,12 +48,15 @@ impl Search {
         file: Arc<dyn ReadFile>,
         length: u64,
         offsets: (Offset, Offset),
+        base_offset: Offset,
     ) -> Result<Self> {
         Ok(Self {
             far: SegmentSource::over(Arc::clone(&file), length, Access::Headers)?,
             file,
             length,
             offsets,
+            base_offset,
+            last_offset: base_offset,
             window: Vec::new(),
             start: 0,
             legacy: None,
@@ -67,6 +74,11 @@ impl Search {
         {
             sums.anchor(position);
         }
+    }
+
+    /// A batch was found, the last one up to now.
+    pub(super) const fn found(&mut self, header: &BatchHeader) {
+        self.last_offset = header.last_offset();
     }
 
     /// Up to `wanted` bytes at `position`.
@@ -137,12 +149,27 @@ impl Search {
     ) -> Result<Option<(Position, BatchHeader)>> {
         while let Some((position, header)) = self.candidate(from, to)? {
             let end = position.saturating_add(header.size as u64);
-            if self.has_checksum(position, end, &header)? {
+            if self.has_checksum(position, end, &header)? && self.is_near(end, &header)? {
                 return Ok(Some((position, header)));
             }
             from = position.saturating_add(1);
         }
         Ok(None)
+    }
+
+    /// Whether a segment of this base offset, or one that begins with the batch found last, could hold a whole batch that
+    /// ends at `end` (`LogSegment.canConvertToRelativeOffset`). Elsewhere it counts only if the next one follows: under a
+    /// right checksum, a message inside a damaged wrapper has any bytes before it for its offset.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn is_near(&mut self, end: Position, header: &BatchHeader) -> Result<bool> {
+        let from = self.base_offset.max(self.last_offset);
+        if header.last_offset() <= from.saturating_add(i64::from(i32::MAX)) {
+            return Ok(true);
+        }
+        let next = self.batch_at(end)?;
+        Ok(next.is_some_and(|next| next.base_offset > header.last_offset()))
     }
 
     /// The first place at or after `from` whose header could be a batch's.

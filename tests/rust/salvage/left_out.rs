@@ -8,7 +8,7 @@ use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use super::{NOW_MS, alone, assert_loads, bytes_of, request, salvage};
 use crate::common::{give_to_producer, one_record, seal};
-use crate::log_cases;
+use crate::log_cases::{self, logs};
 use crate::recovery::small_segments;
 
 /// No checksum covers the magic. Kafka walks over one beyond its own, but nobody reads it, nor what Kafka would copy of it:
@@ -61,6 +61,36 @@ fn a_batch_that_begins_under_anothers_checksum_goes_with_it() {
         let named = |note: &Note| matches!(note, Note::LeftOut { lost, .. } if (lost.position, lost.end) == (begin, end));
         assert!(notes.iter().any(named), "{magic}: {notes:?}");
         assert_loads(&folder, "overlap");
+    }
+}
+
+/// A compressed block may hold a message as it stands, under a right checksum, with any bytes before it for its offset.
+/// Where its wrapper is damaged it is no batch: no segment reaches that far, and no batch follows.
+#[test]
+fn a_message_inside_a_damaged_wrapper_is_left_out() {
+    let offset = 0x1f1e_00f0_0c00_000c_i64.to_be_bytes();
+    let (size, crc, value) = (20i32.to_be_bytes(), [0; 4], [0, 0, 0, 6, 9, 8, 7, 6, 5, 4]);
+    let head = [&offset[..], &size, &crc, &[0, 0], &[0xff; 4]].concat();
+    let mut message = [head, value.to_vec()].concat();
+    seal(&mut message);
+    let damage = [&[0xee; 40][..], &message, &[0xee; 9]].concat();
+    let batches = [0, 1, 2].map(|offset| one_record(offset, 0, NOW_MS));
+    for at in 0..=batches.len() {
+        let work = log_cases::work_folder();
+        let folder = work.path().join("orders-0");
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("00000000000000000000.log");
+        let mut parts = batches.to_vec();
+        parts.insert(at, damage.clone());
+        std::fs::write(&path, parts.concat()).unwrap();
+        let notes = salvage(&folder, "a message");
+        assert_eq!(logs(&folder).len(), 1, "{at}");
+        assert_eq!(std::fs::read(&path).unwrap(), batches.concat(), "{at}");
+        let begin: usize = batches[..at].iter().map(Vec::len).sum();
+        let (begin, end) = (begin as u64, (begin + damage.len()) as u64);
+        let named = |note: &Note| matches!(note, Note::LeftOut { lost, .. } if (lost.position, lost.end) == (begin, end));
+        assert!(notes.iter().any(named), "{at}: {notes:?}");
+        assert_loads(&folder, "a message");
     }
 }
 

@@ -83,16 +83,40 @@ fn all_whole(data: &[u8]) -> Vec<Whole> {
     found
 }
 
-/// All whole batches but those that the name of a later file speaks against of which nothing else is left: what lies before
+/// The whole batches of a file whose offsets can be believed: past damage, one too far for a segment of this base, and for
+/// one that begins with the batch before, only if another one follows. What is left of a batch's first bytes is no offset.
+fn believed(data: &[u8], base: i64) -> Vec<Whole> {
+    let (mut found, mut at, mut is_damaged) = (Vec::<Whole>::new(), 0, false);
+    while at < data.len() {
+        let before = found.last().map_or(base, |before| before.last.max(base));
+        let reach = before.saturating_add(i64::from(i32::MAX));
+        let batch = whole(&data[at..]).filter(|batch| {
+            let next = whole(&data[at + batch.bytes.len()..]);
+            let is_followed = next.is_some_and(|next| next.first > batch.last);
+            !is_damaged || is_followed || batch.last <= reach
+        });
+        is_damaged = batch.is_none();
+        at += batch.as_ref().map_or(1, |batch| batch.bytes.len());
+        found.extend(batch);
+    }
+    found
+}
+
+/// All believed batches but those that the name of a later file speaks against of which nothing else is left: what lies before
 /// garbage can look like the base offset of what follows it. An empty file between others speaks of nothing.
 fn in_their_place(logs: &BTreeMap<String, Vec<u8>>) -> Vec<Whole> {
     let mut all: Vec<Whole> = Vec::new();
-    let last = logs.values().rposition(|data| !all_whole(data).is_empty());
-    for (at, (name, data)) in logs.iter().enumerate() {
-        let found = all_whole(data);
+    let files: Vec<_> = logs
+        .iter()
+        .map(|(name, data)| {
+            let base: i64 = name.strip_suffix(".log").unwrap().parse().unwrap();
+            (base, data, believed(data, base))
+        })
+        .collect();
+    let last = files.iter().rposition(|(_, _, found)| !found.is_empty());
+    for (at, (base, data, found)) in files.into_iter().enumerate() {
         let is_between = data.is_empty() && last.is_some_and(|last| at < last);
         if found.is_empty() && !is_between {
-            let base: i64 = name.strip_suffix(".log").unwrap().parse().unwrap();
             all.retain(|batch| batch.last < base);
         }
         all.extend(found);
