@@ -72,7 +72,8 @@ def datafusion_over(source: Any) -> Callable[[predicates.Condition], pa.Table]:
 
     def ask(condition: predicates.Condition) -> pa.Table:
         moment = "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-        where = predicates.sql(condition, blob=lambda value: f"X'{value.hex()}'", moment=moment)
+        casts: dict[type, str] = {bytes: "arrow_cast({}, 'Binary')", str: "try_cast({} as varchar)"}
+        where = predicates.sql(condition, blob=lambda value: f"X'{value.hex()}'", moment=moment, casts=casts)
         names = ", ".join(f'"{name}"' for name in SELECTED)
         return pa.table(context.sql(f"select {names} from source where {where}"))  # noqa: S608 - ours
 
@@ -146,14 +147,31 @@ def rows(table: pa.Table) -> list[Any]:
     return sorted(zip(*(column.to_pylist() for column in columns), strict=True), key=lambda row: row[:3])
 
 
+def conditions(engine: str, memory: pa.Table) -> list[predicates.Condition]:
+    drawn = predicates.Conditions(memory, random.Random(list(ENGINES).index(engine)), ASKED)  # noqa: S311 - repeatable
+    return [drawn.draw() for _ in range(ROUNDS)]
+
+
+def test_the_conditions_are_many_and_of_every_kind(memory: pa.Table) -> None:
+    """At least 500 a run, and among them each kind on each column."""
+    asked = [condition for engine in ENGINES for condition in conditions(engine, memory)]
+    assert len(asked) >= 500
+    found = [part for condition in asked for part in predicates.parts(condition)]
+    assert {part[0] for part in found} >= {"and", "or", "not"}
+    signs = {(part[1], part[2]) for part in found if part[0] == "compare"}
+    assert signs == {(column, sign) for column in ASKED for sign in predicates.SIGNS}
+    for kind in ("cast", "in", "null", "range"):
+        assert {part[1] for part in found if part[0] == kind} == set(ASKED), kind
+    zones = {value.utcoffset() for part in found if part[:2] == ("range", "timestamp") for value in part[2:]}
+    assert len(zones) == len(predicates.ZONES)
+
+
 @engines
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
 def test_random_conditions_give_the_rows_that_they_give_in_memory(engine: str, logs: Any, memory: pa.Table) -> None:
     asks, witness = ENGINES[engine](logs), ENGINES[engine](memory)
-    drawn = predicates.Conditions(memory, random.Random(list(ENGINES).index(engine)), ASKED)  # noqa: S311 - repeatable
     found = 0
-    for _ in range(ROUNDS):
-        condition = drawn.draw()
+    for condition in conditions(engine, memory):
         expected = rows(witness(condition))
         assert rows(asks(condition)) == expected, condition
         found += 0 < len(expected) < memory.num_rows
