@@ -99,9 +99,10 @@ class _Readable(ABC):
         self, plan: Plan, columns: list[str], rows: int | None, threads: int, layout: Layout
     ) -> pa.RecordBatchReader:
         reader = self._source.open(plan, columns, threads=threads, batch_rows=rows, layout=layout)
-        self._metrics.add({"total": plan.total})
 
         def batches() -> Iterator[pa.RecordBatch]:
+            # Not before: DataFusion makes scanners that it only asks for their schema.
+            self._metrics.add({"total": plan.total})
             counted: dict[str, int] = {}
             with reader:
                 try:
@@ -250,8 +251,9 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
     def metrics(self) -> dict[str, int]:
         """Counters of all queries since the dataset was made, or since :meth:`reset_metrics`.
 
-        ``bytes_read`` of batches; ``bytes_skipped``, those of the partitions' other batches, which indexes or headers
-        let pass over; and the counters of ``RecordReader.metrics``. A pickled copy counts for itself.
+        ``bytes_read`` of batches, and of the headers of those that were looked at and passed over; ``bytes_skipped``,
+        all others of the partitions; and the counters of ``RecordReader.metrics``. A pickled copy counts for itself.
+        A disk reads in pages: where headers are looked at, more than these bytes.
         """
         return self._metrics.snapshot()
 

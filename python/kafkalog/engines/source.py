@@ -32,6 +32,8 @@ _BATCH_BOUNDS = frozenset({"baseOffset", "lastOffset", "maxTimestamp"})
 # Those that a reader applies to every record, and not only to batches.
 _EXACT = frozenset({"offset", "timestamp"})
 _MAX_INT64, _MAX_MAGIC = (1 << 63) - 1, 255
+# Of a batch of v2; older ones have shorter headers.
+_HEADER_BYTES = 61
 
 
 class Metrics:
@@ -68,7 +70,8 @@ class Metrics:
         """Return the counters, with what was passed over."""
         with self._lock:
             counts = {name: self._counts.get(name, 0) for name in _COUNTERS}
-        read = counts["bytes"] - counts["skipped_bytes"]
+        headers = min(counts["skipped"] * _HEADER_BYTES, counts["skipped_bytes"])
+        read = counts["bytes"] - counts["skipped_bytes"] + headers
         return {"bytes_read": read, "bytes_skipped": max(counts.pop("total") - read, 0), **counts}
 
 
