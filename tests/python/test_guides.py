@@ -41,11 +41,10 @@ def test_python_examples_run(document: str, tmp_path: Path, monkeypatch: pytest.
 
 
 FIRST, *RECIPES = documents.python("engines", spark=False)
-# Needs 20 s to start.
-SLOW_ENGINES = {"ray"}
 
 
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis calls DuckDB's
+@pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning:ray.data.context")  # its own settings
 @pytest.mark.parametrize("recipe", range(len(RECIPES)), ids=lambda n: "-".join(documents.imports(RECIPES[n])) or str(n))
 def test_engine_recipes_run(recipe: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each after the first block and, if it reads JSON, the one that writes it; without its engine it is left out."""
@@ -53,8 +52,6 @@ def test_engine_recipes_run(recipe: int, tmp_path: Path, monkeypatch: pytest.Mon
     engines = documents.imports(RECIPES[recipe])
     if "json-logs" in RECIPES[recipe] and "LogWriter" not in RECIPES[recipe]:
         codes.insert(1, next(code for code in RECIPES if "LogWriter" in code))
-    if SLOW_ENGINES & set(engines) and not os.environ.get("KAFKALOG_SLOW"):
-        pytest.skip("slow to start")
     for engine in engines:
         pytest.importorskip(engine)
     documents.own_folders(tmp_path)
