@@ -30,6 +30,7 @@ def loaded_after(code: str) -> set[str]:
     [
         "import kafkalog",
         "import kafkalog; kafkalog.spark",
+        "import kafkalog; kafkalog.dataset, kafkalog.scan_polars",
         "import kafkalog.schema, kafkalog.typing, kafkalog.errors",
         "from kafkalog.cli.main import main; main(['--help'])",
         f"from kafkalog.cli.main import main; main(['ls', {str(DATA)!r}])",
@@ -46,6 +47,11 @@ def test_no_pyarrow_and_no_pyspark(code: str) -> None:
 def test_polars_takes_a_reader_without_pyarrow() -> None:
     modules = loaded_after(f"import kafkalog, polars; assert polars.DataFrame(kafkalog.scan({str(DATA)!r})).height")
     assert "pyarrow" not in modules
+
+
+def test_a_dataset_takes_no_engine() -> None:
+    modules = loaded_after(f"import kafkalog; assert kafkalog.dataset({str(DATA)!r}).to_table().num_rows")
+    assert not modules & {"polars", "duckdb", "datafusion", "ibis"}
 
 
 def test_a_requested_layout_takes_no_pyarrow() -> None:
