@@ -14,6 +14,7 @@ use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::file_name::{FileKind, FileName, FileState, is_metadata_snapshot};
 use crate::io::folder::DiskReader;
 use crate::io::interrupt;
+use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, read_range};
 use crate::types::{Offset, Position};
@@ -101,7 +102,10 @@ pub struct SegmentSource {
 
 #[derive(Debug)]
 enum Origin {
-    Mapped,
+    Mapped {
+        map: Arc<Mapping>,
+        access: Access,
+    },
     Copied {
         file: Arc<dyn ReadFile>,
         access: Access,
@@ -155,15 +159,13 @@ impl SegmentSource {
         let mut source = Self::over(file, size, access)?;
         source.wants_copy = false;
         if let Some(map) = map {
-            match access {
-                Access::Records => map.advise_sequential(),
-                Access::Headers | Access::FarHeaders => map.advise_random(),
-            }
-            source.region = Region::mapped(Arc::new(map));
+            let map = Arc::new(map);
+            advise(&map, access);
+            source.region = Region::mapped(Arc::clone(&map));
             source.len = source.region.len() as u64;
             source.ready = source.len;
             source.end = source.len;
-            source.origin = Origin::Mapped;
+            source.origin = Origin::Mapped { map, access };
         }
         Ok(source)
     }
@@ -181,10 +183,15 @@ impl SegmentSource {
         });
     }
 
-    /// Sets what will be read from here on; of no effect on a map.
-    pub const fn expect(&mut self, what: Access) {
-        if let Origin::Copied { access, .. } = &mut self.origin {
-            *access = what;
+    /// Sets what will be read from here on.
+    pub fn expect(&mut self, what: Access) {
+        match &mut self.origin {
+            Origin::Copied { access, .. } => *access = what,
+            Origin::Mapped { map, access } if *access != what => {
+                *access = what;
+                advise(map, what);
+            }
+            Origin::Mapped { .. } => {}
         }
     }
 
@@ -243,7 +250,7 @@ impl SegmentSource {
     fn make_ready(&mut self, position: Position, wanted: usize) -> Result<()> {
         match self.origin {
             // All there is was ready from the beginning.
-            Origin::Mapped => Ok(()),
+            Origin::Mapped { .. } => Ok(()),
             Origin::Copied { .. } => self.refill(position, wanted),
         }
     }
@@ -351,6 +358,14 @@ pub(crate) fn is_closed(folder: &Path, file_name: &str, next: Option<Offset>) ->
             _ => false,
         },
         None => is_metadata_snapshot(file_name),
+    }
+}
+
+/// Tells the kernel whether to read ahead.
+fn advise(map: &Mapping, access: Access) {
+    match access {
+        Access::Records => map.advise_sequential(),
+        Access::Headers | Access::FarHeaders => map.advise_random(),
     }
 }
 

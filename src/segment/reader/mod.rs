@@ -15,7 +15,7 @@ use crate::segment::filter::RecordFilter;
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
 use crate::segment::skipping::{Known, Skipping, Unread};
-use crate::segment::source::{Access, SegmentSource};
+use crate::segment::source::{Access, HeaderWalk, SegmentSource};
 use crate::types::{Offset, Position};
 
 mod open;
@@ -95,6 +95,8 @@ pub(crate) struct SegmentReader {
     /// The last batch that was skipped for its offsets, or past damage for its header, until its checksum is compared.
     unread: Option<Unread>,
     current: Option<InProgress>,
+    /// Over batches that are left out on their headers.
+    excluded: HeaderWalk,
     ended: bool,
     /// Where damage is passed over.
     skipping: Option<Skipping>,
@@ -124,6 +126,7 @@ impl SegmentReader {
             pending: None,
             unread: None,
             current: None,
+            excluded: HeaderWalk::default(),
             ended: false,
             skipping: None,
         }
@@ -224,7 +227,7 @@ impl SegmentReader {
                 state.metrics.skip_unread(&header);
                 self.found(state, header.base_offset);
                 // What follows is likely to be skipped too.
-                self.source.expect(Access::Headers);
+                self.source.expect(self.excluded.pass(header.size));
                 if self.skipping.is_some() {
                     self.leave_unread(position, &header);
                 }
