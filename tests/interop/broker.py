@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interop.maven import alone, class_path
+from interop.maven import SHORT_LIVED_JVM, alone, class_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Witness:
 
     def command(self, main: str, *args: str, level: str = "error", heap: str = "512m") -> list[str]:
         """Return the command line of a Java program."""
-        flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *self.flags, f"-Dlevel={level}"]
+        flags = [f"-Xmx{heap}", *SHORT_LIVED_JVM, *self.flags, f"-Dlevel={level}"]
         return ["java", *flags, "-cp", self.class_path, main, *args]
 
     def run(self, *args: str) -> str:

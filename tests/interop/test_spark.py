@@ -17,7 +17,7 @@ import pytest
 
 import kafkalog.spark
 from interop.broker import Broker
-from interop.maven import MissingToolError, alone, class_path
+from interop.maven import SHORT_LIVED_JVM, MissingToolError, alone, class_path
 from interop.mount import STAMP, faults
 from interop.mount import consumed as consumed_rows
 from interop.spark_options import (
@@ -66,7 +66,8 @@ def kafka_source() -> str:
             jars = sorted(Path(pyspark.__file__).parent.joinpath("jars").glob("*.jar"))
             (target / "made").mkdir(exist_ok=True)
             path = os.pathsep.join(map(str, jars))
-            compiler = ["java", "-cp", path, "scala.tools.nsc.Main", "-classpath", path, "-d", str(target / "made")]
+            scalac = ["java", *SHORT_LIVED_JVM, "-cp", path, "scala.tools.nsc.Main"]
+            compiler = [*scalac, "-classpath", path, "-d", str(target / "made")]
             subprocess.run([*compiler, str(HOME / "KafkaToken.scala")], check=True, timeout=300)
             (target / "made").rename(classes)
     return f"{source}{os.pathsep}{classes}"
