@@ -239,6 +239,21 @@ def seeds(target: str) -> Path:
     return folder
 
 
+def share_dependencies(built: Path) -> None:
+    """Give a build of its own the dependencies that the clone has compiled; cargo finds those up to date that fit."""
+    import fcntl
+
+    compiled = TARGET / "debug"
+    if built.exists() or not (compiled / ".cargo-lock").exists():
+        return
+    ours = shutil.ignore_patterns("*kafkalog*", "rust-*")
+    with (compiled / ".cargo-lock").open() as lock:
+        # As cargo locks it, which another step may run.
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        for name in ("deps", "build", ".fingerprint"):
+            shutil.copytree(compiled / name, built / "debug" / name, symlinks=True, ignore=ours)
+
+
 def fuzz() -> None:
     """Fuzz each target of tests/fuzz for its share of a minute, from seeds and what earlier runs found."""
     if not has_address_sanitizer():
@@ -249,7 +264,11 @@ def fuzz() -> None:
     flags += [f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE]
     wrapper = {"RUSTC_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": " ".join(flags)}
     built = FUZZING / "build"
-    run("cargo", "build", "--manifest-path", FUZZ_PACKAGE / "Cargo.toml", **wrapper, CARGO_TARGET_DIR=str(built))
+    share_dependencies(built)
+    # Optimising our code takes longer than what it saves in a minute.
+    quick = ("--config", "profile.dev.package.kafkalog.opt-level=0")
+    manifest = ("--manifest-path", FUZZ_PACKAGE / "Cargo.toml")
+    run("cargo", "build", *quick, *manifest, **wrapper, CARGO_TARGET_DIR=str(built))
     for target in SEEDS:
         found = FUZZING / target / "found"
         found.mkdir(parents=True, exist_ok=True)
@@ -290,20 +309,15 @@ def the_wheel(folder: Path) -> Path:
     return found[0]
 
 
-def over_test_venv(home: Path) -> Path:
-    """Make an environment that has the packages of the test environment, except what it has itself."""
-    python = python_of(home)
-    if not python.exists():
-        run(sys.executable, "-m", "venv", home)
-    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
-    return python
-
-
 def debug_build() -> None:
     """Build a wheel with overflow checks and install it into an environment of its own."""
     maturin = (PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--interpreter", PYTHON)
     run(*maturin, "--out", fresh(DEBUG_WHEELS))
-    install(the_wheel(DEBUG_WHEELS), over_test_venv(DEBUG_VENV))
+    python = python_of(DEBUG_VENV)
+    if not python.exists():
+        run(sys.executable, "-m", "venv", DEBUG_VENV)
+    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
+    install(the_wheel(DEBUG_WHEELS), python)
 
 
 def types() -> None:
@@ -446,17 +460,6 @@ def is_slow() -> bool:
     return os.environ.get("KAFKALOG_SLOW", "0") != "0"
 
 
-def distributed() -> None:
-    """Run the recipes of Ray and Daft, in an environment of their own: Daft wants an older pyarrow."""
-    if not is_slow():
-        print("skipped: they install 600 MB; KAFKALOG_SLOW=1 runs them")
-        return
-    python = over_test_venv(TARGET / "distributed-venv")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "ray[data]", "daft")
-    install(the_wheel(WHEELS), python)
-    pytest("tests/python/test_guides.py", "-k", "ray or daft", python=python)
-
-
 def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
@@ -504,7 +507,6 @@ STEPS = (
     Step(python_release, release_build),
     Step(corpus, release_build),
     Step(main_job, release_build),
-    Step(distributed, release_build),
 )
 AT_A_TIME = 2
 
