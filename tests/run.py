@@ -68,9 +68,9 @@ def run(*command: str | Path, **extra: str) -> None:
         raise FailedError(f"{Path(words[0]).name} ended with {done.returncode}")
 
 
-def answer(*command: str) -> str:
+def answer(*command: str, **extra: str) -> str:
     """Run a command in the clone and return what it prints; nothing if it fails."""
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env={**ENVIRONMENT, **extra}, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else ""
 
 
@@ -380,22 +380,30 @@ def release_build() -> None:
 
 
 # The queries of tests are short: optimising what they run takes longer than running it.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_QUERIES = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
-def spark_settings() -> str:
-    """Write settings for short queries; return the folder, which is SPARK_CONF_DIR."""
-    folder = TARGET / "spark-conf"
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"spark.{process}.defaultJavaOptions {SHORT_LIVED_JVM}\n" for process in ("driver", "executor")]
-    (folder / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
-    return str(folder)
+def with_archived_classes() -> dict[str, str]:
+    """Archive the classes of a short session (JEP 350); return the settings of drivers that map them.
+
+    Such a driver takes half of the processor time.
+    """
+    archive = TARGET / "spark-classes.jsa"
+    program = (PYTHON, "-W", "ignore", "tests/spark/killing.py", "tests/golden/clean-restarts/data-1/orders-0")
+    # Returns when the JVM has written the archive and ended: until then it holds the pipe.
+    answer(*map(str, program), f'-XX:ArchiveClassesAtExit="{archive}"', PYSPARK_PYTHON=str(PYTHON), **SHORT_QUERIES)
+    if not archive.exists():
+        print("this JVM cannot archive classes: drivers load them from their jars")
+        return SHORT_QUERIES
+    # Without a word where it does not fit: they do without.
+    flags = f'{SHORT_QUERIES["SPARK_SUBMIT_OPTS"]} -XX:SharedArchiveFile="{archive}" -Xlog:disable'
+    return {"SPARK_SUBMIT_OPTS": flags}
 
 
 def python_release() -> None:
     """Run Python tests on the release build."""
     short = [f"tests/python/test_{name}.py" for name in sorted((*RELEASE_ONLY, *BOTH_BUILDS))]
-    pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE, SPARK_CONF_DIR=spark_settings())
+    pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE, python=PYTHON, **SHORT_QUERIES)
 
 
 # They take their cases from KAFKALOG_CORPUS.
@@ -418,7 +426,8 @@ def corpus() -> None:
 def spark() -> None:
     if shutil.which("java") is None:
         raise FailedError("java is not on the PATH: Spark needs Java 17")
-    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)), SPARK_CONF_DIR=spark_settings())
+    settings = with_archived_classes()
+    pytest("tests/spark", python=PYTHON, KAFKALOG_WHEEL=str(the_wheel(WHEELS)), **settings)
 
 
 def of_spark(*names: str) -> tuple[str, ...]:
@@ -452,7 +461,7 @@ def spark_versions() -> None:
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
         tests = ("tests/spark",) if is_slow() else OLDER_SPARKS[version]
-        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel), SPARK_CONF_DIR=spark_settings())
+        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel), **SHORT_QUERIES)
 
 
 def is_slow() -> bool:
@@ -464,7 +473,7 @@ def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
     # Brokers and their clients wait half of the time.
-    pytest("tests/interop", *TWO_BY_FILE, SPARK_CONF_DIR=spark_settings())
+    pytest("tests/interop", *TWO_BY_FILE, python=PYTHON, **SHORT_QUERIES)
 
 
 def main_job() -> None:
