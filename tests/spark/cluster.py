@@ -62,7 +62,8 @@ class Cluster:
         self._started = ExitStack()
         self.port, self.web = self._started.enter_context(held_ports(2))
         # Nothing of the environment that runs the tests reaches the cluster.
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK"))}
+        ours = ("PYTHON", "PYSPARK", "SPARK_SUBMIT")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         self.environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
         self.environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_CONF_DIR": str(home / "conf")}
         self.environment["SPARK_DAEMON_JAVA_OPTS"] = SHORT_LIVED_JVM
