@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import documents
 from interop.broker import held_ports
+from interop.maven import SHORT_LIVED_JVM
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
-# The jobs are short: optimising what they run takes longer than running it.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 WORKERS = 2
 
 
@@ -66,10 +65,11 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         self.environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
         self.environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_CONF_DIR": str(home / "conf")}
-        self.environment["SPARK_DAEMON_JAVA_OPTS"] = SHORT_LIVED_JVM
+        flags = " ".join(SHORT_LIVED_JVM)
+        self.environment["SPARK_DAEMON_JAVA_OPTS"] = flags
         (home / "conf").mkdir()
         settings = ["driver.host 127.0.0.1", "driver.memory 600m", "executor.memory 600m", "ui.enabled false"]
-        settings += [f"{process}.defaultJavaOptions {SHORT_LIVED_JVM}" for process in ("driver", "executor")]
+        settings += [f"{process}.defaultJavaOptions {flags}" for process in ("driver", "executor")]
         (home / "conf" / "spark-defaults.conf").write_text("".join(f"spark.{each}\n" for each in settings))
 
     @property
