@@ -300,15 +300,20 @@ def the_wheel(folder: Path) -> Path:
     return found[0]
 
 
+def over_test_venv(home: Path) -> Path:
+    """Make an environment that has the packages of the test environment, except what it has itself."""
+    python = python_of(home)
+    if not python.exists():
+        run(sys.executable, "-m", "venv", home)
+    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
+    return python
+
+
 def debug_build() -> None:
     """Build a wheel with overflow checks and install it into an environment of its own."""
     maturin = (PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--interpreter", PYTHON)
     run(*maturin, "--out", fresh(DEBUG_WHEELS))
-    python = python_of(DEBUG_VENV)
-    if not python.exists():
-        run(sys.executable, "-m", "venv", DEBUG_VENV)
-    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
-    install(the_wheel(DEBUG_WHEELS), python)
+    install(the_wheel(DEBUG_WHEELS), over_test_venv(DEBUG_VENV))
 
 
 def types() -> None:
@@ -460,6 +465,17 @@ def is_slow() -> bool:
     return os.environ.get("KAFKALOG_SLOW", "0") != "0"
 
 
+def distributed() -> None:
+    """Run the recipes of Ray and Daft, in an environment of their own: Daft wants an older pyarrow."""
+    if not is_slow():
+        print("skipped: they install 600 MB; KAFKALOG_SLOW=1 runs them")
+        return
+    python = over_test_venv(TARGET / "distributed-venv")
+    pip_install(python, "ray[data]", "daft")
+    install(the_wheel(WHEELS), python)
+    pytest("tests/python/test_guides.py", "-k", "ray or daft", python=python)
+
+
 def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
@@ -498,6 +514,7 @@ STEPS = (
     Step(python_release, release_build),
     Step(corpus, release_build),
     Step(main_job, release_build),
+    Step(distributed, release_build),
 )
 
 
