@@ -9,8 +9,10 @@
 //! are given back at a roll and a clean close, and after a crash by whoever opens the log for writing. A disk that gives
 //! none is written to without.
 //!
-//! What was appended goes to the device in pieces of `WRITE_BACK`, while the log grows: a sync then waits for the last of
-//! them alone, and not for a whole segment.
+//! What was appended to output that counts only once it is on the device ([`Disk::syncing_beside`]) goes there in pieces of
+//! `WRITE_BACK`, while the log grows: a sync then waits for the last of them alone, and not for a whole segment.
+//!
+//! [`Disk::syncing_beside`]: super::disk::Disk::syncing_beside
 
 use std::path::Path;
 

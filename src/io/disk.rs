@@ -276,10 +276,13 @@ impl Disk {
             .map_err(Error::io(path))
     }
 
-    /// Asks the system to begin writing a range of a file to the device, and does not wait for it.
+    /// Asks the system to begin writing a range of a file to the device, and does not wait for it. Only output whose syncs
+    /// are done beside the work asks: a log that is not synced soon would pay for the device's work in its appends.
     pub fn write_back(&self, file: &File, position: u64, len: u64) {
         #[cfg(target_os = "linux")]
-        if let Some(len) = std::num::NonZeroU64::new(len) {
+        if self.syncing.is_some()
+            && let Some(len) = std::num::NonZeroU64::new(len)
+        {
             // It begins to write what it may not drop yet (generic_fadvise), as `sync_file_range` does, which is unsafe code.
             let _ = rustix::fs::fadvise(file, position, Some(len), rustix::fs::Advice::DontNeed);
         }
