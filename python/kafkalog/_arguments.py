@@ -87,8 +87,7 @@ def path(given: StrPath) -> str:
     if "\0" in text:
         raise ValueError(f"a path cannot contain a null character: {text!r}")
     # Not os.path.abspath: it resolves .. without regard to links.
-    named = Path(text)
-    return text if named.is_absolute() else str(named.absolute())
+    return text if text.startswith("/") else str(Path(text).absolute())
 
 
 def paths(given: Paths) -> list[str]:

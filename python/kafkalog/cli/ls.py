@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
@@ -71,7 +70,7 @@ def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
 def _latest(folder: PartitionFolder, segment: SegmentInfo) -> int | None:
     """Return the last timestamp of the segment's time index: a cheap hint."""
     try:
-        with TimeIndex(Path(folder.path, segment.name).with_suffix(".timeindex")) as index:
+        with TimeIndex(f"{folder.path}/{segment.name.removesuffix('.log')}.timeindex") as index:
             return index.last_entry.timestamp if len(index) else None
     except (KafkaLogError, OSError):
         return None
