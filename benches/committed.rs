@@ -24,6 +24,8 @@
 #[path = "common/passes.rs"]
 mod passes;
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kafkalog::RecoverOptions;
@@ -41,6 +43,8 @@ use kafkalog::internal::segment::reader::ReadOptions;
 use passes::{chosen, on_processor};
 
 const SEGMENT: usize = 48 << 20;
+/// What a broker appends at a time: the page cache keeps a file in pieces of what was written, and maps it by those.
+const APPENDED: usize = 16 << 10;
 const SEGMENTS: usize = 4;
 const PRODUCERS: i64 = 4;
 const BATCHES_A_TRANSACTION: i64 = 10;
@@ -96,7 +100,10 @@ impl Generator {
 
     fn roll(&mut self) {
         let path = self.folder.join(format!("{:020}.log", self.base));
-        std::fs::write(path, &self.bytes).expect("it is written");
+        let mut file = File::create(path).expect("a file");
+        for bytes in self.bytes.chunks(APPENDED) {
+            file.write_all(bytes).expect("it is written");
+        }
         self.bytes.clear();
         self.base = self.next;
         self.segments += 1;

@@ -49,6 +49,7 @@ use kafkalog::internal::compress::{DecodeLimit, Decompressor};
 use kafkalog::internal::format::batch::{
     ATTRIBUTES_AT, BatchHeader, LENGTH_AT, RECORD_BATCH_OVERHEAD,
 };
+use kafkalog::internal::io::kept_map::KeptMap;
 use kafkalog::internal::io::mapping::Mapping;
 use kafkalog::internal::records::{block, plain};
 use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
@@ -98,6 +99,7 @@ fn range(folder: &Path) -> PartitionRange {
         aborted: None,
         start_offset: bases[i],
         end: None,
+        map: KeptMap::default(),
     });
     PartitionRange {
         segments: segments.collect(),

@@ -94,6 +94,9 @@ pub mod io {
     pub mod interrupt {
         pub use crate::io::interrupt::with_cancellation;
     }
+    pub mod kept_map {
+        pub use crate::io::kept_map::KeptMap;
+    }
     pub mod lock {
         pub use crate::io::lock::{LOCK_FILE, LogDirLock};
     }

@@ -10,6 +10,7 @@
 //! | [`folder`] | a folder on a disk |
 //! | [`index_file`] | index files on a disk, mapped, under a writer and its readers |
 //! | [`interrupt`] | whether the answer is still wanted |
+//! | [`kept_map`] | maps that the next reader of a file finds made |
 //! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |
@@ -29,6 +30,7 @@ pub(crate) mod file;
 pub(crate) mod folder;
 pub(crate) mod index_file;
 pub(crate) mod interrupt;
+pub(crate) mod kept_map;
 pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod mapping;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::io::kept_map::KeptMap;
 use crate::scan::range::{self, Cut};
 use crate::segment::filter::{AbortedRange, TimestampBounds};
 
@@ -82,6 +83,7 @@ impl SegmentRange {
             end: end_position
                 .zip(end_offset)
                 .map(|(position, offset)| Cut { position, offset }),
+            map: KeptMap::default(),
         })
     }
 
@@ -405,6 +407,7 @@ fn segment_from_plain(plain: &Bound<'_, PyAny>) -> PyResult<range::SegmentRange>
             aborted: None,
             start_offset: base_offset,
             end: None,
+            map: KeptMap::default(),
         });
     }
     let (

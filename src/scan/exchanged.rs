@@ -7,8 +7,10 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::io::kept_map::KeptMap;
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
 use crate::segment::source::{Access, Copying, SegmentSource, is_closed};
@@ -42,6 +44,10 @@ impl Opening {
         }
         if copied {
             return SegmentSource::open(&path, segment.size, self.access);
+        }
+        if let Some(map) = segment.map.get() {
+            let map = Arc::clone(map);
+            return SegmentSource::over_map(&path, map, segment.size, self.access);
         }
         #[expect(unsafe_code, reason = "a closed segment is mapped")]
         // SAFETY: the file is closed, as was just looked up; `io::mapping` says why it keeps its length and bytes then.
@@ -129,6 +135,7 @@ fn stand_in(
         aborted: None,
         start_offset: name.offset,
         end: None,
+        map: KeptMap::default(),
     };
     let source = opening.open(folder, &found, &mut None)?;
     Ok(Some((found, source)))
@@ -172,6 +179,7 @@ mod tests {
             aborted: None,
             start_offset: base_offset,
             end: None,
+            map: KeptMap::default(),
         };
         let is_copied = |segment: &SegmentRange, copying| {
             let opening = Opening {

@@ -144,7 +144,8 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
     let end = end.into_iter().chain(after).min();
     let start_offset = start.unwrap_or(Offset::MAX);
     let aborted = transactions
-        .map(|mut t| t.aborted(start_offset, end.unwrap_or(Offset::MAX)))
+        .as_mut()
+        .map(|t| t.aborted(start_offset, end.unwrap_or(Offset::MAX)))
         .transpose()?;
     let mut segments = Vec::new();
     for (n, segment) in log.segments().iter().enumerate() {
@@ -181,6 +182,10 @@ fn range_of(log: &ListedLog, options: &PlanOptions) -> Result<PartitionRange> {
                 .map(|all| all.iter().filter(reaches_in).copied().collect()),
             start_offset: segment.base_offset,
             end: None,
+            map: transactions
+                .as_ref()
+                .map(|t| t.map_of(segment))
+                .unwrap_or_default(),
         });
     }
     let TopicPartition { topic, partition } = log.name().topic_partition.clone();

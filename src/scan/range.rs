@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::io::kept_map::KeptMap;
 use crate::segment::LogSegment;
 use crate::segment::batches::Bounds;
 use crate::segment::filter::{AbortedRange, TimestampBounds};
@@ -41,6 +42,8 @@ pub struct SegmentRange {
     pub start_offset: Offset,
     /// Where the next piece begins; `None` reads to the end.
     pub end: Option<Cut>,
+    /// The file's map, if planning made one: it does not outlive the process.
+    pub map: KeptMap,
 }
 
 impl SegmentRange {

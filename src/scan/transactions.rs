@@ -13,6 +13,9 @@
 //! headers and changes no answer. What no witness can tell is an index of a large segment that lost whole entries:
 //! [`crate::scan::reader`] holds the markers that it passes against what was planned.
 //!
+//! A walk touches every page of a segment of small batches, and the reader does after it: the walk's map is kept for the
+//! reader ([`crate::io::kept_map`]).
+//!
 //! # Last stable offset
 //! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark; a
 //! log without a broker is read up to its last whole batch, so that takes its place unless the checkpointed one is asked
@@ -30,6 +33,7 @@ use crate::format::control::ControlType;
 use crate::format::entry::{AbortedTxn, ProducerState};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::file::{open, read_into};
+use crate::io::kept_map::KeptMap;
 use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
 use crate::segment::LogSegment;
@@ -74,6 +78,8 @@ pub struct Transactions<'a> {
     states: BTreeMap<Offset, Option<Arc<[ProducerState]>>>,
     /// By segment and where the walk began.
     events: BTreeMap<(usize, Offset), Arc<[TxnEvent]>>,
+    /// Of the segments that were walked over and mapped, by file name.
+    maps: BTreeMap<String, KeptMap>,
     walked_for_entry: u64,
     least_believed: u64,
 }
@@ -118,6 +124,7 @@ impl<'a> Transactions<'a> {
             snapshots,
             states: BTreeMap::new(),
             events: BTreeMap::new(),
+            maps: BTreeMap::new(),
             walked_for_entry: WALKED_FOR_ENTRY,
             least_believed: LEAST_BELIEVED,
         })
@@ -363,9 +370,19 @@ impl<'a> Transactions<'a> {
         {
             self.log.note_log_end(next_offset);
         }
+        if let Some(map) = walked.map {
+            let name = segment.file_name.clone();
+            self.maps.insert(name, KeptMap::keep(map));
+        }
         let found: Arc<[TxnEvent]> = walked.events.into();
         self.events.insert((n, from), Arc::clone(&found));
         Ok(found)
+    }
+
+    /// The map through which a segment was walked over, if one is kept.
+    pub(super) fn map_of(&self, segment: &LogSegment) -> KeptMap {
+        let kept = self.maps.get(&segment.file_name);
+        kept.cloned().unwrap_or_default()
     }
 
     /// What is open at the offset of a snapshot, if there is one that can be read.

@@ -3,7 +3,8 @@
 //! A closed segment may be mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
 //! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. A closed
 //! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
-//! `RLIMIT_AS`, which counts maps), and some file systems have no maps.
+//! `RLIMIT_AS`, which counts maps), and some file systems have no maps. A map that planning made is used again
+//! ([`crate::io::kept_map`]).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -168,6 +169,41 @@ impl SegmentSource {
             source.origin = Origin::Mapped { map, access };
         }
         Ok(source)
+    }
+
+    /// Reads `path` through the map that another source of it had.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub(crate) fn over_map(
+        path: &Path,
+        map: Arc<Mapping>,
+        size: u64,
+        access: Access,
+    ) -> Result<Self> {
+        check_size(path, size)?;
+        advise(&map, access);
+        let region = Region::mapped(Arc::clone(&map));
+        let len = region.len() as u64;
+        Ok(Self {
+            path: path.to_path_buf(),
+            planned: size,
+            len,
+            region,
+            start: 0,
+            ready: len,
+            end: len,
+            wants_copy: false,
+            origin: Origin::Mapped { map, access },
+        })
+    }
+
+    /// The map, where the file is mapped.
+    pub(crate) fn into_map(self) -> Option<Arc<Mapping>> {
+        match self.origin {
+            Origin::Mapped { map, .. } => Some(map),
+            Origin::Copied { .. } => None,
+        }
     }
 
     /// Whether this is `path`, opened for as much and in the same way.

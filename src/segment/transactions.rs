@@ -9,6 +9,8 @@
 //! Where damage is passed over, an ABORT marker that is lost is taken from the segment's transaction index: nothing in the
 //! log speaks against it. Of a lost COMMIT marker no file says anything.
 
+use std::sync::Arc;
+
 use super::LogSegment;
 use super::batches::BatchCursor;
 use super::fates::ProducerSet;
@@ -19,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::ControlType;
 use crate::format::entry::AbortedTxn;
+use crate::io::mapping::Mapping;
 use crate::records::block::Payload;
 use crate::records::plain;
 use crate::types::{NO_PRODUCER_ID, Offset, Position};
@@ -64,6 +67,8 @@ pub(crate) struct Walked {
     pub(crate) events: Vec<TxnEvent>,
     /// The offset after the last batch, if one was met.
     pub(crate) next_offset: Option<Offset>,
+    /// The segment's map, where it was mapped.
+    pub(crate) map: Option<Arc<Mapping>>,
 }
 
 /// The events of `segment` from the batch at `position` on, batches that end below `from` left out.
@@ -133,6 +138,7 @@ pub(crate) fn events(segment: &LogSegment, position: Position, from: Offset) -> 
     Ok(Walked {
         events: found,
         next_offset,
+        map: source.into_map(),
     })
 }
 

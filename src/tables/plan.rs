@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::file_name::FolderName;
+use crate::io::kept_map::KeptMap;
 use crate::log::dir::{PathKind, dir_above};
 use crate::scan::plan::{PlanOptions, Starting, plan_scan};
 use crate::scan::range::{PartitionRange, SegmentRange};
@@ -158,6 +159,7 @@ fn range_of(path: &Path) -> Result<PartitionRange> {
             aborted: None,
             start_offset: BELOW_ALL,
             end: None,
+            map: KeptMap::default(),
         }],
         ..PartitionRange::default()
     })

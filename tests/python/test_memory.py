@@ -188,3 +188,32 @@ def test_segments_larger_than_the_address_space_left_are_read(long_log: Path, op
     assert done.returncode == 0, done.stderr
     records = kafkalog.PartitionLog(long_log).log_end_offset
     assert done.stdout.splitlines() == ["Cannot allocate memory", str(records)]
+
+
+PLAN_AND_LOOK = """
+import resource, sys
+from pathlib import Path
+from kafkalog import ReadOptions
+from kafkalog.reader import plan_ranges
+folder = Path(sys.argv[1])
+if sys.argv[2] == "limited":
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 40, resource.RLIM_INFINITY))
+ranges = plan_ranges(folder, ReadOptions(isolation_level="read_committed"))
+print(Path("/proc/self/maps").read_text().count(str(folder)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="maps are counted in /proc")
+def test_a_plan_keeps_maps_unless_address_space_is_limited(tmp_path: Path) -> None:
+    """A log without indexes has its closed segments walked over, through maps that the reader would use again."""
+    folder = tmp_path / "txn-aborts-0"
+    folder.mkdir()
+    for log in (corpus.GOLDEN / "txn" / "data-0" / folder.name).glob("*.log"):
+        shutil.copy(log, folder)
+    closed = len(list(folder.iterdir())) - 1
+
+    def maps(space: str) -> int:
+        command = [sys.executable, "-c", PLAN_AND_LOOK, str(folder), space]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+
+    assert (maps("unlimited"), maps("limited")) == (closed, 0)

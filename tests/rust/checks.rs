@@ -21,6 +21,7 @@ use kafkalog::internal::format::message::Message;
 use kafkalog::internal::format::properties::parse_properties;
 use kafkalog::internal::format::record::{HeaderIter, Record, key_text};
 use kafkalog::internal::index::{offset::OffsetIndex, time::TimeIndex};
+use kafkalog::internal::io::kept_map::KeptMap;
 use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::validate::{LeaderRules, LeaderValidator, Placement};
 use kafkalog::internal::records::walk::Walk;
@@ -367,6 +368,7 @@ pub fn one_segment(
             aborted: None,
             start_offset: base_offset,
             end: None,
+            map: KeptMap::default(),
         }],
     }
 }

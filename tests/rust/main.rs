@@ -15,6 +15,7 @@
 //! | [`producer_states`] | replayed producers against the snapshots Kafka left |
 //! | [`pruning`] | bounds that leave records out, and what need not be read for it |
 //! | [`committed`] | what a `read_committed` consumer of Kafka gets, whatever became of the files beside the log |
+//! | `kept_maps` | the maps that planning leaves to the reader |
 //! | [`log_cases`] | whole folders before and after Kafka's own classes, and after ours |
 //! | [`pieces`] | ranges cut for several readers against the ranges whole |
 //! | [`writing`] | an open log against a plain list, and against disks that fail |
@@ -47,6 +48,8 @@ mod encoding;
 mod front_door;
 mod index_files;
 mod internal_topics;
+#[cfg(target_os = "linux")]
+mod kept_maps;
 mod layers;
 mod locks;
 mod log_cases;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kafkalog::internal::error::Error;
 use kafkalog::internal::format::file_name::base_offset;
+use kafkalog::internal::io::kept_map::KeptMap;
 use kafkalog::internal::load::Note;
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
@@ -159,6 +160,7 @@ fn scan(folder: &Path) -> Result<usize, Error> {
             aborted: None,
             start_offset: *base,
             end: None,
+            map: KeptMap::default(),
         }
     });
     let range = PartitionRange {

@@ -1,0 +1,104 @@
+//! The maps that planning leaves to the reader, as the kernel has them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use kafkalog::internal::arrow::columns::ColumnOptions;
+use kafkalog::internal::arrow::reader::RecordReader;
+use kafkalog::internal::arrow::schema::Layout;
+use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, plan_scan};
+use kafkalog::internal::scan::range::PartitionRange;
+use kafkalog::internal::segment::reader::ReadOptions;
+
+use crate::corpus::{Copy, EARLY, cases};
+
+/// A log of eleven segments and many transactions, without the files that would save walks.
+fn bare() -> Copy {
+    let mut all = cases().into_iter();
+    let case = all.find(|c| c.folder.ends_with("txn-aborts-0")).unwrap();
+    let copy = Copy::of(&case.folder, EARLY);
+    for kind in [
+        FileKind::TxnIndex,
+        FileKind::Snapshot,
+        FileKind::OffsetIndex,
+    ] {
+        for path in copy.files(kind) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    copy
+}
+
+fn plan(folder: &Path, isolation_level: IsolationLevel) -> Vec<PartitionRange> {
+    let options = PlanOptions {
+        isolation_level,
+        ..PlanOptions::default()
+    };
+    plan_scan(&[folder.to_path_buf()], &options).unwrap()
+}
+
+fn reader(ranges: Vec<PartitionRange>) -> RecordReader {
+    let columns = ColumnOptions {
+        layout: Layout::View,
+        ..ColumnOptions::default()
+    };
+    RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap()
+}
+
+/// Name and address of each map of a file of the folder.
+fn mapped(folder: &Path) -> BTreeSet<(String, String)> {
+    let folder = folder.to_str().unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let ours = maps.lines().filter(|line| line.contains(folder));
+    ours.map(|line| {
+        let (_, name) = line.rsplit_once('/').unwrap();
+        let (address, _) = line.split_once('-').unwrap();
+        (name.to_owned(), address.to_owned())
+    })
+    .collect()
+}
+
+/// What a plan walked over is mapped when the reader comes, who makes no map of his own and leaves none behind.
+#[test]
+fn what_was_walked_over_is_mapped_once() {
+    let copy = bare();
+    let closed = copy.files(FileKind::Log).len() - 1;
+    let uncommitted = plan(&copy.folder, IsolationLevel::ReadUncommitted);
+    assert_eq!(mapped(&copy.folder).len(), 0);
+    drop(uncommitted);
+    let planned = plan(&copy.folder, IsolationLevel::ReadCommitted);
+    let maps = mapped(&copy.folder);
+    assert_eq!(maps.len(), closed);
+    let same = planned.clone();
+    let mut reader = reader(planned);
+    let mut batches = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        batches.push(batch);
+        assert_eq!(mapped(&copy.folder), maps);
+    }
+    assert!(!batches.is_empty());
+    drop((reader, batches, same));
+    assert_eq!(mapped(&copy.folder).len(), 0);
+}
+
+/// A file that was exchanged since is not read through its kept map, though the map is whole.
+#[test]
+fn what_was_exchanged_since_is_read_anew() {
+    let copy = bare();
+    let planned = plan(&copy.folder, IsolationLevel::ReadCommitted);
+    let first = copy.files(FileKind::Log).remove(0);
+    let bytes = fs::read(&first).unwrap();
+    fs::remove_file(&first).unwrap();
+    fs::write(&first, &bytes[..bytes.len() - 1]).unwrap();
+    let mut reader = reader(planned);
+    let error = loop {
+        match reader.next_batch() {
+            Ok(batch) => assert!(batch.is_some(), "the torn batch was read"),
+            Err(error) => break error,
+        }
+    };
+    let fault = error.as_fault().unwrap();
+    assert_eq!(fault.location.path.as_ref(), Some(&first));
+}
