@@ -12,14 +12,14 @@ import pytest
 from spark.ways import needs_data_sources
 
 SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-ROUNDS = 600 if SLOW else 120
+ROUNDS = 600 if SLOW else 60
 
 
 @needs_data_sources
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(4 if SLOW else 2))
 def test_killed_at_random_steps(tmp_path: Path, seed: int) -> None:
-    """240 rounds in all; 2,400 in the slow profile (``KAFKALOG_SLOW=1``)."""
+    """120 rounds in all; 2,400 in the slow profile (``KAFKALOG_SLOW=1``)."""
     program = Path(__file__).with_name("dying.py")
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path), str(ROUNDS), str(seed)],

@@ -227,7 +227,7 @@ fn is_enclosed(data: &[u8], at: usize) -> bool {
 fn a_salvaged_log_loads_and_is_read() {
     let partitions = partitions();
     let memory = Path::new("/dev/shm");
-    let rounds = if is_slow() { 60_000 } else { 1_500 };
+    let rounds = if is_slow() { 60_000 } else { 750 };
     let mut named = 0;
     for number in first_seed()..first_seed() + rounds {
         let mut chance = Chance(number);

@@ -208,7 +208,7 @@ fn mutate(chance: &mut Chance, folder: &Path) {
 
 #[test]
 fn any_folder_is_loaded_or_refused_and_once_is_enough() {
-    let rounds = if is_slow() { 100_000 } else { 3_000 };
+    let rounds = if is_slow() { 100_000 } else { 1_500 };
     let config = small_segments();
     let bases = fs::read_dir(log_cases::root().join("recover/_base")).unwrap();
     let mut bases: Vec<PathBuf> = bases.map(|entry| entry.unwrap().path()).collect();

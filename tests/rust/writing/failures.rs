@@ -89,7 +89,7 @@ fn steps(policy: SyncPolicy) -> usize {
 }
 
 fn fail_everywhere(modes: &[Mode]) {
-    let policies = if is_slow() { 4 } else { 2 };
+    let policies = if is_slow() { 4 } else { 1 };
     for policy in POLICIES.into_iter().take(policies) {
         let steps = steps(policy);
         for at in 0..steps {
