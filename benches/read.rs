@@ -9,6 +9,7 @@
 //! | limit | each file mapped again, CRC-32C of every batch, and for a compressed batch the codec's decompression |
 //! | view, binary | offset, timestamp, key and value in that layout, checksums compared |
 //! | all | the eight default columns, binary |
+//! | view skip | as `view`, past damage, of which there is none |
 //! | view held | as `view`, each batch kept until the next one arrives, as a loop in Python keeps it |
 //! | plain | `view` through the plain decoder: what the fast one buys |
 //! | limit x2 | the limit by two threads, each with half of the bytes: the factor that the machine gives |
@@ -56,6 +57,7 @@ use kafkalog::internal::scan::pieces::{NoIndexEntry, Pieces};
 use kafkalog::internal::scan::range::{PartitionRange, SegmentRange};
 use kafkalog::internal::segment::filter::TimestampBounds;
 use kafkalog::internal::segment::reader::ReadOptions;
+use kafkalog::internal::segment::skipping::OnCorrupt;
 
 use passes::{chosen, on_processor};
 
@@ -253,12 +255,20 @@ fn options(layout: Layout, columns: &[Column]) -> ColumnOptions {
 }
 
 fn read(ranges: &[PartitionRange], layout: Layout, columns: &[Column]) -> u64 {
-    let mut reader = RecordReader::try_new(
-        ranges.to_vec(),
-        ReadOptions::default(),
-        options(layout, columns),
-    )
-    .expect("options");
+    count(ranges, ReadOptions::default(), options(layout, columns))
+}
+
+/// As [`read`], past damage.
+fn read_past_damage(ranges: &[PartitionRange], layout: Layout) -> u64 {
+    let reading = ReadOptions {
+        on_corrupt: OnCorrupt::Skip,
+        ..ReadOptions::default()
+    };
+    count(ranges, reading, options(layout, &FOUR))
+}
+
+fn count(ranges: &[PartitionRange], reading: ReadOptions, options: ColumnOptions) -> u64 {
+    let mut reader = RecordReader::try_new(ranges.to_vec(), reading, options).expect("options");
     let mut rows = 0;
     while let Some(batch) = reader.next_batch().expect("a batch") {
         rows += batch.num_rows() as u64;
@@ -320,6 +330,10 @@ fn legs(ranges: &[PartitionRange]) -> Vec<Leg<'_>> {
         (
             "all",
             Box::new(|| read(ranges, Layout::Binary, Column::defaults())),
+        ),
+        (
+            "view skip",
+            Box::new(|| read_past_damage(ranges, Layout::View)),
         ),
         ("view held", Box::new(|| read_held(ranges, Layout::View))),
         ("plain", Box::new(|| by_plain_decoder(ranges))),

@@ -111,7 +111,8 @@ impl BatchCursor {
     pub(crate) fn next_vouched(
         &mut self,
         source: &mut SegmentSource,
-    ) -> Result<Option<(Position, BatchHeader)>> {
+        header: &mut BatchHeader,
+    ) -> Result<Option<Position>> {
         let position = self.position;
         let is_over = self.bounds.end.is_some_and(|end| position >= end);
         if self.ended || is_over || position >= source.len() {
@@ -120,15 +121,15 @@ impl BatchCursor {
         }
         interrupt::check()?;
         let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
-        let header = BatchHeader::parse(head).and_then(|header| {
+        let parsed = BatchHeader::parse(head).and_then(|header| {
             let cut = || Error::corrupt("batch header", 0, "a whole one", head.len());
             header.ok_or_else(cut)
         });
-        let header = header.map_err(|e| e.shift(position).at(source.path()))?;
+        *header = parsed.map_err(|e| e.shift(position).at(source.path()))?;
         self.position = position.saturating_add(header.size as u64);
         self.floor_before = self.floor;
         self.floor = header.next_offset();
-        Ok(Some((position, header)))
+        Ok(Some(position))
     }
 
     /// What no record of the batch that came last lies below.

@@ -147,24 +147,25 @@ impl Skipping {
         self.survey.is_some()
     }
 
-    /// As [`BatchCursor::next`], past damage. A wrong length of the batch before may have led to the damage, if the reader
+    /// As [`BatchCursor::next_into`], past damage. A wrong length of the batch before may have led to the damage, if the reader
     /// left its checksum alone: then the walk goes back to that one if it is `unread`, else on where it really ends.
     ///
     /// # Errors
     /// Those that are not about the bytes.
-    pub(super) fn next(
+    pub(super) fn next_into(
         &mut self,
         cursor: &mut BatchCursor,
         source: &mut SegmentSource,
+        header: &mut BatchHeader,
         known: &mut Known,
         metrics: &mut Metrics,
         unread: &mut Option<Unread>,
-    ) -> Result<Option<(Position, BatchHeader)>> {
+    ) -> Result<Option<Position>> {
         loop {
             let (position, floor) = (cursor.position(), cursor.next_offset());
             if self.survey.is_some() {
                 let Some(lost) = self.lost_at(position) else {
-                    return cursor.next_vouched(source);
+                    return cursor.next_vouched(source, header);
                 };
                 let begin = lost.position.max(self.given).min(position);
                 // A batch that was skipped by its header may have led the cursor here.
@@ -180,11 +181,11 @@ impl Skipping {
                 cursor.seek(lost.end, floor);
                 continue;
             }
-            match cursor.next(source) {
-                Ok(Some((position, header))) => {
-                    if self.is_in_order(cursor, &header, source, known)? {
+            match cursor.next_into(source, header) {
+                Ok(Some(position)) => {
+                    if self.is_in_order(cursor, header, source, known)? {
                         self.last = Some(position);
-                        return Ok(Some((position, header)));
+                        return Ok(Some(position));
                     }
                 }
                 Ok(None) if position < self.end.map_or(self.size, |(end, _)| end) => {}
@@ -349,11 +350,7 @@ impl Steps {
             return cursor.next_into(source, header);
         };
         let (known, metrics) = (&mut self.known, &mut Metrics::default());
-        let next = skipping.next(cursor, source, known, metrics, &mut None)?;
-        Ok(next.map(|(position, found)| {
-            *header = found;
-            position
-        }))
+        skipping.next_into(cursor, source, header, known, metrics, &mut None)
     }
 
     /// Whether an error is only that of one batch, after which the next one may be asked for.

@@ -104,17 +104,14 @@ impl SegmentReader {
         let Some(skipping) = &mut self.skipping else {
             return self.cursor.next_into(&mut self.source, header);
         };
-        let next = skipping.next(
+        skipping.next_into(
             &mut self.cursor,
             &mut self.source,
+            header,
             &mut state.known,
             &mut state.metrics,
             &mut self.unread,
-        )?;
-        Ok(next.map(|(position, found)| {
-            *header = found;
-            position
-        }))
+        )
     }
 
     /// Has the whole segment looked at, and goes back to `position`; false where that was done before.
