@@ -15,6 +15,7 @@ mod write;
 
 pub(super) use write::Lz4Writer;
 
+use lz4::block::decompress_to_buffer;
 use lz4_flex::block::{DecompressError, decompress_into};
 
 use super::{Sink, bytes};
@@ -183,6 +184,8 @@ impl Lz4 {
     }
 
     /// Decodes one compressed block after what the buffer holds.
+    ///
+    /// liblz4 decodes, as for Kafka, and says only that it cannot: lz4_flex then says whether there was too little room.
     fn block(
         &mut self,
         block: &[u8],
@@ -196,7 +199,7 @@ impl Lz4 {
         let mut size = guess.saturating_add(64).min(allowed);
         loop {
             let output = sink.grow(size)?;
-            match decompress_into(block, output) {
+            match decode(block, output) {
                 Ok(written) => {
                     sink.shrink(size.saturating_sub(written));
                     let seen = written
@@ -208,23 +211,48 @@ impl Lz4 {
                         .max(self.ratio.saturating_sub(self.ratio / 16));
                     return Ok(());
                 }
-                Err(DecompressError::OutputTooSmall { .. }) if size < allowed => {
+                Err(Refused::Room) if size < allowed => {
                     sink.shrink(size);
                     size = size.saturating_mul(4).clamp(1 << 10, 1 << 22).min(allowed);
                 }
-                Err(DecompressError::OutputTooSmall { .. }) if allowed < most => {
-                    return Err(sink.too_large(at));
-                }
-                Err(error) => {
+                Err(Refused::Room) if allowed < most => return Err(sink.too_large(at)),
+                Err(refused) => {
+                    let found = match refused {
+                        Refused::Room => "data for more".to_owned(),
+                        Refused::Data(error) => error,
+                    };
                     return Err(Error::corrupt(
                         "lz4 block",
                         at as u64,
                         format_args!("lz4 data for at most {max_block} bytes"),
-                        error,
+                        found,
                     ));
                 }
             }
         }
+    }
+}
+
+/// Why a block was not decoded.
+enum Refused {
+    /// It holds more than the output takes.
+    Room,
+    /// It is not LZ4.
+    Data(String),
+}
+
+/// Decodes a block into `output`; returns how many bytes it holds.
+fn decode(block: &[u8], output: &mut [u8]) -> std::result::Result<usize, Refused> {
+    let room = i32::try_from(output.len()).map_err(|error| Refused::Data(error.to_string()))?;
+    if let Ok(written) = decompress_to_buffer(block, Some(room), output) {
+        return Ok(written);
+    }
+    match decompress_into(block, output) {
+        Err(DecompressError::OutputTooSmall { .. }) => Err(Refused::Room),
+        Err(error) => Err(Refused::Data(error.to_string())),
+        Ok(_) => Err(Refused::Data(
+            "a block that ends as no LZ4 block may".to_owned(),
+        )),
     }
 }
 
