@@ -1,11 +1,11 @@
-//! Maps that planning made, kept for the reader of the same files, who pays no page's fault a second time.
+//! Maps that a plan made, kept for the reader of the same files: its pages need not be faulted in a second time.
 //!
-//! A map costs address space, and page tables of a 512th of what was touched. So the process keeps so many bytes of maps
-//! and no more, and none where its address space is limited (Spark's `spark.executor.pyspark.memory`): what a reader needs
-//! goes before what it may need.
+//! A map costs address space, and page tables of 1/512 of the bytes that were touched. So the process keeps a limited
+//! number of bytes of maps, and none where its address space is limited (Spark's `spark.executor.pyspark.memory`), as a
+//! kept map could take the room of one that is needed.
 //!
-//! A map that was kept is of the file as it was planned. Its user looks up first that the file is still there, closed and of
-//! that length ([`super::mapping`]).
+//! A kept map shows the file as it was planned. Its user first checks that the file is still there, closed and of that
+//! length ([`super::mapping`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::mapping::Mapping;
 
-/// What the process keeps: page tables of 8 MB at most.
+/// Of the process: its page tables take 8 MB at most.
 static PROCESS: Budget = Budget::new(4 << 30);
 
-/// What a map counts at least: a process may have some 65,000 of them.
+/// The least that a map counts, as a process may have some 65,000 of them.
 const LEAST: u64 = 1 << 20;
 
-/// So many bytes of maps.
+/// A limit on the bytes of maps, and how many are taken.
 #[derive(Debug)]
 struct Budget {
     most: u64,

@@ -10,8 +10,8 @@
 //!   by copy (`segment::source`, `index`). It only renames or unlinks closed ones, which leaves the mapped inode whole, or
 //!   replaces them by new files.
 //! * A map covers at most the length that the file had when it was mapped.
-//! * Between planning and reading ([`super::kept_map`]) nobody touches a map; the reader looks first whether the file is
-//!   still there, closed and as long as it was.
+//! * No byte of a kept map ([`super::kept_map`]) is read between planning and reading. The reader first checks that the
+//!   file is still there, closed and as long as it was.
 //! * This crate never writes through a map of this module. Its writers hold the log dir's `.lock` and shorten a closed
 //!   segment only where they truncate the log.
 //!

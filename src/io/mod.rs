@@ -10,7 +10,7 @@
 //! | [`folder`] | a folder on a disk |
 //! | [`index_file`] | index files on a disk, mapped, under a writer and its readers |
 //! | [`interrupt`] | whether the answer is still wanted |
-//! | [`kept_map`] | maps that the next reader of a file finds made |
+//! | [`kept_map`] | maps that a plan made, kept for the reader |
 //! | [`links`] | files with several names |
 //! | [`lock`] | a log dir's `.lock` |
 //! | [`mapping`] | read-only maps, and the contract that makes them sound |

@@ -60,7 +60,7 @@ fn mapped(folder: &Path) -> BTreeSet<(String, String)> {
     .collect()
 }
 
-/// What a plan walked over is mapped when the reader comes, who makes no map of his own and leaves none behind.
+/// What a plan walked over is mapped when the reader comes, which makes no map of its own and leaves none.
 #[test]
 fn what_was_walked_over_is_mapped_once() {
     let copy = bare();
@@ -85,7 +85,7 @@ fn what_was_walked_over_is_mapped_once() {
 
 /// A file that was exchanged since is not read through its kept map, though the map is whole.
 #[test]
-fn what_was_exchanged_since_is_read_anew() {
+fn what_was_exchanged_since_is_not_read_through_its_map() {
     let copy = bare();
     let planned = plan(&copy.folder, IsolationLevel::ReadCommitted);
     let first = copy.files(FileKind::Log).remove(0);
