@@ -156,19 +156,13 @@ impl SegmentSource {
     pub unsafe fn map(path: &Path, size: u64, access: Access) -> Result<Self> {
         let file = disk_reader(path, size)?;
         // SAFETY: the caller's.
-        let map = unsafe { file.map(size) };
-        let mut source = Self::over(file, size, access)?;
-        source.wants_copy = false;
-        if let Some(map) = map {
-            let map = Arc::new(map);
-            advise(&map, access);
-            source.region = Region::mapped(Arc::clone(&map));
-            source.len = source.region.len() as u64;
-            source.ready = source.len;
-            source.end = source.len;
-            source.origin = Origin::Mapped { map, access };
+        match unsafe { file.map(size) } {
+            Some(map) => Self::over_map(path, Arc::new(map), size, access),
+            None => Ok(Self {
+                wants_copy: false,
+                ..Self::over(file, size, access)?
+            }),
         }
-        Ok(source)
     }
 
     /// Reads `path` through the map that another source of it had.

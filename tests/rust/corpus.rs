@@ -172,6 +172,19 @@ impl Copy {
         }
     }
 
+    /// Removes the files that spare a walk over the log.
+    pub fn bare(&self) {
+        for kind in [
+            FileKind::TxnIndex,
+            FileKind::Snapshot,
+            FileKind::OffsetIndex,
+        ] {
+            for path in self.files(kind) {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
     /// The live files of a kind.
     pub fn files(&self, kind: FileKind) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = fs::read_dir(&self.folder)

@@ -19,15 +19,7 @@ fn bare() -> Copy {
     let mut all = cases().into_iter();
     let case = all.find(|c| c.folder.ends_with("txn-aborts-0")).unwrap();
     let copy = Copy::of(&case.folder, EARLY);
-    for kind in [
-        FileKind::TxnIndex,
-        FileKind::Snapshot,
-        FileKind::OffsetIndex,
-    ] {
-        for path in copy.files(kind) {
-            fs::remove_file(path).unwrap();
-        }
-    }
+    copy.bare();
     copy
 }
 
