@@ -224,7 +224,9 @@ pub mod tables {
 pub mod tools {
     pub mod compact {
         pub use crate::tools::compact::cleanable::Cleanable;
-        pub use crate::tools::compact::{Cleaner, CleanerSettings, CleanerStats, Turn};
+        pub use crate::tools::compact::{
+            CleanedTo, Cleaner, CleanerLine, CleanerSettings, CleanerStats, Turn,
+        };
     }
     pub mod rebuild {
         pub use crate::tools::rebuild::{Level, RebuildOptions, rebuild_indexes};

@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Opens a file for reading, and nothing else: a pipe would block until another process writes into it.
 ///
@@ -38,12 +38,17 @@ pub(crate) fn about(path: &Path) -> io::Result<Metadata> {
 /// # Errors
 /// `Unsupported` where the file system does not note it.
 pub(crate) fn modified_ms(meta: &Metadata) -> io::Result<i64> {
-    Ok(match meta.modified()?.duration_since(UNIX_EPOCH) {
+    Ok(since_epoch_ms(meta.modified()?))
+}
+
+/// A time in milliseconds since the epoch.
+pub(crate) fn since_epoch_ms(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_millis())
             .unwrap_or(i64::MAX)
             .saturating_neg(),
-    })
+    }
 }
 
 /// All bytes of a file, which [`open`] takes.

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::Disk;
-use super::file::{open, read_at};
+use super::file::{modified_ms, open, read_at};
 use super::index_file::IndexFile;
 use super::links::detach;
 use super::mapping::Mapping;
 use super::storage::{ReadFile, ReadFolder, Storage, StoredFile};
 use crate::error::{Error, Result};
+use crate::types::TimestampMs;
 
 /// A folder, and the way to the disk it is on.
 #[derive(Clone, Debug)]
@@ -64,6 +65,12 @@ impl ReadFolder for DiskFolder {
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         Ok(Arc::new(DiskReader::open(&self.path_of(name))?))
     }
+
+    fn modified_ms(&self, name: &str) -> Result<TimestampMs> {
+        let path = self.path_of(name);
+        let modified = fs::metadata(&path).and_then(|meta| modified_ms(&meta));
+        modified.map_err(Error::io(&path))
+    }
 }
 
 impl Storage for DiskFolder {
@@ -107,6 +114,10 @@ impl Storage for DiskFolder {
             self.disk.sync(&file, &path)?;
         }
         Ok(())
+    }
+
+    fn set_modified_ms(&self, name: &str, ms: TimestampMs) -> Result<()> {
+        self.disk.set_modified_ms(&self.path_of(name), ms)
     }
 
     fn sync_names(&self) -> Result<()> {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::entry_file::EntryFile;
 use super::mapping::Mapping;
 use crate::error::{Error, Result};
+use crate::types::TimestampMs;
 
 /// A file open for reading.
 pub trait ReadFile: fmt::Debug + Send + Sync {
@@ -71,6 +72,12 @@ pub trait ReadFolder: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io`, also where there is no such file.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
+
+    /// When a file was last modified.
+    ///
+    /// # Errors
+    /// `Io`, also where there is no such file.
+    fn modified_ms(&self, name: &str) -> Result<TimestampMs>;
 
     /// What errors call a file in it.
     fn path_of(&self, name: &str) -> PathBuf {
@@ -175,6 +182,12 @@ pub trait Storage: ReadFolder + Clone {
     /// # Errors
     /// `Io`.
     fn put(&self, name: &str, bytes: &[u8], sync: bool) -> Result<()>;
+
+    /// Gives a file this modification time.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn set_modified_ms(&self, name: &str, ms: TimestampMs) -> Result<()>;
 
     /// Has the names in the folder on the device before it returns.
     ///

@@ -114,7 +114,7 @@ fn write(disk: &Disk, origins: &Origins, path: &Path, content: &Content) -> Resu
             copy_parts(disk, &file, path, &origins.path(name), &parts)?;
         }
         Source::Parts { name, parts } => copy_parts(disk, &file, path, &origins.path(name), parts)?,
-        Source::Bytes(_) | Source::Rebuilt(_) => {
+        Source::Bytes(_) | Source::Rebuilt(_) | Source::Counted | Source::Derived(_) => {
             let wanted = usize::try_from(content.kept()).unwrap_or(usize::MAX);
             disk.write(&file, path, &content.read(origins, 0, wanted)?)?;
         }

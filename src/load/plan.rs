@@ -1,6 +1,7 @@
 //! A plan: the folder as loading leaves it, and what is planned after that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::loaded::LoadedLog;
 use super::note::Note;
@@ -8,6 +9,7 @@ use super::segments::Segments;
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::{Action, FileChange, Overlay};
+use crate::io::storage::ReadFolder;
 #[cfg(test)]
 use crate::io::storage::Storage;
 use crate::segment::writer::WritableSegment;
@@ -78,6 +80,16 @@ impl Plan {
     /// When the file was last modified whose bytes one of these names will have.
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         self.folder.modified_ms(name)
+    }
+
+    /// The folder, and what a broker would then have.
+    pub(crate) fn into_folder(self) -> (Overlay, Result<LoadedLog>) {
+        (self.folder, self.outcome)
+    }
+
+    /// The folder as it will be, to be read only.
+    pub(crate) fn snapshot(&self) -> Arc<dyn ReadFolder> {
+        self.folder.snapshot()
     }
 
     /// Bytes in memory that will be written.

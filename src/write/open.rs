@@ -9,6 +9,7 @@ use super::segments::Segments;
 use super::{WritableLog, WriteOptions};
 use crate::error::Result;
 use crate::io::folder::DiskFolder;
+use crate::io::overlay::Overlay;
 use crate::io::storage::Storage;
 use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
 use crate::log::epochs::LeaderEpochs;
@@ -53,6 +54,34 @@ impl WritableLog {
             log.delete_later(&name, now_ms);
         }
         Ok(log)
+    }
+}
+
+impl WritableLog<Overlay> {
+    /// Opens what a plan leaves, and does not carry it out: what is done to the log is done to the plan's folder. Of files
+    /// that are written under names with the end `counted` only the length is kept.
+    ///
+    /// # Errors
+    /// As [`WritableLog::open`].
+    pub(crate) fn rehearse(
+        mut plan: Plan,
+        options: WriteOptions,
+        counted: &'static str,
+        now_ms: TimestampMs,
+    ) -> Result<(Self, Overlay)> {
+        if plan.outcome.is_ok() {
+            plan.hand_over()?;
+        }
+        let deleted = plan.deleted().to_vec();
+        let (folder, outcome) = plan.into_folder();
+        folder.rehearse(counted);
+        let loaded = outcome?;
+        let epochs = loaded.epochs.clone();
+        let mut log = Self::from_loaded(folder.clone(), options, (loaded, epochs), now_ms)?;
+        for name in deleted {
+            log.delete_later(&name, now_ms);
+        }
+        Ok((log, folder))
     }
 }
 

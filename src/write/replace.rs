@@ -9,7 +9,6 @@
 //! New segments become `.swap` from the last one on, so that no earlier one is without those after it.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use super::WritableLog;
 use super::segments::SegmentInfo;
@@ -17,13 +16,12 @@ use crate::error::{Error, Result};
 use crate::format::entry::AbortedTxn;
 use crate::format::file_name::{FileKind, FileState};
 use crate::index::txn::{TransactionIndexFile, collect_aborted};
-use crate::io::file::modified_ms;
-use crate::io::storage::{ReadFolder as _, Storage as _};
+use crate::io::storage::Storage;
 use crate::segment::files::{SEGMENT_FILES, name_of};
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// The segments that hold offsets from `from` to before `to`, the active one included (`LogSegments.values`).
     #[must_use]
     pub(crate) fn segments_between(&self, from: Offset, to: Offset) -> Vec<SegmentInfo> {
@@ -55,7 +53,7 @@ impl WritableLog {
     ///
     /// # Errors
     /// `Io`; those of [`WritableSegment::open_known`].
-    pub(crate) fn open_closed(&self, base_offset: Offset) -> Result<WritableSegment> {
+    pub(crate) fn open_closed(&self, base_offset: Offset) -> Result<WritableSegment<S>> {
         let settings = self.config().segment_settings();
         match self.segments.closed.get(&base_offset) {
             Some(&known) => {
@@ -73,11 +71,8 @@ impl WritableLog {
     /// # Errors
     /// `Io`.
     pub(crate) fn segment_modified_ms(&self, base_offset: Offset) -> Result<TimestampMs> {
-        let path = self
-            .folder()
-            .join(name_of(base_offset, FileKind::Log, FileState::Live));
-        let modified = fs::metadata(&path).and_then(|meta| modified_ms(&meta));
-        modified.map_err(Error::io(&path))
+        let name = name_of(base_offset, FileKind::Log, FileState::Live);
+        self.storage.modified_ms(&name)
     }
 
     /// Begins a segment for the records that stay of others (`UnifiedLog.createNewCleanedSegment`).
@@ -88,7 +83,7 @@ impl WritableLog {
         &self,
         base_offset: Offset,
         now_ms: TimestampMs,
-    ) -> Result<WritableSegment> {
+    ) -> Result<WritableSegment<S>> {
         let storage = &self.storage;
         for kind in SEGMENT_FILES {
             storage.remove(&name_of(base_offset, kind, FileState::Cleaned))?;
@@ -98,7 +93,7 @@ impl WritableLog {
     }
 
     /// Removes the files of segments that were begun and replace no other.
-    pub(crate) fn drop_cleaned(&self, begun: Vec<WritableSegment>) {
+    pub(crate) fn drop_cleaned(&self, begun: Vec<WritableSegment<S>>) {
         for segment in begun {
             let base_offset = segment.base_offset();
             segment.close_handlers();
@@ -117,14 +112,14 @@ impl WritableLog {
     /// `Io`.
     pub(crate) fn finish_cleaned(
         &self,
-        segment: &mut WritableSegment,
+        segment: &mut WritableSegment<S>,
         modified_ms: TimestampMs,
     ) -> Result<()> {
         segment.on_become_inactive()?;
         segment.flush()?;
         for kind in [FileKind::Log, FileKind::OffsetIndex, FileKind::TimeIndex] {
-            let path = self.storage.path_of(&segment.name(kind));
-            self.options.disk.set_modified_ms(&path, modified_ms)?;
+            self.storage
+                .set_modified_ms(&segment.name(kind), modified_ms)?;
         }
         Ok(())
     }
@@ -135,7 +130,7 @@ impl WritableLog {
     /// `Io`; `Refused` for a log that has failed.
     pub(crate) fn replace_segments(
         &mut self,
-        mut new: Vec<WritableSegment>,
+        mut new: Vec<WritableSegment<S>>,
         old: &[Offset],
         now_ms: TimestampMs,
     ) -> Result<()> {

@@ -2,12 +2,12 @@
 
 use super::WritableLog;
 use crate::error::Result;
-use crate::io::storage::Storage as _;
+use crate::io::storage::Storage;
 use crate::log::retention::{RetainedLog, SegmentAge, expired};
 use crate::segment::writer::WritableSegment;
 use crate::types::{Offset, TimestampMs};
 
-impl WritableLog {
+impl<S: Storage> WritableLog<S> {
     /// Deletes the segments that retention deletes at this time; returns how many. The log begins with the first that is left;
     /// where none is, an empty one is begun at the log end.
     ///
@@ -68,7 +68,7 @@ impl WritableLog {
         let largest = if base_offset == self.active_base_offset() {
             self.segments.active.max_timestamp()?.timestamp
         } else {
-            let mut segment: WritableSegment = self.open_closed(base_offset)?;
+            let mut segment: WritableSegment<S> = self.open_closed(base_offset)?;
             let largest = segment.max_timestamp()?.timestamp;
             // Kafka remembers it.
             let known = segment.known();

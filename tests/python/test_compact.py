@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,7 +52,9 @@ def test_as_kafka(tmp_path: Path, name: str, *, whole: bool) -> None:
     kafka = next(line for line in outcome(CASES / name) if line["event"] == "pass")
     path = source if whole else source / "orders-0"
     settings = {each: value for each, value in config["log"].items() if each != "file.delete.delay.ms"}
+    planned = kafkalog.compact(path, out, now=kafka["now_ms"], config=settings, dry_run=True)
     report = kafkalog.compact(path, out, now=kafka["now_ms"], config=settings)
+    assert replace(planned, dry_run=False, out=report.out) == report
     assert digests(source) == before
     (partition,) = report.partitions
     assert partition.first_dirty_offset == kafka["first_dirty_offset"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,9 +29,13 @@ def records_of(log_dir: Path, **how: Any) -> list[Record]:
 
 # Both wrappers at the end of a log are damaged, and what seems a message inside one has a right checksum.
 MESSAGE_IN_A_WRAPPER = 3705
+# A later pass reads batches again that were messages of magic 0 or 1, and those that are only a header.
+RAISED_AND_READ_AGAIN = 245
+EMPTIED_AND_READ_AGAIN = 61
+SEEDS_OF_NOTE = {MESSAGE_IN_A_WRAPPER, RAISED_AND_READ_AGAIN, EMPTIED_AND_READ_AGAIN}
 
 
-@pytest.mark.parametrize("seed", sorted({*range(SEEDS), MESSAGE_IN_A_WRAPPER}))
+@pytest.mark.parametrize("seed", sorted({*range(SEEDS), *SEEDS_OF_NOTE}))
 def test_as_the_model(tmp_path: Path, seed: int) -> None:
     """4,000 logs in the slow profile (``KAFKALOG_SLOW=1``)."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not secret
@@ -47,15 +52,19 @@ def test_as_the_model(tmp_path: Path, seed: int) -> None:
         "segment.bytes": chance.choice([1000, 1 << 20]),
     }
     out = tmp_path / "out"
-    report = kafkalog.compact(
-        folder,
-        out,
-        now=NOW,
-        config=config,
-        roll=roll,
-        on_corrupt="skip" if damage else "raise",
-        map_bytes=chance.choice([24 * 8, 24 * 30, 1 << 20]),
-    )
+    how: dict[str, Any] = {
+        "now": NOW,
+        "config": config,
+        "roll": roll,
+        "on_corrupt": "skip" if damage else "raise",
+        "map_bytes": chance.choice([24 * 8, 24 * 30, 1 << 20]),
+    }
+    # So small an index has an output of several segments, each written in pieces.
+    config["segment.index.bytes"] = chance.choice([36, 120, 10 << 20])
+    config["index.interval.bytes"] = chance.choice([0, 300, 4096])
+    planned = kafkalog.compact(folder, out, dry_run=True, **how)
+    report = kafkalog.compact(folder, out, **how)
+    assert replace(planned, dry_run=False, out=report.out) == report
     (done,) = report.partitions
     bound = log.first_uncleanable(roll=roll, lag_ms=lag)
     assert done.first_uncleanable_offset == bound

@@ -59,7 +59,8 @@ def compact(
         own. Default: each topic's own, from the metadata log in the log dir, over Kafka's defaults. What a broker has
         in ``server.properties`` instead is in no log; give it here. Internal topics in a log dir keep their own.
     dry_run : bool
-        Only report. The work is done in ``out``, because only it tells what is saved, and removed again.
+        Only report, with the figures of a run. Nothing is written, in ``out`` or elsewhere. It takes about as long as a
+        run, and some memory for what changes: a bit for each record that goes, and the indexes of the new segments.
     on_corrupt : {"raise", "skip"}
         ``"raise"``: damage is an error, and so are bytes that recovery would cut. ``"skip"``: every segment is checked,
         damaged batches are left out, and the rest is compacted; the report names what was lost.
@@ -71,7 +72,7 @@ def compact(
         there are processors, which share this memory.
     progress : callable, optional
         Called now and then, in the caller's thread, with ``written`` and later ``compacted``, the bytes of logs for
-        which that is done, and all. What it raises ends the work.
+        which that is done, and all; in a dry run with ``compacted`` alone. What it raises ends the work.
 
     Returns
     -------

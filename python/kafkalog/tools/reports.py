@@ -300,7 +300,7 @@ class CompactReport:
     out : str or None
         The log dir that was written; None for a dry run.
     dry_run : bool
-        Whether the result was removed again.
+        Whether nothing was written.
     now_ms : int
         The time of the compaction, in milliseconds since the epoch.
     partitions : tuple of PartitionCompaction

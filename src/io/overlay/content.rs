@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::storage::{ReadFile, ReadFolder, read_exact_at};
+use crate::types::TimestampMs;
 
 /// Where bytes come from.
 #[derive(Clone, Debug)]
@@ -33,6 +34,10 @@ pub enum Source {
     Bytes(Arc<Vec<u8>>),
     /// An index of a `.log`, too long to keep: it is computed again when it is written.
     Rebuilt(Arc<dyn Rebuild>),
+    /// They were written and not kept: only how many they are is known.
+    Counted,
+    /// A file that is computed again, piece by piece, as it is read.
+    Derived(Arc<dyn Derive>),
 }
 
 /// Computes bytes again that were not kept.
@@ -42,6 +47,15 @@ pub trait Rebuild: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io` where what they are computed from cannot be read.
     fn bytes(&self, origins: &Origins) -> Result<Vec<u8>>;
+}
+
+/// Computes a file again, piece by piece, that was not kept.
+pub trait Derive: fmt::Debug + Send + Sync {
+    /// Opens it for reading; errors call it `path`.
+    ///
+    /// # Errors
+    /// `Io` where what it is computed from cannot be read.
+    fn open(self: Arc<Self>, origins: &Origins, path: PathBuf) -> Result<Arc<dyn ReadFile>>;
 }
 
 /// The files that were in the folder at the beginning, and their names by now.
@@ -86,6 +100,11 @@ impl Origins {
         self.base.open(self.name(name))
     }
 
+    /// When the file was last modified that had this name at the beginning.
+    fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
+        self.base.modified_ms(self.name(name)).ok()
+    }
+
     /// Notes that the file now called `from` was renamed.
     pub fn rename(&mut self, from: &str, to: &str) {
         let then = self.renamed.iter().find(|(_, now)| *now == from);
@@ -101,6 +120,8 @@ pub struct Content {
     /// Bytes that the source gives.
     kept: u64,
     length: u64,
+    /// The modification time that it was given.
+    modified_ms: Option<TimestampMs>,
 }
 
 impl Content {
@@ -109,6 +130,7 @@ impl Content {
             source,
             kept: length,
             length,
+            modified_ms: None,
         }
     }
 
@@ -129,6 +151,21 @@ impl Content {
     #[must_use]
     pub fn rebuilt(how: Arc<dyn Rebuild>, length: u64) -> Self {
         Self::whole(Source::Rebuilt(how), length)
+    }
+
+    /// Bytes that are counted, and not kept; none so far.
+    #[must_use]
+    pub(super) const fn counted() -> Self {
+        Self::whole(Source::Counted, 0)
+    }
+
+    /// The same, computed again as it is read.
+    #[must_use]
+    pub(super) fn derived(&self, how: Arc<dyn Derive>) -> Self {
+        Self {
+            source: Source::Derived(how),
+            ..self.clone()
+        }
     }
 
     /// Parts of a file of the base, one after the other.
@@ -176,6 +213,7 @@ impl Content {
             source: self.source.clone(),
             kept: self.kept.min(length),
             length,
+            modified_ms: self.modified_ms,
         }
     }
 
@@ -204,6 +242,11 @@ impl Content {
 
     /// Writes over bytes in memory, or adds some.
     pub(super) fn patch(&mut self, bytes: &[u8], position: u64) {
+        if matches!(self.source, Source::Counted) {
+            let end = position.saturating_add(bytes.len() as u64);
+            self.kept = self.kept.max(end);
+            self.length = self.length.max(end);
+        }
         let Source::Bytes(held) = &mut self.source else {
             return;
         };
@@ -219,6 +262,21 @@ impl Content {
         }
         self.kept = held.len() as u64;
         self.length = self.length.max(self.kept);
+    }
+
+    /// When the file was last modified whose bytes these are, or what they were given; `None` where they are the plan's own.
+    #[must_use]
+    pub(super) fn modified_ms(&self, origins: &Origins) -> Option<TimestampMs> {
+        match &self.source {
+            _ if self.modified_ms.is_some() => self.modified_ms,
+            Source::Base { name, .. } | Source::Parts { name, .. } => origins.modified_ms(name),
+            _ => None,
+        }
+    }
+
+    /// Gives a modification time.
+    pub(super) const fn set_modified_ms(&mut self, ms: TimestampMs) {
+        self.modified_ms = Some(ms);
     }
 
     /// Lets bytes in memory go that were cut off.
@@ -266,6 +324,11 @@ impl Content {
             }
             Source::Bytes(held) => (OpenBytes::Held(Arc::clone(held)), path),
             Source::Rebuilt(how) => (OpenBytes::Held(Arc::new(how.bytes(origins)?)), path),
+            Source::Counted => return Err(Error::io(path)(io::ErrorKind::Unsupported.into())),
+            Source::Derived(how) => {
+                let file = Arc::clone(how).open(origins, path.clone())?;
+                (OpenBytes::Base { file, from: 0 }, path)
+            }
         };
         Ok(Arc::new(OpenContent {
             bytes,

@@ -5,18 +5,17 @@
 //! is an overlay that is thrown away.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::content::{Content, Origins, Source};
-use super::file::{about, modified_ms};
-use super::storage::{ReadFile, ReadFolder, Storage, StoredFile, read_small};
-use super::stored_index::StoredIndex;
-use crate::error::{Error, Result};
+use self::content::{Content, Derive, Origins, Source};
+use self::folder::Snapshot;
+use super::storage::{ReadFolder, read_small};
+use crate::error::Result;
 use crate::types::TimestampMs;
 
 pub(crate) mod content;
+mod folder;
 
 /// One step of a plan. Names are of files in the folder.
 #[derive(Clone, Debug)]
@@ -83,9 +82,18 @@ struct State {
     actions: Vec<Action>,
     /// Files that are being written piece by piece: the last action on each is a `Write`, whose content is `files`'.
     open: BTreeSet<String>,
+    /// Nothing will be carried out: of the files that are written under names with this end, only the length is kept.
+    counted: Option<&'static str>,
 }
 
 impl State {
+    /// Notes a step, where they are going to be carried out.
+    fn note(&mut self, action: Action) {
+        if self.counted.is_none() {
+            self.actions.push(action);
+        }
+    }
+
     /// The last action that named this file.
     fn last_on(&self, name: &str) -> Option<usize> {
         self.actions.iter().rposition(|action| match action {
@@ -117,7 +125,7 @@ impl State {
         // A file that was never seen need not be written to be removed.
         let unseen = found && self.unwrite(name) && self.last_on(name).is_none();
         if found && (!unseen || self.before.contains_key(name)) {
-            self.actions.push(Action::Delete {
+            self.note(Action::Delete {
                 name: name.to_owned(),
             });
         }
@@ -131,7 +139,7 @@ impl State {
             return Ok(false);
         };
         self.files.insert(to.to_owned(), content);
-        self.actions.push(Action::Rename {
+        self.note(Action::Rename {
             from: from.to_owned(),
             to: to.to_owned(),
         });
@@ -172,7 +180,7 @@ impl State {
             _ => {}
         }
         if from != to {
-            self.actions.push(Action::SetLength {
+            self.note(Action::SetLength {
                 name: name.to_owned(),
                 from,
                 to,
@@ -191,7 +199,7 @@ impl State {
         }
         self.unwrite(name);
         self.files.insert(name.to_owned(), content.clone());
-        self.actions.push(Action::Write {
+        self.note(Action::Write {
             name: name.to_owned(),
             content,
         });
@@ -222,9 +230,11 @@ impl State {
     /// Writes over bytes of a file, or adds some.
     fn patch(&mut self, name: &str, bytes: &[u8], position: u64) -> Result<()> {
         if !self.open.contains(name) {
-            let content = self.files.get(name);
-            let content =
-                content.map_or_else(|| Ok(Content::empty()), |old| old.in_memory(&self.origins))?;
+            let content = match self.files.get(name) {
+                _ if self.counted.is_some_and(|end| name.ends_with(end)) => Content::counted(),
+                Some(old) => old.in_memory(&self.origins)?,
+                None => Content::empty(),
+            };
             while matches!(
                 self.last_action(name),
                 Some(Action::SetLength { .. } | Action::Write { .. })
@@ -232,7 +242,7 @@ impl State {
                 let last = self.last_on(name);
                 last.map(|at| self.actions.remove(at));
             }
-            self.actions.push(Action::Write {
+            self.note(Action::Write {
                 name: name.to_owned(),
                 content: Content::empty(),
             });
@@ -298,8 +308,28 @@ impl Overlay {
                 files,
                 actions: Vec::new(),
                 open: BTreeSet::new(),
+                counted: None,
             })),
         }
+    }
+
+    /// What is planned from here on is never carried out, and is not noted; of the files that are written under names with
+    /// this end only the length is kept.
+    pub(crate) fn rehearse(&self, counted: &'static str) {
+        let mut state = self.state();
+        state.counted = Some(counted);
+        state.actions.clear();
+    }
+
+    /// The files as they are now, to be read only: what happens to this one later is not seen there.
+    #[must_use]
+    pub(crate) fn snapshot(&self) -> Arc<dyn ReadFolder> {
+        let state = self.state();
+        Arc::new(Snapshot(Self::with(
+            state.origins.clone(),
+            BTreeMap::new(),
+            state.files.clone(),
+        )))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -336,15 +366,21 @@ impl Overlay {
         self.state().files.get(name).map_or(0, Content::length)
     }
 
-    /// When the file was last modified whose bytes this one has; `None` where the bytes are the plan's own.
+    /// When the file was last modified whose bytes this one has, or what it was given; `None` where the bytes are the plan's
+    /// own.
     #[must_use]
     pub(crate) fn modified_ms(&self, name: &str) -> Option<TimestampMs> {
         let state = self.state();
-        let path = match state.files.get(name)?.source() {
-            Source::Base { name, .. } | Source::Parts { name, .. } => state.origins.path(name),
-            Source::Bytes(_) | Source::Rebuilt(_) => return None,
-        };
-        modified_ms(&about(&path).ok()?).ok()
+        state.files.get(name)?.modified_ms(&state.origins)
+    }
+
+    /// Says that a file whose length alone was kept is computed again as it is read.
+    pub(crate) fn derive(&self, name: &str, how: Arc<dyn Derive>) {
+        let mut state = self.state();
+        state.open.remove(name);
+        if let Some(content) = state.files.get_mut(name) {
+            *content = content.derived(how);
+        }
     }
 
     /// All of a small file; nothing where there is none.
@@ -402,7 +438,9 @@ impl Overlay {
     fn held(&self, name: &str) -> Result<()> {
         let content = self.get(name);
         if let Some(content) = content.filter(|it| matches!(it.source(), Source::Rebuilt(_))) {
-            self.replace(name, content.in_memory(&self.origins())?);
+            let held = content.in_memory(&self.origins())?;
+            self.replace(name, held.clone());
+            self.state().files.insert(name.to_owned(), held);
         }
         Ok(())
     }
@@ -468,122 +506,5 @@ impl Overlay {
             other => other.clone(),
         };
         state.actions.iter().map(whole).collect()
-    }
-}
-
-impl ReadFolder for Overlay {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn list(&self, suffix: &str) -> Result<Vec<(String, u64)>> {
-        let state = self.state();
-        let files = state
-            .files
-            .iter()
-            .filter(|(name, _)| name.ends_with(suffix));
-        Ok(files
-            .map(|(name, content)| (name.clone(), content.length()))
-            .collect())
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
-        let path = self.path_of(name);
-        match self.get(name) {
-            Some(content) => content.open(&self.origins(), path),
-            None => Err(Error::io(path)(io::ErrorKind::NotFound.into())),
-        }
-    }
-}
-
-impl Storage for Overlay {
-    type File = PlannedFile;
-    type IndexFile<const W: usize> = StoredIndex<W, PlannedFile>;
-
-    fn open_file(&self, name: &str) -> Result<PlannedFile> {
-        if !self.contains(name) {
-            self.write(name, Content::empty())?;
-        }
-        Ok(PlannedFile {
-            overlay: self.clone(),
-            path: self.path_of(name),
-            name: name.to_owned(),
-        })
-    }
-
-    fn open_index<const W: usize>(
-        &self,
-        name: &str,
-        max_size: usize,
-    ) -> Result<Self::IndexFile<W>> {
-        let is_new = !Self::contains(self, name);
-        StoredIndex::open(self.open_file(name)?, max_size, is_new)
-    }
-
-    fn contains(&self, name: &str) -> Result<bool> {
-        Ok(Self::contains(self, name))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<bool> {
-        self.state().rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<bool> {
-        Ok(self.state().remove(name))
-    }
-
-    fn put(&self, name: &str, bytes: &[u8], _sync: bool) -> Result<()> {
-        self.write(name, Content::bytes(bytes.to_vec()))
-    }
-
-    /// Whoever carries the plan out does it.
-    fn sync_names(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// A file under plan, open for writing. Syncing it ends the writing piece by piece: bytes that the file had at the
-/// beginning are not written then.
-#[derive(Debug)]
-pub(crate) struct PlannedFile {
-    overlay: Overlay,
-    path: PathBuf,
-    name: String,
-}
-
-impl ReadFile for PlannedFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn length(&self) -> Result<u64> {
-        Ok(self.overlay.length(&self.name))
-    }
-
-    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        match self
-            .overlay
-            .held(&self.name)
-            .and_then(|()| self.overlay.open(&self.name))
-        {
-            Ok(file) => file.read_at(buffer, position),
-            Err(Error::Io { source, .. }) => Err(source),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    }
-}
-
-impl StoredFile for PlannedFile {
-    fn write_at(&self, bytes: &[u8], position: u64) -> Result<()> {
-        self.overlay.state().patch(&self.name, bytes, position)
-    }
-
-    fn set_length(&self, length: u64) -> Result<()> {
-        self.overlay.set_length(&self.name, length);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.overlay.state().close(&self.name)
     }
 }

@@ -3,6 +3,7 @@
 //! The offsets are those of [`CleanableOffsets`]; a pass takes whole segments.
 
 use crate::error::Result;
+use crate::io::storage::Storage;
 use crate::log::cleanable::{CleanableOffsets, CleanerBound, is_young};
 use crate::types::{Offset, TimestampMs};
 use crate::write::{SegmentInfo, WritableLog};
@@ -29,8 +30,8 @@ impl Cleanable {
     ///
     /// # Errors
     /// `Io`; what is wrong with the first batch of a segment, or with a time index.
-    pub fn of(
-        log: &mut WritableLog,
+    pub fn of<S: Storage>(
+        log: &mut WritableLog<S>,
         checkpoint: Option<Offset>,
         now_ms: TimestampMs,
     ) -> Result<Self> {
@@ -89,8 +90,8 @@ fn bytes(segments: &[SegmentInfo]) -> u64 {
 }
 
 /// The first dirty segment with a record that is too young (`findFirstUncleanableSegment`).
-fn first_young(
-    log: &mut WritableLog,
+fn first_young<S: Storage>(
+    log: &mut WritableLog<S>,
     first_dirty_offset: Offset,
     now_ms: TimestampMs,
 ) -> Result<Option<Offset>> {
@@ -111,7 +112,11 @@ fn first_young(
 }
 
 /// Whether the first batch of a dirty segment is older than it may become (`maxCompactionDelay`).
-fn is_overdue(log: &WritableLog, first_dirty_offset: Offset, now_ms: TimestampMs) -> Result<bool> {
+fn is_overdue<S: Storage>(
+    log: &WritableLog<S>,
+    first_dirty_offset: Offset,
+    now_ms: TimestampMs,
+) -> Result<bool> {
     let until = now_ms.saturating_sub(log.config().max_compaction_lag_ms.max(0));
     let mut is_overdue = false;
     for segment in log.inactive_from(first_dirty_offset) {

@@ -1,6 +1,7 @@
 //! Which neighbouring segments become one (`Cleaner.groupSegmentsBySize`).
 
 use crate::error::Result;
+use crate::io::storage::Storage;
 use crate::types::Offset;
 use crate::write::{SegmentInfo, WritableLog};
 
@@ -18,8 +19,8 @@ struct Sizes {
 ///
 /// # Errors
 /// `Io`; `CorruptIndex`.
-pub(super) fn group(
-    log: &WritableLog,
+pub(super) fn group<S: Storage>(
+    log: &WritableLog<S>,
     segments: &[SegmentInfo],
     first_uncleanable_offset: Offset,
 ) -> Result<Vec<Vec<Offset>>> {

@@ -6,6 +6,9 @@
 //! | `filter` | which records stay |
 //! | `transactions` | which transactions do not count any more |
 //! | `group` | which segments become one |
+//! | `output` | the segments that are written |
+//! | `meter` | how far it has come |
+//! | `rehearsal`, `cleaned` | passes that write nothing: what became of each batch, and the segments computed from it |
 //! | [`run`] | log dirs compacted into another one |
 //! | `turn` | a pass, and the checkpoint that says how far it came |
 //! | here | one pass: keys are taken in, then segments are written again |
@@ -22,26 +25,34 @@
 //! | a batch without records | it is no longer the last one of its producer, or of the range |
 
 pub(crate) mod cleanable;
+mod cleaned;
 mod filter;
 mod group;
+mod meter;
+mod output;
+mod rehearsal;
 pub(crate) mod run;
 mod transactions;
 mod turn;
 
-pub use self::turn::Turn;
+pub(crate) use self::rehearsal::Rehearsal;
+pub use self::turn::{CleanedTo, CleanerLine, Turn};
 
-use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use self::cleanable::Cleanable;
 use self::filter::{CleanerFilter, Tombstones};
 use self::group::group;
+use self::meter::Meter;
+use self::output::Output;
 use self::transactions::Transactions;
 use crate::compress::DecodeLimit;
 use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, HEADER_SIZE_UP_TO_MAGIC, MAGIC_AT};
 use crate::format::md5::Digest;
 use crate::io::interrupt;
+use crate::io::storage::Storage;
+use crate::log::config::LogConfig;
 use crate::records::RecordSlot;
 use crate::records::filtered::{
     BatchFilter, BatchRetention, BatchVerdict, FilterRules, RecordFilter,
@@ -97,17 +108,14 @@ pub struct CleanerStats {
     pub invalid_messages: u64,
 }
 
-/// Bytes of batches written at once.
-const WRITE_AT: usize = 1 << 20;
-
 /// Compacts logs, one pass after the other, with memory that is kept.
 #[derive(Debug)]
 pub struct Cleaner {
     settings: CleanerSettings,
     map: OffsetMap,
-    /// Held while the checkpoint of a log dir is written, which cleaners of one log dir share.
-    checkpoint: Arc<Mutex<()>>,
-    progress: Arc<Progress>,
+    meter: Meter,
+    /// The log is under plan, and nothing of it will be written.
+    rehearsal: Option<Rehearsal>,
 }
 
 impl Cleaner {
@@ -119,8 +127,8 @@ impl Cleaner {
         Ok(Self {
             settings,
             map: OffsetMap::new(settings.map_bytes, settings.load_factor)?,
-            checkpoint: Arc::default(),
-            progress: Arc::default(),
+            meter: Meter::default(),
+            rehearsal: None,
         })
     }
 
@@ -140,15 +148,28 @@ impl Cleaner {
             map_bytes: settings.map_bytes.checked_div(count).unwrap_or_default(),
             ..settings
         };
-        let checkpoint = Arc::default();
         let cleaner = |_| {
             Ok(Self {
-                checkpoint: Arc::clone(&checkpoint),
-                progress: Arc::clone(progress),
+                meter: Meter::new(progress),
                 ..Self::new(share)?
             })
         };
         (0..count).map(cleaner).collect()
+    }
+
+    /// The log that comes next is under plan: what its passes write is computed again where it is read.
+    pub(crate) fn rehearse(&mut self, rehearsal: Rehearsal) {
+        self.rehearsal = Some(rehearsal);
+    }
+
+    /// A log of so many bytes begins, of which is told how far it has come.
+    fn begin(&mut self, size: u64) {
+        self.meter.begin(size);
+    }
+
+    /// The log is over.
+    fn end(&mut self) {
+        self.meter.end();
     }
 
     /// One pass over a log (`Cleaner.doClean`).
@@ -156,45 +177,55 @@ impl Cleaner {
     /// # Errors
     /// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where a batch cannot be read; segments that were finished before
     /// are replaced then, the others as they were. `OutOfMemory`, `Io`; `Interrupted`.
-    pub fn clean(
+    pub fn clean<S: Storage>(
         &mut self,
-        log: &mut WritableLog,
+        log: &mut WritableLog<S>,
         cleanable: &Cleanable,
         now_ms: TimestampMs,
     ) -> Result<CleanerStats> {
         let legacy_horizon_ms = Self::legacy_horizon_ms(log, cleanable.first_dirty_offset)?;
         let to = cleanable.first_uncleanable_offset;
         self.take_in(log, cleanable.first_dirty_offset, to)?;
+        let end_offset = self.map.latest_offset().saturating_add(1);
+        let segments = log.segments_between(0, end_offset);
+        let size = segments
+            .iter()
+            .fold(0u64, |sum, each| sum.saturating_add(each.size));
+        let from = cleanable.first_dirty_offset;
+        self.meter.begin_pass((from, end_offset, to), size);
         let mut pass = Pass {
             checks_batches: self.settings.checks_batches,
-            progress: &self.progress,
+            meter: &mut self.meter,
+            rehearsal: self.rehearsal.as_mut(),
             now_ms,
             legacy_horizon_ms,
             upper_bound: to,
             map: &self.map,
             transactions: Transactions::default(),
-            batches: BatchFilter::new(FilterRules {
-                delete_horizon_ms: Some(now_ms.saturating_add(log.config().delete_retention_ms)),
-                codec: None,
-                keeps_legacy: false,
-                limit: DecodeLimit::default(),
-            })?,
+            batches: BatchFilter::new(rules(log.config(), now_ms))?,
             stats: CleanerStats {
-                end_offset: self.map.latest_offset().saturating_add(1),
+                end_offset,
                 map_entries: self.map.entries(),
                 map_latest_offset: self.map.latest_offset(),
                 ..CleanerStats::default()
             },
         };
-        let segments = log.segments_between(0, pass.stats.end_offset);
         for group in group(log, &segments, to)? {
             pass.clean_group(log, &group)?;
         }
-        Ok(pass.stats)
+        let stats = pass.stats;
+        self.meter.end_pass();
+        if let Some(rehearsal) = &mut self.rehearsal {
+            rehearsal.end_pass();
+        }
+        Ok(stats)
     }
 
     /// When messages of magic 0 and 1 must have been written for their tombstones to go.
-    fn legacy_horizon_ms(log: &WritableLog, first_dirty: Offset) -> Result<TimestampMs> {
+    fn legacy_horizon_ms<S: Storage>(
+        log: &WritableLog<S>,
+        first_dirty: Offset,
+    ) -> Result<TimestampMs> {
         let Some(last) = log.segments_between(0, first_dirty).pop() else {
             return Ok(0);
         };
@@ -203,7 +234,12 @@ impl Cleaner {
     }
 
     /// Takes the keys from `start` to before `end` into the map (`Cleaner.buildOffsetMap`).
-    fn take_in(&mut self, log: &WritableLog, start: Offset, end: Offset) -> Result<()> {
+    fn take_in<S: Storage>(
+        &mut self,
+        log: &WritableLog<S>,
+        start: Offset,
+        end: Offset,
+    ) -> Result<()> {
         self.map.clear();
         let dirty = log.segments_between(start, end);
         let mut transactions = Transactions::default();
@@ -244,6 +280,16 @@ impl Cleaner {
             keys.map.update_latest_offset(reach.saturating_sub(1));
         }
         Ok(())
+    }
+}
+
+/// How what stays is written.
+fn rules(config: &LogConfig, now_ms: TimestampMs) -> FilterRules {
+    FilterRules {
+        delete_horizon_ms: Some(now_ms.saturating_add(config.delete_retention_ms)),
+        codec: None,
+        keeps_legacy: false,
+        limit: DecodeLimit::default(),
     }
 }
 
@@ -301,7 +347,7 @@ struct Batches {
 }
 
 impl Batches {
-    fn new(segment: &WritableSegment, from: Position) -> Result<Self> {
+    fn new<S: Storage>(segment: &WritableSegment<S>, from: Position) -> Result<Self> {
         let size = segment.size();
         let walk = segment.walk(from, size, Access::Records)?;
         Ok(Self {
@@ -360,7 +406,8 @@ impl Batches {
 /// The second half of a pass: segments are written again.
 struct Pass<'a> {
     checks_batches: bool,
-    progress: &'a Progress,
+    meter: &'a mut Meter,
+    rehearsal: Option<&'a mut Rehearsal>,
     now_ms: TimestampMs,
     legacy_horizon_ms: TimestampMs,
     upper_bound: Offset,
@@ -372,40 +419,42 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// Writes the segments of a group again, as one (`Cleaner.cleanSegments`).
-    fn clean_group(&mut self, log: &mut WritableLog, group: &[Offset]) -> Result<()> {
+    fn clean_group<S: Storage>(
+        &mut self,
+        log: &mut WritableLog<S>,
+        group: &[Offset],
+    ) -> Result<()> {
         let (Some(&first), Some(&last)) = (group.first(), group.last()) else {
             return Ok(());
         };
-        let mut output = Output {
-            done: Vec::new(),
-            current: log.create_cleaned(first, self.now_ms)?,
-            bytes: Vec::new(),
-            headers: Vec::new(),
-        };
+        let mut output = Output::new(log.create_cleaned(first, self.now_ms)?);
         let written = self.write_group(log, group, &mut output);
         let finished = written.and_then(|()| {
             let modified_ms = log.segment_modified_ms(last)?;
-            let all = output.done.iter_mut().chain([&mut output.current]);
-            for segment in all {
+            for segment in output.segments_mut() {
                 log.finish_cleaned(segment, modified_ms)?;
             }
             Ok(())
         });
-        output.done.push(output.current);
         match finished {
-            Ok(()) => log.replace_segments(output.done, group, self.now_ms),
+            Ok(()) => {
+                if let Some(rehearsal) = &mut self.rehearsal {
+                    rehearsal.replace(group, output.take_recipes());
+                }
+                log.replace_segments(output.into_segments(), group, self.now_ms)
+            }
             Err(error) => {
-                log.drop_cleaned(output.done);
+                log.drop_cleaned(output.into_segments());
                 Err(error)
             }
         }
     }
 
-    fn write_group(
+    fn write_group<S: Storage>(
         &mut self,
-        log: &WritableLog,
+        log: &WritableLog<S>,
         group: &[Offset],
-        output: &mut Output,
+        output: &mut Output<S>,
     ) -> Result<()> {
         for (at, &base_offset) in group.iter().enumerate() {
             let mut segment = log.open_closed(base_offset)?;
@@ -417,24 +466,24 @@ impl Pass<'_> {
             self.transactions
                 .add(log.aborted_between(base_offset, end)?);
             let modified_ms = log.segment_modified_ms(base_offset)?;
-            let batches = Batches::new(&segment, 0)?;
+            let source = Batches::new(&segment, 0)?;
             segment.close_handlers();
             let tombstones = Tombstones {
                 now_ms: self.now_ms,
                 keeps_legacy: modified_ms > self.legacy_horizon_ms,
             };
-            self.write_segment(log, batches, tombstones, output)?;
+            self.write_segment(log, (base_offset, source), tombstones, output)?;
         }
         output.flush()
     }
 
     /// Writes what stays of a segment (`Cleaner.cleanInto`).
-    fn write_segment(
+    fn write_segment<S: Storage>(
         &mut self,
-        log: &WritableLog,
-        mut source: Batches,
+        log: &WritableLog<S>,
+        (base_offset, mut source): (Offset, Batches),
         tombstones: Tombstones,
-        output: &mut Output,
+        output: &mut Output<S>,
     ) -> Result<()> {
         let mut filter = CleanerFilter::new(
             self.map,
@@ -443,9 +492,15 @@ impl Pass<'_> {
             self.upper_bound,
             tombstones,
         );
+        if self.rehearsal.is_some() {
+            filter = filter.noting_gone();
+        }
         while let Some((position, header)) = source.next(self.checks_batches)? {
             interrupt::check()?;
             output.make_room(log, &header, self.now_ms)?;
+            if let Some(rehearsal) = &self.rehearsal {
+                output.note_source(rehearsal.place(base_offset, position));
+            }
             let batch = source.bytes(position, &header)?;
             let begun = output.bytes.len();
             let filtered = self
@@ -453,80 +508,25 @@ impl Pass<'_> {
                 .filter(batch, &header, &mut filter, &mut output.bytes);
             let filtered = filtered.map_err(|error| source.locate(position, error))?;
             if let Some(entry) = filter.take_entry() {
-                output.current.append_aborted(&entry)?;
+                output.append_aborted(&entry)?;
             }
             let size = output.bytes.len().saturating_sub(begun) as u64;
             let stats = &mut self.stats;
             stats.messages_read = stats.messages_read.saturating_add(filtered.records_read);
             stats.messages_written = stats.messages_written.saturating_add(filtered.records_kept);
-            self.progress.add(header.size as u64);
+            self.meter.read(header.size as u64);
             stats.bytes_read = stats.bytes_read.saturating_add(header.size as u64);
             stats.bytes_written = stats.bytes_written.saturating_add(size);
+            if let Some(rehearsal) = &mut self.rehearsal {
+                rehearsal.note(&header, &filtered.outcome, filter.gone());
+            }
+            output.passed = header.last_offset();
             output
                 .headers
                 .extend(filtered.header_left(&header).cloned());
         }
         let invalid = filter.invalid_messages();
         self.stats.invalid_messages = self.stats.invalid_messages.saturating_add(invalid);
-        Ok(())
-    }
-}
-
-/// New segments, in order, and batches on their way into the last one.
-struct Output {
-    done: Vec<WritableSegment>,
-    current: WritableSegment,
-    bytes: Vec<u8>,
-    headers: Vec<BatchHeader>,
-}
-
-impl Output {
-    /// Sees to it that what stays of this batch has room. A segment that reaches too far or is full ends, and another one
-    /// begins (earlier brokers failed there).
-    fn make_room(
-        &mut self,
-        log: &WritableLog,
-        header: &BatchHeader,
-        now_ms: TimestampMs,
-    ) -> Result<()> {
-        if self.bytes.len() >= WRITE_AT {
-            self.flush()?;
-        }
-        // One entry more may become due with each batch, and the last one has a place of its own.
-        let waiting = self.headers.len().saturating_add(2);
-        let room = self.current.offset_index()?.room();
-        let room = room.min(self.current.time_index()?.room());
-        if room < waiting {
-            self.flush()?;
-        }
-        let size = self.current.size().saturating_add(self.bytes.len() as u64);
-        // Messages of magic 0 and 1 may take more bytes as magic 2.
-        let most = size.saturating_add((header.size as u64).saturating_mul(4));
-        let span = header
-            .last_offset()
-            .saturating_sub(self.current.base_offset());
-        let is_full =
-            self.current.offset_index()?.is_full() || self.current.time_index()?.is_full();
-        let is_empty = size == 0;
-        let reaches = i32::try_from(span).is_ok() && i32::try_from(most).is_ok();
-        if is_empty || (reaches && !is_full) {
-            return Ok(());
-        }
-        self.flush()?;
-        let next = log.create_cleaned(header.base_offset, now_ms)?;
-        self.done.push(mem::replace(&mut self.current, next));
-        Ok(())
-    }
-
-    /// Writes the batches that wait.
-    fn flush(&mut self) -> Result<()> {
-        if let Some(last) = self.headers.last() {
-            let last_offset = last.last_offset();
-            self.current
-                .append(last_offset, self.bytes.as_slice().into(), &self.headers)?;
-        }
-        self.bytes.clear();
-        self.headers.clear();
         Ok(())
     }
 }

@@ -3,29 +3,31 @@
 //! Every partition is loaded as at a broker's start ([`crate::tools::recover`]) and written into the output, where the cleaner
 //! takes its turns until none is worth it, one thread for each processor. The output is whole, or says that it is not.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::cleanable::Cleanable;
-use super::{Cleaner, CleanerSettings, CleanerStats};
+use super::{CleanedTo, Cleaner, CleanerLine, CleanerSettings, CleanerStats, Rehearsal};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::disk::Disk;
+use crate::io::interrupt;
+use crate::io::storage::{ReadFolder, Storage};
+use crate::load::{LoadRequest, plan_of};
 use crate::log::config::LogConfig;
-use crate::log::dir::{DirState, Offsets, PathKind, dir_above, folder_name};
+use crate::log::dir::{CLEANER, DirState, Offsets, PathKind, dir_above, folder_name};
 use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
-use crate::tools::recover::{OnLoss, RecoverOptions, recover_into};
+use crate::tools::recover::{After, OnLoss, RecoverOptions, Unwritten, recover_into};
 use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::Identity;
 use crate::write::writer::PartitionWriter;
-use crate::write::{SegmentInfo, WriteOptions};
+use crate::write::{SegmentInfo, WritableLog, WriteOptions};
 
 /// How to compact logs.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct CompactOptions {
     pub topics: BTreeMap<String, LogConfig>,
     /// The clock.
     pub now_ms: TimestampMs,
-    /// Nothing stays of what is written.
+    /// Report only: the passes are rehearsed over the plan, and nothing is written.
     pub dry_run: bool,
     /// What to do about damage: clean the batches around it, or stop.
     pub on_corrupt: OnCorrupt,
@@ -98,40 +100,20 @@ pub(crate) fn compact(path: &Path, out: &Path, options: &CompactOptions) -> Resu
     };
     // Too small a map is an error before the first byte is written.
     Cleaner::new(settings)?;
-    let compacted = RefCell::new(Vec::new());
-    let recovery = recover_into(path, &how, &|loaded, disk| {
-        if options.on_corrupt == OnCorrupt::Raise {
-            loaded.iter().try_for_each(refuse_cut)?;
-        }
-        let chosen: Vec<_> = loaded
-            .iter()
-            .filter(|each| is_compacted(options, each))
-            .collect();
-        let sizes = chosen.iter().map(|each| each.size);
-        options.progress.begin(Stage::Compacted, sizes.sum());
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let count = processors.min(chosen.len());
-        let mut cleaners = Cleaner::several(count, settings, &options.progress)?;
-        let mut next = chosen.into_iter();
-        in_order(
-            &mut cleaners,
-            |cleaner, (partition, done): &mut (&PartitionReport, Option<PartitionCompaction>)| {
-                let came =
-                    compact_partition(cleaner, partition, (out, disk), &high_watermarks, options);
-                let copy = out.join(folder_name(&partition.folder));
-                *done = Some(came.map_err(|error| error.moved(&copy, &partition.folder))?);
-                Ok(())
-            },
-            |_| Ok(next.next().map(|partition| (partition, None))),
-            |(_, done)| {
-                compacted.borrow_mut().extend(done.take());
-                Ok(())
-            },
-        )
-    })?;
+    let compacting = Compacting {
+        out,
+        options,
+        settings,
+        high_watermarks,
+        done: Mutex::default(),
+    };
+    let recovery = recover_into(path, &how, &compacting)?;
     Ok(CompactReport {
         recovery,
-        partitions: compacted.into_inner(),
+        partitions: compacting
+            .done
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner),
     })
 }
 
@@ -184,55 +166,183 @@ fn refuse_cut(partition: &PartitionReport) -> Result<()> {
     Err(error.for_offset(end).at(&partition.folder))
 }
 
-fn compact_partition(
-    cleaner: &mut Cleaner,
-    loaded: &PartitionReport,
-    (out, disk): (&Path, &Disk),
-    high_watermarks: &Offsets,
-    options: &CompactOptions,
-) -> Result<PartitionCompaction> {
-    let (partition, now_ms) = (&loaded.topic_partition, options.now_ms);
-    let mut how = WriteOptions::new(config_of(options, loaded).clone());
-    how.disk = disk.clone();
-    let dirs = [out.to_path_buf()];
-    let mut writer =
-        PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
-    let log = writer.log_mut();
-    if let Some(&offset) = high_watermarks.get(partition) {
-        log.update_high_watermark(offset)?;
+/// The compaction of partitions that were loaded.
+struct Compacting<'a> {
+    out: &'a Path,
+    options: &'a CompactOptions,
+    settings: CleanerSettings,
+    high_watermarks: Offsets,
+    done: Mutex<Vec<PartitionCompaction>>,
+}
+
+impl After for Compacting<'_> {
+    fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()> {
+        let lock = Mutex::default();
+        self.each(
+            loaded.iter().map(|each| (each, || Ok(()))),
+            |cleaner, loaded, ()| {
+                let done = self.compact_written(cleaner, loaded, disk, &lock);
+                let copy = self.out.join(folder_name(&loaded.folder));
+                done.map_err(|error| error.moved(&copy, &loaded.folder))
+            },
+        )
     }
-    log.remove_expired_producers(now_ms);
-    let before = log.segments();
-    if options.roll && before.last().is_some_and(|active| active.size > 0) {
-        log.roll(None, now_ms)?;
+
+    fn rehearse(&self, unwritten: Unwritten<'_>) -> Result<()> {
+        let (requests, lines) = (unwritten.requests()?, unwritten.lines(CLEANER)?);
+        unwritten.ensure_no_job()?;
+        self.each(
+            unwritten.partitions.into_iter(),
+            |cleaner, loaded, folder| {
+                let partition = &loaded.topic_partition;
+                let cleaned_to = lines.get(partition).copied();
+                let done = self.compact_unwritten(
+                    cleaner,
+                    loaded,
+                    folder,
+                    requests(partition),
+                    cleaned_to,
+                );
+                // Where it was interrupted as it computed a segment, that looks like an error of the file.
+                done.map_err(|error| interrupt::check().err().unwrap_or(error))
+            },
+        )
     }
-    let mut turn = cleaner.turn(out, partition, log, disk, now_ms)?;
-    let mut cleanable = turn.cleanable;
-    let mut passes = Vec::new();
-    while let Some(stats) = turn.outcome {
-        let stats = stats?;
-        passes.push(stats);
-        if stats.end_offset <= turn.cleanable.first_dirty_offset {
-            break;
+}
+
+impl Compacting<'_> {
+    /// Compacts the partitions that are to be compacted, several at once, each with what is got of it when its turn comes.
+    fn each<'p, G: Send>(
+        &self,
+        loaded: impl Iterator<Item = (&'p PartitionReport, impl Fn() -> Result<G>)>,
+        compact: impl Fn(&mut Cleaner, &'p PartitionReport, &G) -> Result<PartitionCompaction> + Sync,
+    ) -> Result<()> {
+        let options = self.options;
+        let loaded: Vec<_> = loaded.collect();
+        if options.on_corrupt == OnCorrupt::Raise {
+            let mut reports = loaded.iter().map(|(report, _)| *report);
+            reports.try_for_each(refuse_cut)?;
         }
-        turn = cleaner.turn(out, partition, log, disk, now_ms)?;
-        cleanable.first_uncleanable_offset = turn.cleanable.first_uncleanable_offset;
+        let chosen = loaded.into_iter();
+        let chosen: Vec<_> = chosen
+            .filter(|(report, _)| is_compacted(options, report))
+            .collect();
+        let sizes = chosen.iter().map(|(report, _)| report.size);
+        options.progress.begin(Stage::Compacted, sizes.sum());
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let count = processors.min(chosen.len());
+        let mut cleaners = Cleaner::several(count, self.settings, &options.progress)?;
+        let mut next = chosen.into_iter();
+        in_order(
+            &mut cleaners,
+            |cleaner, (partition, got, done): &mut (&PartitionReport, G, _)| {
+                *done = Some(compact(cleaner, partition, got)?);
+                Ok(())
+            },
+            |_| match next.next() {
+                Some((partition, get)) => Ok(Some((partition, get()?, None))),
+                None => Ok(None),
+            },
+            |(_, _, done)| {
+                let mut all = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend(done.take());
+                Ok(())
+            },
+        )
     }
-    let segments_deleted = log.delete_old_segments(now_ms)?;
-    log.remove_deleted(TimestampMs::MAX)?;
-    let after = log.segments();
-    let size = |segments: &[SegmentInfo]| segments.iter().map(|each| each.size).sum();
-    let done = PartitionCompaction {
-        folder: loaded.folder.clone(),
-        topic_partition: partition.clone(),
-        log_start_offset: log.log_start_offset(),
-        log_end_offset: log.log_end_offset(),
-        cleanable,
-        passes,
-        segments_deleted,
-        segments: (before.len(), after.len()),
-        size: (size(&before), size(&after)),
-    };
-    writer.close(now_ms)?;
-    Ok(done)
+
+    fn write_options(&self, loaded: &PartitionReport) -> WriteOptions {
+        WriteOptions::new(config_of(self.options, loaded).clone())
+    }
+
+    /// Compacts a partition where it was written.
+    fn compact_written(
+        &self,
+        cleaner: &mut Cleaner,
+        loaded: &PartitionReport,
+        disk: &Disk,
+        lock: &Mutex<()>,
+    ) -> Result<PartitionCompaction> {
+        let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
+        let how = WriteOptions {
+            disk: disk.clone(),
+            ..self.write_options(loaded)
+        };
+        let dirs = [self.out.to_path_buf()];
+        let mut writer =
+            PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
+        let mut line = CleanerLine {
+            log_dir: self.out,
+            partition,
+            disk,
+            lock,
+        };
+        let done = self.compact_log(cleaner, loaded, writer.log_mut(), &mut line)?;
+        writer.close(now_ms)?;
+        Ok(done)
+    }
+
+    /// Finds out what would become of a partition whose folder this is.
+    fn compact_unwritten(
+        &self,
+        cleaner: &mut Cleaner,
+        loaded: &PartitionReport,
+        folder: &Arc<dyn ReadFolder>,
+        request: LoadRequest,
+        mut cleaned_to: Option<Offset>,
+    ) -> Result<PartitionCompaction> {
+        let how = self.write_options(loaded);
+        let plan = plan_of(Arc::clone(folder), &how.config, request)?;
+        let (mut log, rehearsal) = Rehearsal::open(plan, how, self.options.now_ms)?;
+        log.update_high_watermark(log.log_end_offset())?;
+        cleaner.rehearse(rehearsal);
+        self.compact_log(cleaner, loaded, &mut log, &mut cleaned_to)
+    }
+
+    fn compact_log<S: Storage>(
+        &self,
+        cleaner: &mut Cleaner,
+        loaded: &PartitionReport,
+        log: &mut WritableLog<S>,
+        cleaned_to: &mut impl CleanedTo,
+    ) -> Result<PartitionCompaction> {
+        let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
+        if let Some(&offset) = self.high_watermarks.get(partition) {
+            log.update_high_watermark(offset)?;
+        }
+        log.remove_expired_producers(now_ms);
+        let before = log.segments();
+        if self.options.roll && before.last().is_some_and(|active| active.size > 0) {
+            log.roll(None, now_ms)?;
+        }
+        cleaner.begin(loaded.size);
+        let mut turn = cleaner.turn(log, cleaned_to, now_ms)?;
+        let mut cleanable = turn.cleanable;
+        let mut passes = Vec::new();
+        while let Some(stats) = turn.outcome {
+            let stats = stats?;
+            passes.push(stats);
+            if stats.end_offset <= turn.cleanable.first_dirty_offset {
+                break;
+            }
+            turn = cleaner.turn(log, cleaned_to, now_ms)?;
+            cleanable.first_uncleanable_offset = turn.cleanable.first_uncleanable_offset;
+        }
+        cleaner.end();
+        let segments_deleted = log.delete_old_segments(now_ms)?;
+        log.remove_deleted(TimestampMs::MAX)?;
+        let after = log.segments();
+        let size = |segments: &[SegmentInfo]| segments.iter().map(|each| each.size).sum();
+        Ok(PartitionCompaction {
+            folder: loaded.folder.clone(),
+            topic_partition: partition.clone(),
+            log_start_offset: log.log_start_offset(),
+            log_end_offset: log.log_end_offset(),
+            cleanable,
+            passes,
+            segments_deleted,
+            segments: (before.len(), after.len()),
+            size: (size(&before), size(&after)),
+        })
+    }
 }

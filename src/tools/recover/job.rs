@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::options::RecoverOptions;
 use super::report::PartitionReport;
+use super::unwritten::Unwritten;
 use crate::error::Result;
 use crate::io::disk::Disk;
 use crate::load::Plan;
@@ -37,16 +38,21 @@ pub(in crate::tools) trait Steps {
     }
 }
 
-/// What is done to the new log dir once all partitions are in it, before it is finished. A dry run does it too, and takes the
-/// log dir away again.
-pub(in crate::tools) type After<'a> = &'a dyn Fn(&[PartitionReport], &Disk) -> Result<()>;
+/// What is done to the new log dir once all partitions are in it, before it is finished.
+pub(in crate::tools) trait After {
+    /// Does it.
+    fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()>;
+
+    /// Finds out what would come of it, of a log dir that is not written.
+    fn rehearse(&self, unwritten: Unwritten<'_>) -> Result<()>;
+}
 
 /// A recovery, and what comes after it.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) options: &'a RecoverOptions,
     pub(super) steps: Option<&'a dyn Steps>,
-    pub(super) after: Option<After<'a>>,
+    pub(super) after: Option<&'a dyn After>,
 }
 
 impl<'a> Job<'a> {

@@ -7,6 +7,7 @@
 //! | `planned` | what is to become of each partition |
 //! | `refused` | what is wrong with the partitions that are left alone |
 //! | `carry_out` | doing it, in place or elsewhere |
+//! | `unwritten` | a new directory as it would be, for who goes on from there in a dry run |
 //! | `output` | a new directory for the result: whole, or removed again |
 //! | [`report`] | what was found and done |
 //!
@@ -29,6 +30,7 @@ mod planned;
 mod refused;
 pub(crate) mod report;
 mod source;
+mod unwritten;
 
 use std::path::Path;
 
@@ -36,12 +38,14 @@ use self::carry_out::{in_place, into, into_new_log_dir, marker_to_keep, write_ma
 use self::job::Job;
 pub(super) use self::job::{After, Steps};
 pub use self::options::{OnLoss, RecoverOptions};
-use self::output::{check_named, check_out, fill, try_out};
+use self::output::{check_named, check_out, fill};
 use self::planned::{Planned, plan_all};
 use self::refused::Refused;
 use self::report::RecoveryReport;
 use self::source::Source;
 pub(super) use self::source::claim;
+use self::unwritten::Folder;
+pub(super) use self::unwritten::Unwritten;
 use crate::error::{Error, Result};
 use crate::io::disk::Disk;
 use crate::io::interrupt;
@@ -78,14 +82,14 @@ pub(super) fn recover_then(
     )
 }
 
-/// Recovers into a new log dir, and does something with it.
+/// Recovers into a new log dir, and does something with it; in a dry run, with what it would be.
 ///
 /// # Errors
 /// As [`recover`], and those of the step.
 pub(super) fn recover_into(
     path: &Path,
     options: &RecoverOptions,
-    after: After<'_>,
+    after: &dyn After,
 ) -> Result<RecoveryReport> {
     run(
         path,
@@ -142,7 +146,7 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                 },
             )?;
         }
-        (Some(out), _) if !options.dry_run || job.after.is_some() => {
+        (Some(out), _) if !options.dry_run => {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
             let finishes = job.steps.is_none_or(Steps::finishes);
@@ -165,15 +169,27 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                 checkpoints.write(disk, out)?;
                 write_marker(marker, out, &options)?;
                 let reports: Vec<_> = planned.iter().map(|each| each.report.clone()).collect();
-                job.after.map_or(Ok(()), |after| after(&reports, disk))
+                job.after.map_or(Ok(()), |after| after.run(&reports, disk))
             };
-            if options.dry_run {
-                try_out(path, out, &options.disk, work)?;
-            } else {
-                fill(path, out, &options.disk, finishes, work)?;
+            fill(path, out, &options.disk, finishes, work)?;
+        }
+        _ => {
+            if let Some(after) = job.after {
+                let makes_log_dir = job.makes_log_dir(is_log_dir);
+                let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
+                let partitions = planned.iter().map(|planned| {
+                    let folder: Folder<'_> = Box::new(move || planned.snapshot(job));
+                    (&planned.report, folder)
+                });
+                after.rehearse(Unwritten {
+                    options,
+                    partitions: partitions.collect(),
+                    copied: is_log_dir.then_some(path),
+                    checkpoints: &checkpoints,
+                    has_marker: marker.is_some(),
+                })?;
             }
         }
-        _ => {}
     }
     Ok(RecoveryReport {
         path: path.to_path_buf(),

@@ -122,21 +122,6 @@ pub(in crate::tools) fn fill(
     Ok(())
 }
 
-/// Does what would fill `out`, and takes it away again.
-///
-/// # Errors
-/// As [`fill`].
-pub(super) fn try_out(
-    source: &Path,
-    out: &Path,
-    disk: &Disk,
-    work: impl FnOnce(&Disk) -> Result<()>,
-) -> Result<()> {
-    let _unfinished = begin(source, out, disk)?;
-    disk.syncing_beside(work)?;
-    interrupt::check()
-}
-
 /// Makes an empty directory that says that it is not finished.
 fn begin<'a>(source: &Path, out: &'a Path, disk: &Disk) -> Result<Unfinished<'a>> {
     ensure_free(source, out)?;

@@ -1,5 +1,7 @@
 //! What is to become of each partition, before the first byte is written.
 
+use std::sync::Arc;
+
 use super::job::Job;
 use super::options::{OnLoss, RecoverOptions};
 use super::refused::{Refusals, Refused};
@@ -7,6 +9,7 @@ use super::report::{PartitionReport, not_loaded};
 use crate::error::Result;
 use crate::format::file_name::FolderState;
 use crate::io::interrupt;
+use crate::io::storage::ReadFolder;
 use crate::load::{LoadRequest, Note, Plan, plan, plan_salvage};
 use crate::log::dir::{DirState, LOG_START, Offsets, PartitionFolder, UNKNOWN_PARTITION};
 use crate::write::checkpoints::LogEnds;
@@ -32,6 +35,14 @@ impl Planned {
         match &self.plan {
             Some(plan) => act(plan),
             None => act(&plan_partition(&self.partition, self.request, job)?),
+        }
+    }
+
+    /// The folder as it will be, to be read only.
+    pub(super) fn snapshot(&self, job: Job<'_>) -> Result<Arc<dyn ReadFolder>> {
+        match &self.plan {
+            Some(plan) => Ok(plan.snapshot()),
+            None => Ok(plan_partition(&self.partition, self.request, job)?.snapshot()),
         }
     }
 

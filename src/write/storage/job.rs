@@ -27,7 +27,7 @@ const MAX_LINE: u64 = 256;
 ///
 /// # Errors
 /// `Refused` for a note of another job, and for one that cannot be understood; `Io`.
-pub(super) fn refuse_pending(log_dir: &Path, job: Option<&str>) -> Result<()> {
+pub(crate) fn refuse_pending(log_dir: &Path, job: Option<&str>) -> Result<()> {
     let path = log_dir.join(JOB_NOTE);
     let file = match std::fs::File::open(&path) {
         Ok(file) => file,

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::ATTRIBUTES_AT;
 use crate::io::storage::{ReadFile, ReadFolder, Storage, StoredFile};
 use crate::io::stored_index::StoredIndex;
+use crate::types::TimestampMs;
 
 const SECTOR: usize = 512;
 /// A batch up to its checksum, and that.
@@ -280,6 +281,10 @@ impl ReadFolder for Image {
         let image = self.clone();
         Ok(Arc::new(ImageFile { image, file, path }))
     }
+
+    fn modified_ms(&self, _: &str) -> Result<TimestampMs> {
+        Ok(0)
+    }
 }
 
 impl Storage for Image {
@@ -323,6 +328,10 @@ impl Storage for Image {
         file.set_length(0)?;
         file.write_at(bytes, 0)?;
         if sync { file.sync() } else { Ok(()) }
+    }
+
+    fn set_modified_ms(&self, _: &str, _: TimestampMs) -> Result<()> {
+        Ok(())
     }
 
     fn sync_names(&self) -> Result<()> {
