@@ -65,6 +65,8 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         self.environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark_home())}
         self.environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_CONF_DIR": str(home / "conf")}
+        # Python compiles what is imported; pip would compile all of pandas.
+        self.environment["PIP_NO_COMPILE"] = "1"
         flags = " ".join(SHORT_LIVED_JVM)
         self.environment["SPARK_DAEMON_JAVA_OPTS"] = flags
         (home / "conf").mkdir()
