@@ -95,6 +95,15 @@ impl Disk {
         }
     }
 
+    /// The same disk, which counts no more.
+    #[must_use]
+    pub(crate) fn uncounted(&self) -> Self {
+        Self {
+            counter: None,
+            ..self.clone()
+        }
+    }
+
     /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then. The
     /// disk given to the work hands them to a thread, and goes on.
     ///
