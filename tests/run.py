@@ -339,26 +339,30 @@ SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4")
 TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 
-# These spend their time in Python and in starting processes. They run on the release build only.
+# These spend their time in Python and in starting processes, or measure memory over large files. They run on the
+# release build only, the others on the debug build only, for the steps corpus, interop, spark and main_job read and
+# write with the release build. In the slow profile the release build runs all.
 RELEASE_ONLY = (
     "cli",
     "cli_errors",
+    "cli_groups",
+    "cli_mistakes",
     "cli_selection",
     "cli_sources",
+    "dry_run",
     "export_ends",
     "flags_cli",
     "guides",
     "import",
     "import_resume",
+    "lack",
+    "memory",
     "readme",
     "recover_cli",
     "start",
     "truncate_cli",
     "typing",
 )
-# These measure memory: both builds run them. The others run on the debug build only, for the steps corpus, interop,
-# spark and main_job read and write with the release build. In the slow profile both run all.
-BOTH_BUILDS = ("lack", "memory")
 
 
 def python_debug() -> None:
@@ -402,7 +406,7 @@ def with_archived_classes() -> dict[str, str]:
 
 def python_release() -> None:
     """Run Python tests on the release build."""
-    short = [f"tests/python/test_{name}.py" for name in sorted((*RELEASE_ONLY, *BOTH_BUILDS))]
+    short = [f"tests/python/test_{name}.py" for name in RELEASE_ONLY]
     pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE, python=PYTHON, **SHORT_QUERIES)
 
 
