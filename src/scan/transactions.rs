@@ -14,7 +14,7 @@
 //! [`crate::scan::reader`] holds the markers that it passes against what was planned.
 //!
 //! A walk touches every page of a segment of small batches, and the reader does after it: the walk's map is kept for the
-//! reader ([`crate::io::kept_map`]).
+//! reader, as is that of an index's lookups ([`crate::io::kept_map`]).
 //!
 //! # Last stable offset
 //! The first offset of the oldest transaction that is undecided at the end, or the end. The end is the high watermark; a
@@ -78,7 +78,7 @@ pub struct Transactions<'a> {
     states: BTreeMap<Offset, Option<Arc<[ProducerState]>>>,
     /// By segment and where the walk began.
     events: BTreeMap<(usize, Offset), Arc<[TxnEvent]>>,
-    /// Of the segments that were walked over and mapped, by file name.
+    /// Of the segments that were walked over or looked up in, and mapped, by file name.
     maps: BTreeMap<String, KeptMap>,
     walked_for_entry: u64,
     least_believed: u64,
@@ -321,8 +321,9 @@ impl<'a> Transactions<'a> {
     }
 
     /// Whether the log has marker and first batch of every entry where it says; false also where a walk over all headers
-    /// takes less time. The walk reports what is wrong on the way.
-    fn confirms(&self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
+    /// takes less time. The walk reports what is wrong on the way. The map through which it looked is kept, as it touched
+    /// many pages.
+    fn confirms(&mut self, entries: &[AbortedTxn], segment: &LogSegment) -> bool {
         let Ok(mut lookup) = SegmentLookup::open_for_many(segment) else {
             return false;
         };
@@ -332,7 +333,7 @@ impl<'a> Transactions<'a> {
         if !worth_it {
             return false;
         }
-        entries.iter().all(|txn| {
+        let are_there = entries.iter().all(|txn| {
             let marker = lookup.marker_at(txn.last_offset).ok().flatten();
             marker == Some((txn.producer_id, ControlType::Abort))
                 && if txn.first_offset >= segment.base_offset {
@@ -340,7 +341,12 @@ impl<'a> Transactions<'a> {
                 } else {
                     self.begins_before(txn)
                 }
-        })
+        });
+        if are_there && let Some(map) = lookup.into_map() {
+            let name = segment.file_name.clone();
+            self.maps.insert(name, KeptMap::keep(map));
+        }
+        are_there
     }
 
     /// As [`begins`], of a transaction whose marker is in a later segment.
@@ -379,7 +385,7 @@ impl<'a> Transactions<'a> {
         Ok(found)
     }
 
-    /// The map through which a segment was walked over, if one is kept.
+    /// The map through which a segment was looked at, if one is kept.
     pub(super) fn map_of(&self, segment: &LogSegment) -> KeptMap {
         let kept = self.maps.get(&segment.file_name);
         kept.cloned().unwrap_or_default()

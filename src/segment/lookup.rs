@@ -13,6 +13,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use super::LogSegment;
 use super::batches::{BatchCursor, CURRENT_MAGIC};
@@ -27,6 +28,7 @@ use crate::format::control::ControlType;
 use crate::format::entry::TimestampOffset;
 use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
+use crate::io::mapping::Mapping;
 use crate::records::RecordSlot;
 use crate::records::plain;
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
@@ -75,6 +77,11 @@ impl<'a> SegmentLookup<'a> {
     pub(crate) fn open_for_many(segment: &'a LogSegment) -> Result<Self> {
         let source = segment.open(Access::Headers)?;
         Ok(Self::from_source(Cow::Borrowed(segment), source))
+    }
+
+    /// The segment's map, where it was mapped.
+    pub(crate) fn into_map(self) -> Option<Arc<Mapping>> {
+        self.source.into_map()
     }
 
     /// As [`SegmentLookup::open`], with the segment inside.

@@ -2,23 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::reader::RecordReader;
 use kafkalog::internal::arrow::schema::Layout;
 use kafkalog::internal::format::file_name::FileKind;
+use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, plan_scan};
 use kafkalog::internal::scan::range::PartitionRange;
+use kafkalog::internal::scan::transactions::Transactions;
 use kafkalog::internal::segment::reader::ReadOptions;
 
 use crate::corpus::{Copy, EARLY, cases};
 
-/// A log of eleven segments and many transactions, without the files that would save walks.
-fn bare() -> Copy {
+/// A log of eleven segments and many transactions.
+fn aborts() -> Copy {
     let mut all = cases().into_iter();
     let case = all.find(|c| c.folder.ends_with("txn-aborts-0")).unwrap();
-    let copy = Copy::of(&case.folder, EARLY);
+    Copy::of(&case.folder, EARLY)
+}
+
+/// The same without the files that would save walks.
+fn bare() -> Copy {
+    let copy = aborts();
     copy.bare();
     copy
 }
@@ -72,6 +79,33 @@ fn what_was_walked_over_is_mapped_once() {
     }
     assert!(!batches.is_empty());
     drop((reader, batches, same));
+    assert_eq!(mapped(&copy.folder).len(), 0);
+}
+
+/// The log in which the entries of an index were confirmed stays mapped, though nothing walked over it.
+#[test]
+fn what_was_looked_up_in_stays_mapped() {
+    let copy = aborts();
+    let log = PartitionLog::open(&copy.folder).unwrap();
+    let mut transactions = Transactions::of(log.listed()).unwrap().preferring_indexes();
+    let end = transactions.last_stable_offset(None).unwrap();
+    let aborted = transactions.aborted(0, end).unwrap();
+    let maps: BTreeSet<String> = mapped(&copy.folder).into_iter().map(|(n, _)| n).collect();
+    let logs = copy.files(FileKind::Log);
+    let (_, closed) = logs.split_last().unwrap();
+    let has_entries = |log: &&PathBuf| {
+        let index = log.with_extension("txnindex");
+        fs::metadata(index).is_ok_and(|file| file.len() > 0)
+    };
+    let indexed: Vec<_> = closed.iter().filter(has_entries).collect();
+    assert!(!aborted.is_empty());
+    assert!(maps.len() > transactions.walks(), "all were walked over");
+    for log in indexed {
+        let name = log.file_name().unwrap().to_str().unwrap();
+        assert!(maps.contains(name), "{name} of {maps:?}");
+    }
+    drop(transactions);
+    drop(log);
     assert_eq!(mapped(&copy.folder).len(), 0);
 }
 
