@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use arrow_array::{Array, Int64Array};
 use kafkalog::internal::arrow::columns::ColumnOptions;
 use kafkalog::internal::arrow::reader::RecordReader;
-use kafkalog::internal::arrow::schema::Layout;
+use kafkalog::internal::arrow::schema::{Column, Layout};
 use kafkalog::internal::format::file_name::FileKind;
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::scan::plan::{IsolationLevel, PlanOptions, plan_scan};
@@ -127,4 +128,54 @@ fn what_was_exchanged_since_is_not_read_through_its_map() {
     };
     let fault = error.as_fault().unwrap();
     assert_eq!(fault.location.path.as_ref(), Some(&first));
+}
+
+/// Offsets of all records that a reader gives.
+fn offsets(ranges: Vec<PartitionRange>) -> Vec<i64> {
+    let columns = ColumnOptions {
+        columns: vec![Column::Offset],
+        ..ColumnOptions::default()
+    };
+    let mut reader = RecordReader::try_new(ranges, ReadOptions::default(), columns).unwrap();
+    let mut found = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        let column = batch.column(0).as_any().downcast_ref::<Int64Array>();
+        found.extend(column.unwrap().values());
+    }
+    found
+}
+
+/// Bytes that a file lost in place since are an error, and no fault of the process: the map still covers them.
+#[test]
+fn what_was_cut_in_place_since_is_an_error() {
+    let copy = bare();
+    let planned = plan(&copy.folder, IsolationLevel::ReadCommitted);
+    let second = copy.files(FileKind::Log).remove(1);
+    let file = fs::OpenOptions::new().write(true).open(&second).unwrap();
+    file.set_len(10).unwrap();
+    let mut reader = reader(planned);
+    let error = loop {
+        match reader.next_batch() {
+            Ok(batch) => assert!(batch.is_some(), "the log was read without its bytes"),
+            Err(error) => break error,
+        }
+    };
+    let fault = error.as_fault().unwrap();
+    assert_eq!(fault.location.path.as_ref(), Some(&second));
+}
+
+/// A segment that retention deleted since is missing, as in a plan that is made after it, though its map is there.
+#[test]
+fn what_was_deleted_since_is_not_read_from_its_map() {
+    let copy = bare();
+    let planned = plan(&copy.folder, IsolationLevel::ReadCommitted);
+    let all = offsets(planned.clone());
+    let logs = copy.files(FileKind::Log);
+    fs::remove_file(&logs[0]).unwrap();
+    let second = logs[1].file_stem().unwrap().to_str().unwrap();
+    let start: i64 = second.parse().unwrap();
+    let found = offsets(planned);
+    let left: Vec<i64> = all.iter().copied().filter(|&o| o >= start).collect();
+    assert!(left.len() < all.len());
+    assert_eq!(found, left);
 }
