@@ -324,7 +324,12 @@ impl Content {
             }
             Source::Bytes(held) => (OpenBytes::Held(Arc::clone(held)), path),
             Source::Rebuilt(how) => (OpenBytes::Held(Arc::new(how.bytes(origins)?)), path),
-            Source::Counted => return Err(Error::io(path)(io::ErrorKind::Unsupported.into())),
+            Source::Counted => {
+                let shown = path.display();
+                return Err(Error::internal(format_args!(
+                    "{shown}: only its length was kept"
+                )));
+            }
             Source::Derived(how) => {
                 let file = Arc::clone(how).open(origins, path.clone())?;
                 (OpenBytes::Base { file, from: 0 }, path)

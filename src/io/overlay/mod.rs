@@ -109,6 +109,17 @@ impl State {
         last.and_then(|at| self.actions.get_mut(at))
     }
 
+    /// Gives a file other content that has the same bytes, and its writing, if that is the last step on it.
+    fn give(&mut self, name: &str, content: Content) {
+        if let Some(Action::Write {
+            content: planned, ..
+        }) = self.last_action(name)
+        {
+            *planned = content.clone();
+        }
+        self.files.insert(name.to_owned(), content);
+    }
+
     /// Drops the writing of a file if nothing has happened to it since.
     fn unwrite(&mut self, name: &str) -> bool {
         let last = self.last_on(name);
@@ -428,9 +439,8 @@ impl Overlay {
     /// Says in another way where the bytes come from that will be written.
     pub(crate) fn replace(&self, name: &str, by: Content) {
         let mut state = self.state();
-        if let Some(Action::Write { content, .. }) = state.last_action(name) {
-            *content = by.clone();
-            state.files.insert(name.to_owned(), by);
+        if matches!(state.last_action(name), Some(Action::Write { .. })) {
+            state.give(name, by);
         }
     }
 
@@ -439,8 +449,7 @@ impl Overlay {
         let content = self.get(name);
         if let Some(content) = content.filter(|it| matches!(it.source(), Source::Rebuilt(_))) {
             let held = content.in_memory(&self.origins())?;
-            self.replace(name, held.clone());
-            self.state().files.insert(name.to_owned(), held);
+            self.state().give(name, held);
         }
         Ok(())
     }
