@@ -87,9 +87,10 @@ def make(log_dir: Path, partitions: int) -> None:
             if file.name != "partition.metadata":
                 shutil.copyfile(file, folder / file.name)
     shutil.rmtree(first)
-    for file in log_dir.iterdir():
-        if file.is_file() and file.name != "meta.properties":
-            file.unlink()
+    # A broker's checkpoints have a line for each partition.
+    for name, offset in (("recovery-point", 0), ("replication", SEGMENTS * RECORDS), ("log-start", 0)):
+        lines = [f"topic-{n // TOPIC_PARTITIONS} {n % TOPIC_PARTITIONS} {offset}\n" for n in range(partitions)]
+        (log_dir / f"{name}-offset-checkpoint").write_text(f"0\n{partitions}\n{''.join(lines)}")
 
 
 def run(command: list[str]) -> tuple[str, float, float]:

@@ -2,13 +2,11 @@
 
 ``scan`` and ``read_table`` return records, ``scan_batches`` returns Kafka's batches, and ``dataset`` and
 ``scan_polars`` give logs to query engines. ``LogDir`` and ``PartitionLog`` describe logs, and ``LogWriter`` writes
-them. ``kafkalog.tables`` decodes internal topics. ``kafkalog.spark`` reads and writes on Spark; it is imported on
-first use.
+them. ``kafkalog.tables`` decodes internal topics, ``kafkalog.spark`` reads and writes on Spark.
 """
 
 from typing import TYPE_CHECKING
 
-from kafkalog import tables
 from kafkalog._core import __version__, build_profile
 from kafkalog.config import LogConfig
 from kafkalog.engines import dataset, scan_polars
@@ -45,33 +43,33 @@ from kafkalog.options import ReadOptions
 from kafkalog.partitioner import partition_for_key
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
 from kafkalog.rescue import rescue
-from kafkalog.tools import (
-    CheckpointChange,
-    CompactReport,
-    DeletedSegment,
-    FileChange,
-    PartitionCompaction,
-    PartitionRecovery,
-    PartitionRetention,
-    PartitionRewrite,
-    RecoveryNote,
-    RecoveryReport,
-    RetainReport,
-    RewriteReport,
-    TruncateReport,
-    compact,
-    explain,
-    rebuild_indexes,
-    recover,
-    retain,
-    rewrite,
-    truncate,
-    verify,
-)
 from kafkalog.writer import AppendInfo, LogWriter, Record
 
 if TYPE_CHECKING:
-    from kafkalog import spark
+    from kafkalog import spark, tables
+    from kafkalog.tools import (
+        CheckpointChange,
+        CompactReport,
+        DeletedSegment,
+        FileChange,
+        PartitionCompaction,
+        PartitionRecovery,
+        PartitionRetention,
+        PartitionRewrite,
+        RecoveryNote,
+        RecoveryReport,
+        RetainReport,
+        RewriteReport,
+        TruncateReport,
+        compact,
+        explain,
+        rebuild_indexes,
+        recover,
+        retain,
+        rewrite,
+        truncate,
+        verify,
+    )
 
 __all__ = [
     "AbortedTransaction",
@@ -138,12 +136,44 @@ __all__ = [
 ]
 
 
+# Imported on first use: what many programs never need takes longer than the rest.
+_MODULES = ("spark", "tables")
+_TOOLS = (
+    "CheckpointChange",
+    "CompactReport",
+    "DeletedSegment",
+    "FileChange",
+    "PartitionCompaction",
+    "PartitionRecovery",
+    "PartitionRetention",
+    "PartitionRewrite",
+    "RecoveryNote",
+    "RecoveryReport",
+    "RetainReport",
+    "RewriteReport",
+    "TruncateReport",
+    "compact",
+    "explain",
+    "rebuild_indexes",
+    "recover",
+    "retain",
+    "rewrite",
+    "truncate",
+    "verify",
+)
+
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
     def __getattr__(name: str) -> object:
-        """Import ``kafkalog.spark`` on first use."""
-        if name == "spark":
-            import importlib
+        """Import a module or a tool on first use."""
+        import importlib
 
-            return importlib.import_module("kafkalog.spark")
+        if name in _MODULES:
+            return importlib.import_module(f"kafkalog.{name}")
+        if name in _TOOLS:
+            found = globals()[name] = getattr(importlib.import_module("kafkalog.tools"), name)
+            return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_MODULES, *_TOOLS})

@@ -251,10 +251,17 @@ class LogDir:
     ) -> list[tuple[str | None, int, int | None, list[tuple[int, int]], list[tuple[int, int]], list[str]]]: ...
 
 @final
+class DirState:
+    """What a log dir says of its partitions, read once for opening many of them."""
+
+    def __new__(cls, log_dir: str) -> DirState: ...
+
+@final
 class PartitionLog:
     """One partition folder as it was when it was opened."""
 
-    def __new__(cls, path: str) -> PartitionLog: ...
+    # with what its log dir says: a folder that a listing of that log dir found
+    def __new__(cls, path: str, log_dir: DirState | None = None) -> PartitionLog: ...
     @property
     def path(self) -> str: ...
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -191,7 +192,8 @@ class LogDir:
 
     def _repr_html_(self) -> str:
         live = self._live()
-        rows = [_row(folder) for folder in live[:_SHOWN]]
+        opener = PartitionOpener()
+        rows = [_row(folder, opener) for folder in live[:_SHOWN]]
         more = f"... and {len(live) - _SHOWN} more" if len(live) > _SHOWN else ""
         head = ("topic", "partition", "log start", "high watermark", "segments", "size")
         return _display.html_table(f"LogDir {self._path}", head, rows, more)
@@ -203,7 +205,8 @@ class LogDir:
         return self._path
 
     def __iter__(self) -> Iterator[PartitionLog]:
-        return (PartitionLog(folder.path) for folder in self._live())
+        opener = PartitionOpener()
+        return (opener.open(folder.path) for folder in self._live())
 
     def __len__(self) -> int:
         return len(self._live())
@@ -269,7 +272,8 @@ class LogDir:
             By topic and partition.
         """
         wanted = _arguments.text("topic", topic)
-        return [PartitionLog(folder.path) for folder in self._live() if wanted is None or folder.topic == wanted]
+        opener = PartitionOpener()
+        return [opener.open(folder.path) for folder in self._live() if wanted is None or folder.topic == wanted]
 
     def _live(self) -> list[PartitionFolder]:
         live = [folder for folder in self.folders if folder.state == "live"]
@@ -280,9 +284,9 @@ class LogDir:
 _SHOWN = 50
 
 
-def _row(folder: PartitionFolder) -> tuple[Any, ...]:
+def _row(folder: PartitionFolder, opener: PartitionOpener) -> tuple[Any, ...]:
     try:
-        log = PartitionLog(folder.path)
+        log = opener.open(folder.path)
     except (KafkaLogError, OSError):
         # A broker may have deleted it since.
         return folder.topic, folder.partition, None, None, None, None
@@ -307,6 +311,12 @@ class PartitionLog:
     def __init__(self, path: StrPath) -> None:
         self._path = _arguments.path(path)
         self._core = _core.PartitionLog(self._path)
+
+    @classmethod
+    def _of(cls, core: _core.PartitionLog) -> Self:
+        log = cls.__new__(cls)
+        log._path, log._core = core.path, core  # noqa: SLF001 - its own
+        return log
 
     def __repr__(self) -> str:
         segments = self.segments
@@ -562,3 +572,19 @@ def _tallies(segments: list[dict[str, Any]], name: str) -> dict[Any, dict[str, i
             for unit, number in tally.items():
                 total[unit] += number
     return dict(sorted(sums.items()))
+
+
+class PartitionOpener:
+    """Opens partitions that listings of log dirs found; the checkpoints of each log dir are read once for all."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, _core.DirState] = {}
+
+    def open(self, folder: str) -> PartitionLog:
+        """Open one, given by its absolute path."""
+        log_dir, name = os.path.split(folder)
+        if name in {"", ".", ".."}:
+            return PartitionLog(folder)
+        if log_dir not in self._states:
+            self._states[log_dir] = _core.DirState(log_dir)
+        return PartitionLog._of(_core.PartitionLog(folder, self._states[log_dir]))  # noqa: SLF001 - of this module

@@ -12,8 +12,8 @@
 //! Nothing here is required to read: a checkpoint that is missing or broken is no checkpoint, as for the broker, which
 //! then begins at the first segment (`LogManager.loadLogs`).
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -132,6 +132,8 @@ impl PartitionFolder {
 pub struct LogDir {
     path: PathBuf,
     folders: Vec<PartitionFolder>,
+    /// Those of the folders that are links.
+    links: BTreeSet<PathBuf>,
     /// It holds files and folders, but none of Kafka's.
     is_foreign: bool,
 }
@@ -142,8 +144,7 @@ impl LogDir {
     /// # Errors
     /// `Io` where `path` is not a directory that can be listed; `InvalidArgument` where it is a partition's folder.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut folders = Vec::new();
-        let mut seen = Seen::default();
+        let (mut folders, mut links, mut seen) = (Vec::new(), BTreeSet::new(), Seen::default());
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let entry = entry.map_err(Error::io(path))?;
             let file_name = entry.file_name();
@@ -153,10 +154,11 @@ impl LogDir {
                 continue;
             };
             match FolderName::parse(file_name) {
-                Some(name) if entry.path().is_dir() => folders.push(PartitionFolder {
-                    name,
-                    path: entry.path(),
-                }),
+                Some(name) if is_dir(&entry) => {
+                    let path = entry.path();
+                    links.extend(is_link(&entry).then(|| path.clone()));
+                    folders.push(PartitionFolder { name, path });
+                }
                 _ => seen.note(file_name),
             }
         }
@@ -178,6 +180,7 @@ impl LogDir {
             path: path.to_path_buf(),
             is_foreign: folders.is_empty() && seen.foreign && !seen.dirs_own,
             folders,
+            links,
         })
     }
 
@@ -218,6 +221,14 @@ impl LogDir {
     #[must_use]
     pub fn folders(&self) -> &[PartitionFolder] {
         &self.folders
+    }
+
+    /// A folder's path without links and dots, by which it is known again; `place` is that of the log dir.
+    pub(crate) fn place_of(&self, folder: &PartitionFolder, place: &Path) -> PathBuf {
+        match folder.path.file_name() {
+            Some(name) if !self.links.contains(&folder.path) => place.join(name),
+            _ => folder.path.canonicalize().unwrap_or_default(),
+        }
     }
 
     /// `meta.properties`, if there is one.
@@ -288,6 +299,15 @@ pub(crate) fn is_of_partition(name: &str) -> bool {
         || matches!(written, LEADER_EPOCH_CHECKPOINT | PARTITION_METADATA)
 }
 
+fn is_link(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_symlink())
+}
+
+/// Whether an entry is a directory or a link to one; the listing itself tells, except of a link.
+fn is_dir(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir()) || (is_link(entry) && entry.path().is_dir())
+}
+
 /// Whether a directory has files that only log dirs have.
 fn has_log_dir_files(dir: &Path) -> bool {
     let names = [META_PROPERTIES, CLEAN_SHUTDOWN];
@@ -340,7 +360,7 @@ impl PathKind {
                 continue;
             };
             seen.note(name);
-            let is_partition = || entry.path().is_dir() && holds_partition_files(&entry.path());
+            let is_partition = || is_dir(&entry) && holds_partition_files(&entry.path());
             if seen.dirs_own || (FolderName::parse(name).is_some() && is_partition()) {
                 return Ok(Self::LogDir);
             }

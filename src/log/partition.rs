@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use super::dir::{DirState, PathKind};
 use super::listed::ListedLog;
 use crate::error::Result;
 use crate::format::checkpoint::EpochEntry;
@@ -37,6 +38,19 @@ impl PartitionLog {
     /// swap file.
     pub fn open(path: &Path) -> Result<Self> {
         ListedLog::open(path).map(|listed| Self { listed })
+    }
+
+    /// Opens a folder that a listing of its log dir found, given what the log dir says of its partitions: that is one file
+    /// for all of them.
+    ///
+    /// # Errors
+    /// As [`PartitionLog::open`].
+    pub(crate) fn open_in(path: &Path, dir: &DirState) -> Result<Self> {
+        let listed = ListedLog::open_in(path, PathKind::name_of(path), dir)?;
+        if listed.segments().is_empty() {
+            PathKind::partition(path)?;
+        }
+        Ok(Self { listed })
     }
 
     /// The log as it was listed when it was opened.

@@ -387,6 +387,18 @@ fn answer(found: partition::OffsetAndTimestamp) -> Answer {
     (found.offset, found.timestamp, found.leader_epoch)
 }
 
+/// What a log dir says of its partitions, for opening many of them.
+#[pyclass(frozen, module = "kafkalog._core")]
+pub(super) struct DirState(dir::DirState);
+
+#[pymethods]
+impl DirState {
+    #[new]
+    fn new(py: Python<'_>, log_dir: PathBuf) -> Self {
+        Self(py.detach(|| dir::DirState::read(&log_dir)))
+    }
+}
+
 /// A partition folder as it was when it was opened.
 #[pyclass(frozen, module = "kafkalog._core")]
 pub(super) struct PartitionLog {
@@ -396,8 +408,13 @@ pub(super) struct PartitionLog {
 #[pymethods]
 impl PartitionLog {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let log = interrupt::detach(py, || partition::PartitionLog::open(&path))?;
+    #[pyo3(signature = (path, log_dir=None))]
+    fn new(py: Python<'_>, path: PathBuf, log_dir: Option<PyRef<'_, DirState>>) -> PyResult<Self> {
+        let state = log_dir.as_ref().map(|state| &state.0);
+        let log = interrupt::detach(py, || match state {
+            Some(state) => partition::PartitionLog::open_in(&path, state),
+            None => partition::PartitionLog::open(&path),
+        })?;
         Ok(Self { log })
     }
 

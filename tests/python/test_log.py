@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 import shutil
@@ -190,6 +191,68 @@ def test_a_folder_with_a_segments_name_is_no_segment(tmp_path: Path) -> None:
     assert [segment.name for segment in log.segments] == names
     assert log.log_end_offset == 880
     assert kafkalog.read_table(folder, columns="offset").num_rows == 880
+
+
+def test_partitions_of_a_log_dir_are_as_opened_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog import _core
+
+    read: list[str] = []
+
+    def state(log_dir: str) -> _core.DirState:
+        read.append(log_dir)
+        return original(log_dir)
+
+    original = _core.DirState
+    monkeypatch.setattr(_core, "DirState", state)
+    dirs = kafkalog.LogDir(DATA)
+    for every in (True, False):
+        logs = list(dirs) if every else dirs.partitions()
+        assert read == [str(DATA)], "the checkpoints are read once, not for each partition"
+        read.clear()
+        assert {log.high_watermark is None for log in logs} == {False}
+        for log in logs:
+            alone = kafkalog.PartitionLog(log.path)
+            for one in (log, alone):
+                assert one.path == f"{DATA}/{one.topic}-{one.partition}"
+            for name in (
+                "log_start_offset",
+                "high_watermark",
+                "log_end_offset",
+                "segments",
+                "leader_epochs",
+                "topic_id",
+            ):
+                assert getattr(log, name) == getattr(alone, name), (log, name)
+            assert log.offset_of_max_timestamp() == alone.offset_of_max_timestamp()
+            assert copy.copy(log).segments == alone.segments
+
+
+def test_a_log_dir_named_as_a_partition_is_none_of_a_log_dir_either(tmp_path: Path) -> None:
+    shutil.copytree(DATA, tmp_path / "data-0")
+    (tmp_path / "meta.properties").touch()
+    dirs = kafkalog.LogDir(tmp_path)
+    assert len(dirs) == 1
+    for opening in (dirs.partitions, lambda: kafkalog.PartitionLog(tmp_path / "data-0")):
+        with pytest.raises(ValueError, match="data-0: not a partition folder"):
+            opening()
+
+
+def test_a_partition_that_links_lead_to_is_read_once(tmp_path: Path) -> None:
+    real, linked, mixed = (tmp_path / name for name in ("real", "linked", "mixed"))
+    shutil.copytree(DATA, real)
+    linked.symlink_to(real)
+    mixed.mkdir()
+    (mixed / "orders-0").symlink_to(real / "orders-0")
+    once = kafkalog.read_table(real, topics="orders").num_rows
+    for others in ([linked], [mixed], [mixed, linked], [linked / "orders-0"], [mixed / "orders-0"]):
+        for paths in ([real, *others], [*others, real]):
+            assert kafkalog.read_table(paths, topics="orders").num_rows == once, paths
+    assert kafkalog.read_table(mixed).num_rows == once
+    assert [log.segments for log in kafkalog.LogDir(mixed)] == [kafkalog.LogDir(real)["orders", 0].segments]
+    # A link to nothing, and one to a file, are no partitions.
+    (mixed / "orders-1").symlink_to(tmp_path / "nothing")
+    (mixed / "orders-2").symlink_to(real / "meta.properties")
+    assert len(kafkalog.LogDir(mixed)) == 1
 
 
 def test_partition() -> None:

@@ -22,7 +22,7 @@ def loaded_after(code: str) -> set[str]:
     program = f"import sys\n{code}\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    return {name.split(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,14 @@ def loaded_after(code: str) -> set[str]:
 )
 def test_no_pyarrow_and_no_pyspark(code: str) -> None:
     assert not loaded_after(code) & {"pyarrow", "pyspark", "numpy", "pandas"}
+
+
+def test_tools_and_tables_are_imported_on_first_use() -> None:
+    heavy = {"kafkalog.tools", "kafkalog.tables", "kafkalog.spark", "hashlib"}
+    assert not loaded_after("import kafkalog") & heavy
+    assert loaded_after("import kafkalog; kafkalog.recover, kafkalog.tables") >= heavy - {"kafkalog.spark", "hashlib"}
+    assert loaded_after("from kafkalog import *") >= heavy - {"hashlib"}
+    assert set(dir(kafkalog)) >= set(kafkalog.__all__)
 
 
 def test_polars_takes_a_reader_without_pyarrow() -> None:

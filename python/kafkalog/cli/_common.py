@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafkalog import _arguments
 from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.log import LogDir, PartitionFolder, PartitionLog
+from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
 
 if TYPE_CHECKING:
     import argparse
@@ -192,9 +192,10 @@ def is_partition(path: str) -> bool:
 
 def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, PartitionLog]]:
     """Open the folders; a folder that a running broker deleted meanwhile is not an error."""
+    opener = PartitionOpener()
     for folder in found:
         try:
-            log = PartitionLog(folder.path)
+            log = opener.open(folder.path)
         except FileNotFoundError:
             _report_deleted(folder)
             continue
@@ -216,6 +217,7 @@ class Partitions:
 
     def __init__(self, found: Iterable[PartitionFolder]) -> None:
         self._found = found
+        self._opener = PartitionOpener()
         self.code = 0
         """The exit code: 0, or the highest one of the errors."""
 
@@ -228,7 +230,7 @@ class Partitions:
         self, folder: PartitionFolder, question: Callable[[PartitionFolder, PartitionLog], T]
     ) -> Iterator[tuple[PartitionFolder, T]]:
         try:
-            answer = question(folder, PartitionLog(folder.path))
+            answer = question(folder, self._opener.open(folder.path))
         except FileNotFoundError as error:
             if Path(folder.path).exists():
                 self._report(error)

@@ -16,7 +16,7 @@ from kafkalog.cli import _common
 from kafkalog.cli._sources import batches, format_of
 from kafkalog.cli.export import Progress
 from kafkalog.errors import InvalidRecordError, KafkaLogError
-from kafkalog.log import PartitionLog
+from kafkalog.log import PartitionLog, PartitionOpener
 from kafkalog.writer import AppendInfo, LogWriter, as_arrow
 
 if TYPE_CHECKING:
@@ -257,10 +257,10 @@ def _sources(path: Path, arguments: argparse.Namespace) -> list[_Source]:
 def _log_dir(path: Path, arguments: argparse.Namespace) -> list[_Source]:
     topics = None if arguments.topic is None else [arguments.topic]
     partitions = None if arguments.partition is None else [arguments.partition]
-    found = []
+    found, opener = [], PartitionOpener()
     for folder in _common.selected(str(path), topics, partitions, live=True):
         if topics or not folder.topic.startswith("__"):
-            log = PartitionLog(folder.path)
+            log = opener.open(folder.path)
             found.append(_Source(Path(folder.path), "log", folder.topic, folder.partition, _log_size(log)))
     if not found:
         raise ValueError(f"{path}: contains neither files to import nor partitions")

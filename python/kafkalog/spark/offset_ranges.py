@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.log import PartitionOpener
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.predicates import timestamp_bounds
 from kafkalog.spark.topics import format_partitions, partition_arguments, partition_bounds, report_missing
@@ -104,17 +105,16 @@ def _check_start(options: SourceOptions, ranges: list[PartitionRange]) -> None:
     """
     if not options.starting.is_by_time:
         return
-    from kafkalog import _core
-
     ends: dict[str, PartitionBounds] = {}
+    opener = PartitionOpener()
     for each in ranges:
         if each.segment_count:
             continue
         timestamp = options.starting.time(each.topic, each.partition)
-        found = _core.PartitionLog(each.folder).offset_for_timestamp(timestamp)
+        found = opener.open(each.folder).offset_for_timestamp(timestamp)
         if found is not None and options.read.isolation_level == "read_committed":
             ends = ends or folder_bounds(options)
-            found = found if found[0] < ends[each.folder].end else None
+            found = found if found.offset < ends[each.folder].end else None
         if found is None:
             raise ValueError(
                 f"no record of {each.topic}-{each.partition} has a timestamp of {timestamp} or later; set "

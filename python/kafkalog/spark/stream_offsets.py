@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.errors import OffsetOutOfRangeError
+from kafkalog.log import PartitionOpener
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.options import EARLIEST, LATEST
 from kafkalog.spark.topics import PartitionBounds, TopicPartition, format_partitions, partition_bounds
@@ -78,10 +79,10 @@ def initial(options: SourceOptions) -> StreamOffsets:
             )
         if extra := sorted(named - bounds.keys()):
             raise ValueError(f"option {option} names partitions that do not exist; remove {format_partitions(extra)}")
-    found = {}
+    found, opener = {}, PartitionOpener()
     for place, each in bounds.items():
         if starting.is_by_time:
-            found[place] = _offset_at(options, each, starting.time(*place))
+            found[place] = _offset_at(options, each, opener, starting.time(*place))
         else:
             offset = _given_offset(options, place)
             found[place] = {EARLIEST: each.start, LATEST: each.end}.get(offset, offset)  # type: ignore[arg-type,assignment]
@@ -113,18 +114,16 @@ def restarted(options: SourceOptions, start: StreamOffsets, end: StreamOffsets) 
     return found
 
 
-def _offset_at(options: SourceOptions, bounds: PartitionBounds, timestamp: int) -> int:
-    from kafkalog import _core
-
-    found = _core.PartitionLog(bounds.folder).offset_for_timestamp(timestamp)
+def _offset_at(options: SourceOptions, bounds: PartitionBounds, opener: PartitionOpener, timestamp: int) -> int:
+    found = opener.open(bounds.folder).offset_for_timestamp(timestamp)
     # Under ``read_committed`` a broker finds no record at or above the last stable offset.
-    found = None if found is None or found[0] >= bounds.end else found
+    found = None if found is None or found.offset >= bounds.end else found
     if found is None and options.start_must_match:
         raise ValueError(
             f"no record of {bounds.topic}-{bounds.partition} has a timestamp of {timestamp} or later; set "
             "startingOffsetsByTimestampStrategy=latest to start such a partition at its end"
         )
-    return bounds.end if found is None else found[0]
+    return bounds.end if found is None else found.offset
 
 
 def available(options: SourceOptions, start: StreamOffsets) -> StreamOffsets:

@@ -14,7 +14,7 @@ from kafkalog import _arguments, _core
 from kafkalog._files import replace
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError, LogLockedError, UnknownTopicOrPartitionError
-from kafkalog.log import LogDir, PartitionLog
+from kafkalog.log import LogDir, PartitionLog, PartitionOpener
 from kafkalog.reader import scan
 from kafkalog.tools.dropping import Dropped, Dropping
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
@@ -206,7 +206,8 @@ def _logs(path: str, partitions: Any) -> list[PartitionLog]:
     except ValueError:
         folders = LogDir(path).folders
         live = [each for each in folders if each.state == "live" and each.topic != "__cluster_metadata"]
-        logs = [PartitionLog(each.path) for each in sorted(live, key=lambda each: (each.topic, each.partition))]
+        opener = PartitionOpener()
+        logs = [opener.open(each.path) for each in sorted(live, key=lambda each: (each.topic, each.partition))]
     if partitions is None:
         return logs
     by_topic = partitions if isinstance(partitions, dict) else dict.fromkeys((log.topic for log in logs), partitions)

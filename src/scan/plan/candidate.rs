@@ -1,6 +1,6 @@
 //! The partition folders that paths lead to.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Candidate {
 
 pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Vec<Candidate>> {
     let mut found: Vec<Candidate> = Vec::new();
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     for path in paths {
         let kind = PathKind::of(path)?;
         let place = path.canonicalize().map_err(Error::io(path))?;
@@ -70,7 +70,7 @@ pub(super) fn candidates(paths: &[PathBuf], include_inactive: bool) -> Result<Ve
                 let live =
                     |f: &&PartitionFolder| include_inactive || f.name.state == FolderState::Live;
                 for folder in dir.folders().iter().filter(live) {
-                    let place = folder.path.canonicalize().unwrap_or_default();
+                    let place = dir.place_of(folder, &place);
                     if seen.insert(place.clone()) {
                         found.push(Candidate {
                             place,

@@ -2,10 +2,9 @@
 
 use super::Pin;
 use crate::error::Result;
-use crate::format::checkpoint::parse_offsets;
 use crate::log::cleanable::{CleanableOffsets, CleanerBound, is_young};
 use crate::log::config::LogConfig;
-use crate::log::dir::{CLEANER, PartitionFolder, dir_above, read_parsed};
+use crate::log::dir::PartitionFolder;
 use crate::log::retention::{RetainedLog, SegmentAge};
 use crate::tables::producers::Producers;
 use crate::types::{Offset, TimestampMs};
@@ -58,12 +57,12 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// `None` where the topic is not compacted.
+    /// `cleaned` is the offset in the cleaner's checkpoint; `None` where the topic is not compacted.
     ///
     /// # Errors
-    /// `Io`; `CorruptIndex` for a cleaner checkpoint that cannot be read.
+    /// `Io`.
     pub(super) fn of(
-        folder: &PartitionFolder,
+        cleaned: Option<Offset>,
         config: &LogConfig,
         log: &RetainedLog,
         ages: &[SegmentAge],
@@ -73,9 +72,6 @@ impl Range {
         if !config.cleanup_policy.compact {
             return Ok(None);
         }
-        let checkpoint = dir_above(&folder.path).join(CLEANER);
-        let cleaned = read_parsed(&checkpoint, parse_offsets)?.unwrap_or_default();
-        let cleaned = cleaned.get(&folder.name.topic_partition).copied();
         let active = ages.last();
         let active = active.map_or(log.log_end_offset, |last| last.base_offset);
         let mut bounds = vec![

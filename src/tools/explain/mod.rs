@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use self::compaction::Range;
 use crate::error::{Error, Result};
+use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
 use crate::io::disk::Disk;
 use crate::io::folder::DiskFolder;
@@ -27,7 +28,9 @@ use crate::io::interrupt;
 use crate::io::overlay::Overlay;
 use crate::log::cleanable::CleanerBound;
 use crate::log::config::LogConfig;
-use crate::log::dir::{LogDir, PartitionFolder, PathKind};
+use crate::log::dir::{
+    CLEANER, DirState, LogDir, Offsets, PartitionFolder, PathKind, dir_above, read_parsed,
+};
 use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
 use crate::log::retention::{RetainedLog, Rule, SegmentAge, expired};
@@ -146,11 +149,26 @@ pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<Segme
         }
     };
     let mut rows = Vec::new();
-    for folder in folders {
-        interrupt::check()?;
+    let Some(first) = folders.first() else {
+        return Ok(rows);
+    };
+    let config_of = |folder: &PartitionFolder| {
         let topic = &folder.name.topic_partition.topic;
-        let config = options.topics.get(topic).unwrap_or(&options.config);
-        match explain_partition(&folder, config, options.now_ms) {
+        options.topics.get(topic).unwrap_or(&options.config)
+    };
+    let compacts = |folder| config_of(folder).cleanup_policy.compact;
+    let log_dir = dir_above(&first.path);
+    let checkpoints = Checkpoints {
+        state: DirState::read(&log_dir),
+        cleaned: if folders.iter().any(compacts) {
+            read_parsed(&log_dir.join(CLEANER), parse_offsets)?.unwrap_or_default()
+        } else {
+            Offsets::default()
+        },
+    };
+    for folder in &folders {
+        interrupt::check()?;
+        match explain_partition(folder, &checkpoints, config_of(folder), options.now_ms) {
             Ok(found) => rows.extend(found),
             // A broker has deleted it since it was listed.
             Err(Error::Io { source, .. })
@@ -161,17 +179,29 @@ pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<Segme
     Ok(rows)
 }
 
+/// What a log dir says of its partitions, read once.
+struct Checkpoints {
+    state: DirState,
+    /// First offsets not yet compacted; read where a topic is compacted.
+    cleaned: Offsets,
+}
+
 fn explain_partition(
     folder: &PartitionFolder,
+    checkpoints: &Checkpoints,
     config: &LogConfig,
     now_ms: TimestampMs,
 ) -> Result<Vec<SegmentRow>> {
-    let log = PartitionLog::open(&folder.path)?;
+    let log = PartitionLog::open_in(&folder.path, &checkpoints.state)?;
     let open = if config.cleanup_policy.compact {
         compaction::open_transaction(folder)?
     } else {
         None
     };
+    let cleaned = checkpoints
+        .cleaned
+        .get(&folder.name.topic_partition)
+        .copied();
     log.ask(|log| {
         // Damage is told by others.
         let log = &log.clone().on_corrupt(OnCorrupt::Skip);
@@ -183,7 +213,7 @@ fn explain_partition(
             high_watermark: log.high_watermark().unwrap_or(end).clamp(start, end),
             log_end_offset: end,
         };
-        let compaction = Range::of(folder, config, &ends, &ages, open, now_ms)?;
+        let compaction = Range::of(cleaned, config, &ends, &ages, open, now_ms)?;
         let verdicts = verdicts(&ages, config, &ends, now_ms);
         let rolled = rolled::reasons(log, config)?;
         let mut rows = Vec::new();
