@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::io::kept_map::KeptMap;
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
-use crate::segment::source::{Access, Copying, SMALL_SEGMENT, SegmentSource, is_closed};
+use crate::segment::source::{Access, Copying, SegmentSource, is_closed};
 use crate::types::Offset;
 
 /// How the files of segments are opened.
@@ -35,7 +35,6 @@ impl Opening {
     ) -> Result<SegmentSource> {
         let copied = segment.is_active
             || self.copying == Copying::Always
-            || segment.size <= SMALL_SEGMENT
             || !is_closed(folder, &segment.file_name, segment.next_base_offset);
         let path = folder.join(&segment.file_name);
         if let Some(same) = last.take()

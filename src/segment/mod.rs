@@ -54,7 +54,7 @@ pub(crate) mod writer;
 
 use batches::Bounds;
 use skipping::{OnCorrupt, Steps};
-use source::{Access, SMALL_SEGMENT, SegmentSource, is_closed};
+use source::{Access, SegmentSource, is_closed};
 
 /// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
 #[derive(Clone, Debug)]
@@ -136,13 +136,13 @@ impl LogSegment {
         Steps::new(self.on_corrupt, self.bounds(), self.size)
     }
 
-    /// Opens the `.log`: mapped where it is closed and not small, else by copy.
+    /// Opens the `.log`: mapped where it is closed, else by copy.
     ///
     /// # Errors
     /// As [`SegmentSource::open`].
     pub fn open(&self, access: Access) -> Result<SegmentSource> {
         let path = self.path();
-        if self.size <= SMALL_SEGMENT || !self.is_closed() {
+        if !self.is_closed() {
             return SegmentSource::open(&path, self.size, access);
         }
         #[expect(unsafe_code, reason = "a closed segment is mapped")]

@@ -1,9 +1,10 @@
 //! The bytes of one `.log` file, up to the length pinned at planning.
 //!
 //! A closed segment may be mapped. The active one, which a broker may append to, truncate or trim at any moment, is copied in
-//! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. Small
-//! segments are copied too, and those that cannot be mapped: `spark.executor.pyspark.memory` is an `RLIMIT_AS`, which
-//! counts maps, and some file systems have none. A map that planning made is used again ([`crate::io::kept_map`]).
+//! windows (`pread`), so that nothing a broker does can crash us; if the file is shorter than pinned, it ends there. A closed
+//! segment that cannot be mapped is copied too: address space may be limited (Spark's `spark.executor.pyspark.memory` is an
+//! `RLIMIT_AS`, which counts maps), and some file systems have no maps. A map that planning made is used again
+//! ([`crate::io::kept_map`]).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,13 +25,10 @@ pub(crate) const MAX_SEGMENT_SIZE: u64 = i32::MAX as u64;
 /// How much is taken into memory at once for a checksum.
 const MAX_PIECE: usize = 1 << 20;
 
-/// Up to this size, a page, a segment is read by copy: one call costs less than a map and its fault.
-pub(crate) const SMALL_SEGMENT: u64 = 4 << 10;
-
 /// Which segments are read by copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copying {
-    /// The active one and small ones; other closed ones are mapped, so that columns can point into them.
+    /// Only the active one; closed ones are mapped, so that columns can point into them.
     Active,
     /// All. For columns that are gathered anyway this is as quick as a map or quicker (no page faults, and the window
     /// stays in the second-level cache), counts for no address space, and nothing a broker does can fault us.
@@ -251,7 +249,7 @@ impl SegmentSource {
         matches!(self.origin, Origin::Copied { .. })
     }
 
-    /// No bytes.
+    /// No bytes at all.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -518,8 +518,7 @@ def test_a_source_is_left_as_it_was(tmp_path: Any) -> None:
 def test_views_point_into_the_mapped_file(tmp_path: Path, threads: int) -> None:
     """The map of a closed segment lives as long as any array that points into it; gathered columns need none."""
     shutil.copytree(DATA / "ledger-0", tmp_path / "ledger-0")
-    # Up to a page is read by copy.
-    closed = [path for path in sorted((tmp_path / "ledger-0").glob("*.log"))[:-1] if path.stat().st_size > 4096]
+    closed = sorted((tmp_path / "ledger-0").glob("*.log"))[:-1]
 
     def mapped() -> list[Path]:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8")
@@ -529,7 +528,7 @@ def test_views_point_into_the_mapped_file(tmp_path: Path, threads: int) -> None:
     plain = kafkalog.read_table(tmp_path / "ledger-0", columns=["segment", "value", "compression"]).to_pylist()
     longer = {row["segment"] for row in plain if row["compression"] == "none" and len(row["value"] or b"") > 12}
     assert mapped() == [path for path in closed if path.name in longer]
-    assert len(mapped()) >= 5
+    assert len(longer) > 10
     values = table["value"].chunk(0)
     del table
     assert mapped() != []
