@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
 use crate::records::chunk::Chunk;
+use crate::records::parts::Size;
 use crate::scan::reader::Context;
 
 /// The largest `batch_bytes`: 32-bit offsets end at twice this.
@@ -162,6 +163,12 @@ impl Columns {
         self.rows
     }
 
+    /// Bytes of a row, without what it points to.
+    #[must_use]
+    pub(crate) const fn row_bytes(&self) -> usize {
+        self.fixed_row_bytes
+    }
+
     /// Whether columns may point into what records were read from, instead of copying.
     #[must_use]
     pub(crate) const fn keep_sources(&self) -> bool {
@@ -180,6 +187,15 @@ impl Columns {
         let rows = part(self.rows, self.options.batch_rows);
         let bytes = part(self.bytes, self.options.batch_bytes);
         if rows > bytes { rows } else { bytes }
+    }
+
+    /// Whether the batch is half full or more, and has no room for one of Kafka's of this size.
+    #[must_use]
+    pub(crate) const fn is_better_finished(&self, size: Size) -> bool {
+        let rows = self.rows.saturating_add(size.records);
+        let bytes = self.bytes.saturating_add(size.bytes);
+        self.share() >= FULL / 2
+            && (rows > self.options.batch_rows || bytes > self.options.batch_bytes)
     }
 
     /// How many of these records fit, at least one into an empty batch, and the bytes they add.

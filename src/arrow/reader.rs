@@ -1,5 +1,6 @@
 //! Planned ranges as a stream of record batches.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -25,15 +26,31 @@ const MOST_KEPT: usize = 8 << 20;
 ///
 /// Records flow one way: the log's reader fills the chunk, the columns take from it, and a finished batch takes along the
 /// memory that its columns point into.
+///
+/// Past damage, a batch of Kafka's that no chunk takes at once comes in parts, and none of it may be given if any of its
+/// records cannot be decoded. What is finished with parts of it waits until it is known to be sound.
 #[derive(Debug)]
 pub struct RecordReader {
     log: LogReader,
     chunk: Chunk,
     columns: Columns,
     most_kept: usize,
+    /// Finished, and not given yet.
+    finished: VecDeque<RecordBatch>,
+    /// Where the batch begins that is in the middle of coming in parts.
+    open: Option<Before>,
     failed: Option<Error>,
     done: Done,
     ended: bool,
+}
+
+/// What comes before a batch that may have to be taken back.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Rows of the record batch in which it begins.
+    rows: usize,
+    /// Rows of all.
+    all_rows: u64,
 }
 
 /// What was done so far.
@@ -64,11 +81,15 @@ impl RecordReader {
         } else {
             (Copying::Always, Arena::near())
         };
+        let mut chunk = Chunk::new(arena);
+        chunk.parts_mut().allow(most_kept, columns.row_bytes());
         Ok(Self {
             log: LogReader::new(ranges, options, copying),
-            chunk: Chunk::new(arena),
+            chunk,
             columns,
             most_kept,
+            finished: VecDeque::new(),
+            open: None,
             failed: None,
             done: Done::default(),
             ended: false,
@@ -85,14 +106,16 @@ impl RecordReader {
     pub(super) fn restart(&mut self, ranges: Vec<PartitionRange>) {
         self.log.restart(ranges);
         self.chunk.reset();
+        self.finished.clear();
+        self.open = None;
         self.failed = None;
         self.done = Done::default();
         self.ended = false;
     }
 
     /// There is nothing after the last batch.
-    pub(super) const fn has_ended(&self) -> bool {
-        self.ended
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended && self.finished.is_empty()
     }
 
     /// What was done with the ranges, once they ended.
@@ -120,49 +143,89 @@ impl RecordReader {
     /// # Errors
     /// What reading finds.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
         loop {
-            if self.chunk.is_empty() {
-                if self.columns.kept() > self.most_kept && self.columns.rows() > 0 {
-                    return self.finish().map(Some);
+            if self.open.is_none() {
+                if let Some(batch) = self.finished.pop_front() {
+                    return Ok(Some(batch));
                 }
-                match self.log.fill(&mut self.chunk) {
-                    Ok(Filled::Records) => {}
-                    Ok(Filled::ArenaFull) => {
-                        self.columns.empty_arena(&mut self.chunk);
-                        continue;
-                    }
-                    Ok(Filled::End) => {
-                        self.ended = true;
-                        let rows = self.columns.rows();
-                        return (rows > 0).then(|| self.finish()).transpose();
-                    }
-                    Err(error) if self.columns.rows() == 0 => return Err(error),
-                    Err(error) => {
-                        self.failed = Some(error);
-                        return self.finish().map(Some);
-                    }
+                if let Some(error) = self.failed.take() {
+                    return Err(error);
                 }
+                if self.ended {
+                    return Ok(None);
+                }
+                self.open = self.chunk.parts().open().map(|_| Before {
+                    rows: self.columns.rows(),
+                    all_rows: self.done.rows,
+                });
             }
-            if self.append()? {
-                return match self.failed.take_if(|_| self.columns.rows() == 0) {
-                    Some(error) => Err(error),
-                    None => self.finish().map(Some),
-                };
+            if !self.chunk.is_empty() {
+                self.append()?;
+            } else if self.columns.kept() > self.most_kept && self.columns.rows() > 0 {
+                self.finish()?;
+            } else {
+                self.fill()?;
             }
         }
     }
 
-    /// Appends what fits of the chunk; true when the batch is full.
-    fn append(&mut self) -> Result<bool> {
+    /// Reads more into the chunk.
+    fn fill(&mut self) -> Result<()> {
+        let filled = self.log.fill(&mut self.chunk);
+        if self.chunk.parts_mut().take_withdrawn() {
+            self.take_back()?;
+        }
+        match self.chunk.parts().open() {
+            None => self.open = None,
+            // What is finished before this batch need not wait for it: it would take memory, and a place in the caches.
+            Some(size) if self.open.is_none() && self.columns.is_better_finished(size) => {
+                self.finish()?;
+            }
+            Some(_) => {}
+        }
+        match filled {
+            Ok(Filled::Records) => return Ok(()),
+            Ok(Filled::ArenaFull) => {
+                self.columns.empty_arena(&mut self.chunk);
+                return Ok(());
+            }
+            Ok(Filled::End) => self.ended = true,
+            Err(error) => self.failed = Some(error),
+        }
+        if self.columns.rows() > 0 {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the rows of a batch of which some record cannot be decoded.
+    #[cold]
+    fn take_back(&mut self) -> Result<()> {
+        let Some(before) = self.open.take() else {
+            return Ok(());
+        };
+        if self.columns.rows() > 0 {
+            self.finish()?;
+        }
+        let first = self.finished.pop_front().filter(|_| before.rows > 0);
+        self.finished.clear();
+        self.finished
+            .extend(first.map(|batch| batch.slice(0, before.rows)));
+        self.done.rows = before.all_rows;
+        // Of a record that would have been lost anyway.
+        self.failed = None;
+        Ok(())
+    }
+
+    /// Appends what fits of the chunk, and finishes the batch if that is not all.
+    fn append(&mut self) -> Result<()> {
+        if self.failed.is_some() {
+            // Its rows come after the fault; they are only read to see whether the batch of the fault is sound.
+            self.chunk.clear();
+            return Ok(());
+        }
         let Some(source) = self.chunk.bytes() else {
-            return if self.chunk.is_empty() {
-                Ok(false)
-            } else {
-                Err(Error::internal("records without the bytes they lie in"))
-            };
+            return Err(Error::internal("records without the bytes they lie in"));
         };
         let slots = self.chunk.slots();
         let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
@@ -179,7 +242,10 @@ impl RecordReader {
         }
         self.done.rows = self.done.rows.saturating_add(fits as u64);
         self.chunk.consume(fits);
-        Ok(full)
+        if full && self.columns.rows() > 0 {
+            self.finish()?;
+        }
+        Ok(())
     }
 
     /// The error for a timestamp that microseconds cannot hold; Spark's Kafka source fails as well.
@@ -202,7 +268,8 @@ impl RecordReader {
         .at(&self.log.file())
     }
 
-    fn finish(&mut self) -> Result<RecordBatch> {
+    /// Makes a record batch of the rows so far.
+    fn finish(&mut self) -> Result<()> {
         self.done.share = self.done.share.saturating_add(self.columns.share());
         let (batch, points) = self.columns.finish(&mut self.chunk)?;
         if self.columns.keep_sources() {
@@ -213,7 +280,8 @@ impl RecordReader {
                 Copying::Always
             });
         }
-        Ok(batch)
+        self.finished.push_back(batch);
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use crate::format::batch::BatchHeader;
 use crate::io::region::Region;
 use crate::records::RecordSlot;
 use crate::records::arena::{Arena, ArenaId, Frozen};
+use crate::records::parts::{Parts, Size};
 use crate::records::walk::Walk;
 use crate::types::{Offset, Position};
 
@@ -86,6 +87,7 @@ pub(crate) struct Chunk {
     arena: Arena,
     /// What the arena was, for a reader that is in the middle of a batch in it.
     frozen: Option<Frozen>,
+    parts: Parts,
 }
 
 impl Default for Chunk {
@@ -110,6 +112,7 @@ impl Chunk {
             encoded: 0,
             arena,
             frozen: None,
+            parts: Parts::default(),
         }
     }
 
@@ -146,6 +149,29 @@ impl Chunk {
     /// The decompressed records, to append more.
     pub(crate) const fn arena_mut(&mut self) -> &mut Arena {
         &mut self.arena
+    }
+
+    /// What was agreed about batches that no chunk takes at once.
+    #[must_use]
+    pub(crate) const fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The same, to agree on.
+    pub(crate) const fn parts_mut(&mut self) -> &mut Parts {
+        &mut self.parts
+    }
+
+    /// What a batch of so many records in so many bytes comes to, if it may be given before all of them are decoded.
+    #[must_use]
+    pub(crate) fn takes_parts(&self, records: usize, bytes: usize) -> Option<Size> {
+        self.parts.allow_one(records, bytes)
+    }
+
+    /// Drops the records, all of one batch, and has those that were given of it taken back.
+    pub(crate) fn withdraw(&mut self) {
+        self.clear();
+        self.parts.withdraw();
     }
 
     /// At least the bytes of all keys and values: what the records take in their encoding.
@@ -226,6 +252,7 @@ impl Chunk {
         self.clear();
         self.arena.clear();
         self.frozen = None;
+        self.parts.reset();
     }
 
     /// Takes the first `rows` records off.

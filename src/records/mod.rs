@@ -14,6 +14,7 @@ pub(crate) mod control;
 pub(crate) mod encoded;
 pub(crate) mod filtered;
 pub(crate) mod legacy;
+pub(crate) mod parts;
 pub(crate) mod plain;
 pub(crate) mod validate;
 pub(crate) mod walk;

@@ -37,6 +37,8 @@ pub(crate) struct LogReader {
     state: ReadState,
     /// What was passed over, of all segments.
     lost: Vec<LostRange>,
+    /// Records of the batch that is given in parts which the filter did not want.
+    dropped_of_part: u64,
 }
 
 impl LogReader {
@@ -61,6 +63,7 @@ impl LogReader {
             filter: RecordFilter::default(),
             state: ReadState::default(),
             lost: Vec::new(),
+            dropped_of_part: 0,
         }
     }
 
@@ -74,6 +77,7 @@ impl LogReader {
         self.state.given.clear();
         self.state.metrics = Metrics::default();
         self.lost.clear();
+        self.dropped_of_part = 0;
     }
 
     /// What was passed over since this was last asked.
@@ -105,7 +109,7 @@ impl LogReader {
     }
 
     /// Fills `chunk`, which must be empty, with records of one segment. After [`Filled::Records`] it is still empty if all of
-    /// them were not wanted.
+    /// them were not wanted. What becomes of batches that are given in parts, [`Chunk::parts`] says after each call.
     ///
     /// # Errors
     /// What reading finds, after the records before it. Nothing follows an error.
@@ -116,6 +120,11 @@ impl LogReader {
         loop {
             if let Some(reader) = &mut self.open {
                 let filled = reader.fill(&mut self.state, chunk);
+                if chunk.parts().is_withdrawn() {
+                    let dropped = std::mem::take(&mut self.dropped_of_part);
+                    let total = &mut self.state.metrics.records_skipped;
+                    *total = total.saturating_sub(dropped);
+                }
                 for lost in self.state.lost.drain(..) {
                     let Context {
                         topic,
@@ -173,9 +182,14 @@ impl LogReader {
         if filter.is_open() {
             return;
         }
-        let dropped = chunk.retain(|slot| filter.contains(slot));
+        let dropped = chunk.retain(|slot| filter.contains(slot)) as u64;
         let total = &mut self.state.metrics.records_skipped;
-        *total = total.saturating_add(dropped as u64);
+        *total = total.saturating_add(dropped);
+        self.dropped_of_part = if chunk.parts().open().is_some() {
+            self.dropped_of_part.saturating_add(dropped)
+        } else {
+            0
+        };
     }
 
     fn next_segment(&mut self) -> Result<bool> {

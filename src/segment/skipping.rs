@@ -359,7 +359,8 @@ impl Steps {
     }
 }
 
-/// Whether all records of a batch can be decoded: asked before the first of those is given that do not fit a chunk.
+/// Whether all records of a batch can be decoded: asked before the first one is given where the others do not fit the chunk
+/// and it could not be taken back.
 pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     let mut walk = walk.clone();
     let mut slots = [RecordSlot::default(); 256];

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
 use crate::records::chunk::{Chunk, RecordBytes};
+use crate::records::parts::Size;
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds};
 use crate::segment::fates::{AbortedCursor, GivenTransactions};
@@ -42,7 +43,7 @@ pub(crate) struct ReadState {
 /// How [`SegmentReader::fill`] left the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// With records.
+    /// With records, or with none where a batch ended that was given in parts.
     Records,
     /// Empty: the arena must be cleared or frozen before the next batch is decompressed into it.
     ArenaFull,
@@ -58,6 +59,8 @@ struct InProgress {
     bytes: RecordBytes,
     /// Where in the file those begin; `None` for decompressed records.
     source_position: Option<Position>,
+    /// Its records are given before all of them are decoded ([`crate::records::parts`]).
+    in_parts: Option<Size>,
     rest: Rest,
 }
 
@@ -144,11 +147,20 @@ impl SegmentReader {
         self.cursor.next_offset()
     }
 
-    /// Puts the next records into `chunk`, which must be empty.
+    /// Puts the next records into `chunk`, which must be empty. Past damage, a batch that no chunk takes at once may be given
+    /// in parts ([`Chunk::parts`]).
     ///
     /// # Errors
     /// Every corruption, with path and position. Records before it are in the chunk.
     pub(crate) fn fill(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
+        let filled = self.fill_whole_or_part(state, chunk);
+        chunk
+            .parts_mut()
+            .set_open(self.current.as_ref().and_then(|batch| batch.in_parts));
+        filled
+    }
+
+    fn fill_whole_or_part(&mut self, state: &mut ReadState, chunk: &mut Chunk) -> Result<Filled> {
         if let (Some(frozen), Some(current)) = (chunk.take_frozen(), &mut self.current) {
             current.bytes.freeze(&frozen);
         }
@@ -166,8 +178,12 @@ impl SegmentReader {
                     Next::End => return Ok(Filled::End),
                 }
             }
-            // A large batch may have more than a chunk of records before the first wanted one.
-            if !self.take(state, chunk)? && !chunk.is_empty() {
+            let batch = self.current.as_ref();
+            let in_parts = batch.is_some_and(|batch| batch.in_parts.is_some());
+            let is_done = self.take(state, chunk)?;
+            // A large batch may have more than a chunk of records before the first wanted one. What became of one that was
+            // given in parts is heard before anything else comes.
+            if is_done && in_parts || !is_done && !chunk.is_empty() {
                 return Ok(Filled::Records);
             }
         }
@@ -208,8 +224,9 @@ impl SegmentReader {
                 self.leave_unread(position, &header);
                 continue;
             }
+            let is_excluded = self.is_excluded(&header);
             let is_next_unread =
-                self.skipping.is_some() && self.is_excluded(&header) && !self.is_past_gap(&header);
+                is_excluded && self.skipping.is_some() && !self.is_past_gap(&header);
             if !is_next_unread && !self.check_unread(state)? {
                 continue;
             }
@@ -223,7 +240,7 @@ impl SegmentReader {
                     return Ok(Next::End);
                 }
             }
-            if self.is_excluded(&header) {
+            if is_excluded {
                 state.metrics.skip_unread(&header);
                 self.found(state, header.base_offset);
                 // What follows is likely to be skipped too.
@@ -240,11 +257,7 @@ impl SegmentReader {
                 self.pending = Some((position, header));
                 return Ok(Next::Full);
             }
-            if self.skipping.is_some() {
-                if !self.begin_or_skip(state, chunk, position, &header)? {
-                    return Ok(Next::End);
-                }
-            } else if !self.begin(state, chunk, position, &header)? {
+            if !self.begin(state, chunk, position, &header)? {
                 return Ok(Next::End);
             }
             if self.current.is_some() {
@@ -261,7 +274,8 @@ impl SegmentReader {
         !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
 
-    /// Checks one batch and makes it the current one, unless it is empty. False where the log ends here after all.
+    /// Checks one batch and makes it the current one, unless the chunk has all of it; or passes over it. False where the log
+    /// ends here after all.
     #[inline]
     fn begin(
         &mut self,
@@ -270,13 +284,22 @@ impl SegmentReader {
         position: Position,
         header: &BatchHeader,
     ) -> Result<bool> {
-        let codec = header
-            .compression()
-            .map_err(|e| self.located(e.shift(position), header))?;
-        if !self.verify(position, header)? {
-            return Ok(false);
+        let codec = match header.compression() {
+            Err(e) if self.skipping.is_none() => {
+                return Err(self.located(e.shift(position), header));
+            }
+            codec => codec,
+        };
+        match self.verify(position, header) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(e) => return self.lose_unsound(state, position, header, e),
         }
-        self.open(state, chunk, position, header, codec)?;
+        match codec.and_then(|codec| self.open(state, chunk, position, header, codec)) {
+            Ok(()) if self.current.is_none() => self.gave(state, header.base_offset),
+            Ok(()) => {}
+            Err(e) => return self.lose_undecodable(state, position, header, e),
+        }
         Ok(true)
     }
 
@@ -298,7 +321,7 @@ impl SegmentReader {
                         None => e.inside(current.position),
                     };
                     let error = locate(e, &self.source, &current.header);
-                    return self.lose_current(state, error);
+                    return self.lose_current(state, chunk, error);
                 }
                 walk.remaining() == 0
             }
@@ -309,8 +332,8 @@ impl SegmentReader {
                 taken >= rest.len()
             }
         };
-        if done {
-            self.current = None;
+        if done && let Some(current) = self.current.take() {
+            self.gave(state, current.header.base_offset);
         }
         Ok(done)
     }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
+use crate::records::parts::Size;
 use crate::records::walk::Walk;
 use crate::segment::skipping::ensure_decodes;
 use crate::segment::transactions::{marker_type, sound_marker_type};
@@ -78,11 +79,13 @@ impl SegmentReader {
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
         let mut walk = Walk::new(header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);
-        if self.skipping.is_some()
-            && let Err(e) = ensure_no_part(&walk, region)
-        {
-            return Err(locate(e.shift(region_position), &self.source, header));
-        }
+        let in_parts = match self.skipping {
+            Some(_) => match goes_in_parts(&walk, region, header.size, chunk) {
+                Ok(in_parts) => in_parts,
+                Err(e) => return Err(locate(e.shift(region_position), &self.source, header)),
+            },
+            None => None,
+        };
         if chunk.accepts_region(region) {
             let walked = chunk.walk(&mut walk, region, header, position, self.wanted);
             if let Err(e) = walked {
@@ -97,6 +100,7 @@ impl SegmentReader {
             position,
             bytes: RecordBytes::Region(region.clone()),
             source_position: Some(region_position),
+            in_parts,
             rest: Rest::Walk(walk),
         });
         Ok(())
@@ -118,15 +122,18 @@ impl SegmentReader {
             .map_err(|e| locate(e.shift(position), &self.source, header))?;
         state.metrics.decompressed(block.range.len());
         let walk = Walk::new(header, block.range.start, block.range.end);
-        if self.skipping.is_some() {
-            ensure_no_part(&walk, arena.bytes())
-                .map_err(|e| locate(e.inside(position), &self.source, header))?;
-        }
+        let bytes = RecordBytes::Arena(arena.id());
+        let in_parts = match self.skipping {
+            Some(_) => goes_in_parts(&walk, chunk.arena().bytes(), block.range.len(), chunk)
+                .map_err(|e| locate(e.inside(position), &self.source, header))?,
+            None => None,
+        };
         self.current = Some(InProgress {
             header: header.clone(),
             position,
-            bytes: RecordBytes::Arena(arena.id()),
+            bytes,
             source_position: None,
+            in_parts,
             rest: Rest::Walk(walk),
         });
         Ok(())
@@ -175,6 +182,7 @@ impl SegmentReader {
             position,
             bytes,
             source_position,
+            in_parts: None,
             rest: Rest::Legacy(0),
         });
         Ok(())
@@ -201,11 +209,16 @@ impl SegmentReader {
     }
 }
 
-/// Whether the records of a batch that no chunk takes at once can all be decoded.
-fn ensure_no_part(walk: &Walk, bytes: &[u8]) -> Result<()> {
+/// The size of a batch that is given before all of its records are decoded: one that no chunk takes at once, if it can be
+/// taken back. If it cannot, all are decoded here, and once more when they are given.
+fn goes_in_parts(walk: &Walk, bytes: &[u8], size: usize, chunk: &Chunk) -> Result<Option<Size>> {
     let count = usize::try_from(walk.remaining()).unwrap_or(usize::MAX);
     if count <= Chunk::CAPACITY {
-        return Ok(());
+        return Ok(None);
     }
-    ensure_decodes(walk, bytes)
+    let in_parts = chunk.takes_parts(count, size);
+    if in_parts.is_none() {
+        ensure_decodes(walk, bytes)?;
+    }
+    Ok(in_parts)
 }

@@ -39,59 +39,55 @@ impl SegmentReader {
         skipping.gap_after(self.cursor.next_offset())
     }
 
-    /// As [`SegmentReader::begin`], past a batch that is damaged.
-    pub(super) fn begin_or_skip(
+    /// The checksum of a batch is not that of its bytes: passes over it, or goes back, or fails.
+    #[cold]
+    pub(super) fn lose_unsound(
         &mut self,
         state: &mut ReadState,
-        chunk: &mut Chunk,
         position: Position,
         header: &BatchHeader,
+        error: Error,
     ) -> Result<bool> {
-        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
-        let reason = match self.verify(position, header) {
-            Ok(false) => return Ok(false),
-            Err(error) if !is_damage(&error) => return Err(error),
-            Err(_) => {
-                state.metrics.give_back(header);
-                if self.look_at_all(state, position, floor)? {
-                    return Ok(true);
-                }
-                Reason::Crc
-            }
-            Ok(true) => {
-                let codec = header.compression();
-                let opened =
-                    codec.and_then(|codec| self.open(state, chunk, position, header, codec));
-                match opened {
-                    Ok(()) => {
-                        let first = self.current.as_ref().filter(|_| header.is_wrapper());
-                        let first = first.map_or(header.base_offset, |c| c.header.base_offset);
-                        self.found(state, first);
-                        if let Some(skipping) = &mut self.skipping {
-                            skipping.give(end);
-                        }
-                        return Ok(true);
-                    }
-                    Err(error) if !is_damage(&error) => return Err(error),
-                    Err(error) => {
-                        state.metrics.give_back(header);
-                        // A wrapper whose messages begin too low, like anything else about offsets, is not for the reader
-                        // to decide.
-                        let is_order =
-                            matches!(error, Error::CorruptRecord(_)) && header.is_wrapper();
-                        if is_order && self.look_at_all(state, position, floor)? {
-                            return Ok(true);
-                        }
-                        Reason::of_decoding(&error)
-                    }
-                }
-            }
-        };
+        if self.skipping.is_none() || !is_damage(&error) {
+            return Err(error);
+        }
+        state.metrics.give_back(header);
+        let floor = self.cursor.floor_before();
+        if !self.look_at_all(state, position, floor)? {
+            self.lose(position, Reason::Crc, floor);
+        }
+        Ok(true)
+    }
+
+    /// A batch with a right checksum does not open: passes over it, or goes back, or fails.
+    #[cold]
+    pub(super) fn lose_undecodable(
+        &mut self,
+        state: &mut ReadState,
+        position: Position,
+        header: &BatchHeader,
+        error: Error,
+    ) -> Result<bool> {
+        if self.skipping.is_none() || !is_damage(&error) {
+            return Err(error);
+        }
+        state.metrics.give_back(header);
+        let floor = self.cursor.floor_before();
+        // A wrapper whose messages begin too low, like anything else about offsets, is not for the reader to decide.
+        let is_order = matches!(error, Error::CorruptRecord(_)) && header.is_wrapper();
+        if !(is_order && self.look_at_all(state, position, floor)?) {
+            self.lose(position, Reason::of_decoding(&error), floor);
+        }
+        Ok(true)
+    }
+
+    /// The batch that came last, at `position`, is lost.
+    fn lose(&mut self, position: Position, reason: Reason, floor: Offset) {
         self.current = None;
+        let end = self.cursor.position();
         if let Some(skipping) = &mut self.skipping {
             skipping.lose(position, end, reason, floor);
         }
-        Ok(true)
     }
 
     /// Puts the next header into `header`, past damage if that is wanted; gives its position.
@@ -133,7 +129,7 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// A batch that begins with `offset` is in its place.
+    /// The batch that came last begins with `offset`, and is in its place.
     #[inline]
     pub(super) fn found(&mut self, state: &mut ReadState, offset: Offset) {
         if let Some(skipping) = &mut self.skipping {
@@ -141,8 +137,17 @@ impl SegmentReader {
         }
     }
 
+    /// The batch that came last begins with `offset`, and all of it was decoded.
+    #[inline]
+    pub(super) fn gave(&mut self, state: &mut ReadState, offset: Offset) {
+        if let Some(skipping) = &mut self.skipping {
+            skipping.find(offset, &mut state.lost, &mut state.metrics);
+            skipping.give(self.cursor.position());
+        }
+    }
+
     /// Whether the chunk takes the whole batch, which it must where records that cannot be decoded take the others of their
-    /// batch along. An empty one takes any: those that do not fit it are decoded twice.
+    /// batch along. An empty one takes any: those that do not fit it are given in parts or decoded twice.
     #[inline]
     pub(super) fn has_room(&self, chunk: &Chunk, header: &BatchHeader) -> bool {
         let count = header.records_count.map_or(0, i32::unsigned_abs);
@@ -150,20 +155,29 @@ impl SegmentReader {
         self.skipping.is_none() || chunk.is_empty() || count <= chunk.room()
     }
 
-    /// The records of the current batch cannot be decoded: passes over it, or fails. None of them was given, as the chunk took
-    /// all at once.
+    /// The records of the current batch cannot be decoded: passes over it, or fails. What was given of it, past damage, is
+    /// taken back.
     #[cold]
-    pub(super) fn lose_current(&mut self, state: &mut ReadState, error: Error) -> Result<bool> {
-        let (floor, end) = (self.cursor.floor_before(), self.cursor.position());
-        match (&mut self.skipping, self.current.take()) {
-            (Some(skipping), Some(current)) if is_damage(&error) => {
-                skipping.lose(current.position, end, Reason::Records, floor);
-                state.metrics.give_back(&current.header);
-                state.metrics.batches = state.metrics.batches.saturating_sub(1);
-                Ok(true)
-            }
-            _ => Err(error),
+    pub(super) fn lose_current(
+        &mut self,
+        state: &mut ReadState,
+        chunk: &mut Chunk,
+        error: Error,
+    ) -> Result<bool> {
+        let Some(current) = self.current.take() else {
+            return Err(error);
+        };
+        if current.in_parts.is_some() {
+            chunk.withdraw();
         }
+        if self.skipping.is_none() || !is_damage(&error) {
+            return Err(error);
+        }
+        let floor = self.cursor.floor_before();
+        self.lose(current.position, Reason::Records, floor);
+        state.metrics.give_back(&current.header);
+        state.metrics.batches = state.metrics.batches.saturating_sub(1);
+        Ok(true)
     }
 
     /// Passes over the batch that came last on its header alone.

@@ -23,6 +23,7 @@ use crate::common::{files, first_seed, root};
 mod chained;
 mod damage;
 mod flips;
+mod in_parts;
 mod kinds;
 mod mutants;
 mod salvaged;

@@ -1,0 +1,73 @@
+//! Batches that are given in parts, before all of their records are decoded.
+//!
+//! Past damage, none of a batch's records may be given if one of them cannot be decoded. Where the batch fits the chunk
+//! nothing has left the chunk by then. A larger one would have to be decoded twice, but for a consumer that can take records
+//! back: it gets the batch chunk by chunk, and hears whether to take back what it got.
+
+/// How large a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Its records.
+    pub(crate) records: usize,
+    /// What they take where the consumer puts them, at most.
+    pub(crate) bytes: usize,
+}
+
+/// What is agreed between a reader and the consumer of its chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parts {
+    /// The largest batch that the consumer can take back, and what a record counts besides its bytes.
+    most: usize,
+    row: usize,
+    open: Option<Size>,
+    is_withdrawn: bool,
+}
+
+impl Parts {
+    /// The consumer can take back batches of up to `most` bytes, of which each record counts `row` more than its own.
+    pub(crate) const fn allow(&mut self, most: usize, row: usize) {
+        self.most = most;
+        self.row = row;
+    }
+
+    /// What a batch of so many records in so many bytes comes to, if the consumer can take it back.
+    pub(super) fn allow_one(&self, records: usize, bytes: usize) -> Option<Size> {
+        let bytes = records.saturating_mul(self.row).saturating_add(bytes);
+        (bytes <= self.most).then_some(Size { records, bytes })
+    }
+
+    /// The batch that the records are of which were given last, if there are more to come, any of which may have them taken
+    /// back.
+    #[must_use]
+    pub(crate) const fn open(&self) -> Option<Size> {
+        self.open
+    }
+
+    /// Says whether a batch is in the middle.
+    pub(crate) const fn set_open(&mut self, open: Option<Size>) {
+        self.open = open;
+    }
+
+    /// Whether all that was given of the open batch has to be taken back.
+    #[must_use]
+    pub(crate) const fn is_withdrawn(&self) -> bool {
+        self.is_withdrawn
+    }
+
+    /// Has what was given of the open batch taken back.
+    pub(super) const fn withdraw(&mut self) {
+        self.open = None;
+        self.is_withdrawn = true;
+    }
+
+    /// As [`Parts::is_withdrawn`]; from now on it has been taken back.
+    pub(crate) const fn take_withdrawn(&mut self) -> bool {
+        std::mem::replace(&mut self.is_withdrawn, false)
+    }
+
+    /// No batch is open.
+    pub(super) const fn reset(&mut self) {
+        self.open = None;
+        self.is_withdrawn = false;
+    }
+}
