@@ -136,31 +136,8 @@ __all__ = [
 ]
 
 
-# Imported on first use: what many programs never need takes longer than the rest.
+# Imported on first use, as are the tools: what many programs never need takes longer than the rest.
 _MODULES = ("spark", "tables")
-_TOOLS = (
-    "CheckpointChange",
-    "CompactReport",
-    "DeletedSegment",
-    "FileChange",
-    "PartitionCompaction",
-    "PartitionRecovery",
-    "PartitionRetention",
-    "PartitionRewrite",
-    "RecoveryNote",
-    "RecoveryReport",
-    "RetainReport",
-    "RewriteReport",
-    "TruncateReport",
-    "compact",
-    "explain",
-    "rebuild_indexes",
-    "recover",
-    "retain",
-    "rewrite",
-    "truncate",
-    "verify",
-)
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
@@ -170,10 +147,11 @@ if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
         if name in _MODULES:
             return importlib.import_module(f"kafkalog.{name}")
-        if name in _TOOLS:
+        # Whatever else is public was imported above.
+        if name in __all__:
             found = globals()[name] = getattr(importlib.import_module("kafkalog.tools"), name)
             return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_MODULES, *_TOOLS})
+        return sorted({*globals(), *__all__})
