@@ -40,8 +40,8 @@ impl PartitionLog {
         ListedLog::open(path).map(|listed| Self { listed })
     }
 
-    /// Opens a folder that a listing of its log dir found, given what the log dir says of its partitions: that is one file
-    /// for all of them.
+    /// Opens a folder that a listing of its log dir found. `dir` is what the log dir says of its partitions, read once for
+    /// all of them.
     ///
     /// # Errors
     /// As [`PartitionLog::open`].

@@ -109,7 +109,7 @@ impl State {
         last.and_then(|at| self.actions.get_mut(at))
     }
 
-    /// Gives a file other content that has the same bytes, and its writing, if that is the last step on it.
+    /// Replaces a file's content by another of the same bytes, also in the plan if writing it is the last step on it.
     fn give(&mut self, name: &str, content: Content) {
         if let Some(Action::Write {
             content: planned, ..
