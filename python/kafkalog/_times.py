@@ -17,6 +17,7 @@ from typing import Any
 __all__ = ["format_time", "parse_time", "since_1970", "to_micros", "to_millis"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 # The years that ISO 8601 writes with four digits, as far as Python counts them: 1 to 9999.
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000
@@ -151,8 +152,10 @@ def format_time(millis: int | None) -> str | None:
         return None
     if not _YEAR_1 <= millis < _YEAR_10000:
         return str(millis)
-    when = _EPOCH + timedelta(milliseconds=millis)
-    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    seconds, rest = divmod(millis, 1000)
+    # Tables have a time or two in each row, and timedelta takes three times as long with milliseconds=.
+    when = _NAIVE_EPOCH + timedelta(0, seconds, rest * 1000)
+    return when.isoformat("T", "milliseconds") + "Z"
 
 
 def _integer(value: Any, name: str) -> int:

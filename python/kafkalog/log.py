@@ -378,6 +378,10 @@ class PartitionLog:
         """The segments, in offset order."""
         return [SegmentInfo(*segment) for segment in self._core.segments()]
 
+    def _indexed_timestamps(self) -> list[int | None]:
+        """Return the last timestamp in the time index of each segment: a cheap hint at its latest record."""
+        return self._core.indexed_timestamps()
+
     @property
     def other_files(self) -> dict[str, int]:
         """Names and sizes of all other files in the folder: indexes, snapshots, ``.deleted`` files and so on."""

@@ -66,11 +66,27 @@ impl<'a, const N: usize> SlotFile<'a, N> {
         self.slots().checked_sub(1)
     }
 
-    fn is_unwritten(&self, n: usize, is_tail: IsTail<N>) -> Result<bool> {
+    /// Slot `n`; `None` where it was never written.
+    fn written_slot(&self, n: usize, is_tail: IsTail<N>) -> Result<Option<[u8; N]>> {
         let mut slot = [0; N];
         let at = (n as u64).saturating_mul(N as u64);
         let read = self.read(&mut slot, at)?;
-        Ok(read < N || is_tail(n, &slot))
+        Ok(Some(slot).filter(|slot| read == N && !is_tail(n, slot)))
+    }
+
+    /// How many slots were written, and the last of them.
+    fn written(&self, is_tail: IsTail<N>) -> Result<(usize, Option<[u8; N]>)> {
+        let (mut written, mut end, mut last) = (0usize, self.slots(), None);
+        // Only the index of an active segment, or what a crash left of one, has a tail.
+        let mut middle = end.saturating_sub(1);
+        while written < end {
+            match self.written_slot(middle, is_tail)? {
+                None => end = middle,
+                slot => (written, last) = (middle.saturating_add(1), slot),
+            }
+            middle = written.midpoint(end);
+        }
+        Ok((written, last))
     }
 }
 
@@ -114,7 +130,7 @@ impl<const N: usize> Slots<N> {
     unsafe fn map(file: &dyn ReadFile, is_tail: IsTail<N>) -> Result<Self> {
         let file = SlotFile::new(file)?;
         let map = match file.last() {
-            Some(last) if !file.is_unwritten(last, is_tail)? => {
+            Some(last) if file.written_slot(last, is_tail)?.is_some() => {
                 // SAFETY: the caller's; the file has no zero tail.
                 unsafe { file.file.map(file.length) }
             }
@@ -134,20 +150,7 @@ impl<const N: usize> Slots<N> {
     }
 
     fn copied(file: &SlotFile<'_, N>, is_tail: IsTail<N>) -> Result<Self> {
-        let (mut written, mut end) = (0usize, file.slots());
-        if let Some(last) = file.last()
-            && !file.is_unwritten(last, is_tail)?
-        {
-            written = end;
-        }
-        while written < end {
-            let middle = written.midpoint(end);
-            if file.is_unwritten(middle, is_tail)? {
-                end = middle;
-            } else {
-                written = middle.saturating_add(1);
-            }
-        }
+        let (written, _) = file.written(is_tail)?;
         let mut copy = vec![0; written.saturating_mul(N).min(MAX_COPIED)];
         let read = file.read(&mut copy, 0)?;
         copy.truncate(read);

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use super::Slots;
+use super::{SlotFile, Slots};
 use crate::error::Result;
 use crate::io::folder::DiskReader;
 use crate::io::storage::ReadFile;
@@ -51,6 +51,15 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
         let slots = Slots::open(&DiskReader::open(path)?, E::is_tail)?;
         Ok(Self::over(slots, base_offset))
+    }
+
+    /// The last entry of the index of the segment that begins at `base_offset`, if it has any; nothing else is read.
+    ///
+    /// # Errors
+    /// As [`ReadIndex::open`].
+    pub(crate) fn last_of(path: &Path, base_offset: Offset) -> Result<Option<E>> {
+        let (_, last) = SlotFile::new(&DiskReader::open(path)?)?.written(E::is_tail)?;
+        Ok(last.map(|slot| E::decode(base_offset, &slot)))
     }
 
     /// Maps the index of the closed segment that begins at `base_offset`; one with a zero tail is copied, and so is one

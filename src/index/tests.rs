@@ -87,6 +87,40 @@ fn time_lookup() {
     assert_eq!((index.last_entry().timestamp, index.entries()), (290, 30));
 }
 
+/// Nothing but the tail is read, and it tells what the whole index tells.
+#[test]
+fn the_last_entry_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("00000000000000000045.timeindex");
+    let last = || TimeIndex::last_of(&path, 45);
+    assert!(matches!(last(), Err(Error::Io { .. })));
+    for written in [0usize, 1, 2, 3, 64, 1000] {
+        for tail in [0, 5, 12, 12 * 7 + 3, 12 * 2048] {
+            let entries: Vec<_> = (0..written)
+                .map(|i| i32::try_from(i).unwrap())
+                .map(|i| (i64::from(i) - 1, i))
+                .collect();
+            let mut bytes = time_bytes(&entries);
+            bytes.resize(bytes.len() + tail, 0);
+            std::fs::write(&path, &bytes).unwrap();
+            let whole = TimeIndex::open(&path, 45).unwrap();
+            assert_eq!(whole.entries(), written);
+            assert_eq!(last().unwrap(), whole.iter().last(), "{written} {tail}");
+        }
+    }
+    // Zeros before the last entry: a sparse file, or damage.
+    let mut bytes = time_bytes(&[(5, 1), (0, 0), (0, 0), (9, 4)]);
+    for length in [48, 36, 40] {
+        bytes.truncate(length);
+        std::fs::write(&path, &bytes).unwrap();
+        let whole = TimeIndex::open(&path, 45).unwrap();
+        assert_eq!(last().unwrap(), whole.iter().last(), "{length}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(matches!(last(), Err(Error::Io { .. })));
+}
+
 #[expect(unsafe_code, reason = "the tests leave the files alone")]
 fn mapped(path: &std::path::Path) -> crate::error::Result<OffsetIndex> {
     // SAFETY: a test writes to the file only after it has used the map.

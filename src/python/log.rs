@@ -29,6 +29,7 @@ use crate::scan::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
     Starting, Timestamp,
 };
+use crate::segment::LogSegment;
 use crate::segment::filter::TimestampBounds;
 use crate::segment::statistics::Tally;
 use crate::types::TopicPartition;
@@ -485,6 +486,12 @@ impl PartitionLog {
                 )
             })
             .collect()
+    }
+
+    /// The last timestamp in the time index of each segment.
+    fn indexed_timestamps(&self, py: Python<'_>) -> Vec<Option<i64>> {
+        let segments = self.log.segments().iter();
+        py.detach(|| segments.map(LogSegment::last_indexed_timestamp).collect())
     }
 
     fn other_files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {

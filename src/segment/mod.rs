@@ -224,6 +224,16 @@ impl LogSegment {
             .flatten()
     }
 
+    /// The last timestamp in its time index, if there is one that can be read: a cheap hint at its latest record.
+    #[must_use]
+    pub fn last_indexed_timestamp(&self) -> Option<TimestampMs> {
+        if !self.has_time_index {
+            return None;
+        }
+        let last = TimeIndex::last_of(&self.sibling(FileKind::TimeIndex), self.base_offset);
+        last.ok().flatten().map(|entry| entry.timestamp)
+    }
+
     /// The transaction index, if there is one that can be opened: it is a hint.
     #[must_use]
     pub fn transaction_index(&self) -> Option<TransactionIndex> {

@@ -167,6 +167,25 @@ def test_ls_json() -> None:
     assert [segment["active"] for segment in parts[0]["segments"]] == [False] * 5 + [True]
 
 
+def test_ls_says_what_time_indexes_end_with(tmp_path: Path) -> None:
+    shutil.copytree(DATA, tmp_path / "logs")
+    folder = tmp_path / "logs" / "orders-0"
+    empty, preallocated, cut, gone, unreadable, whole = sorted(folder.glob("*.timeindex"))
+    empty.write_bytes(b"")
+    preallocated.write_bytes(preallocated.read_bytes() + bytes(12 * 1000))
+    cut.write_bytes(cut.read_bytes()[:-5])
+    gone.unlink()
+    unreadable.unlink()
+    unreadable.mkdir()
+
+    def latest(path: Path) -> int | None:
+        with kafkalog.TimeIndex(path) as index:
+            return index.last_entry.timestamp if len(index) else None
+
+    answers = [segment["maxTimestamp"] for segment in json.loads(out("ls", folder, "-J"))["segments"]]
+    assert answers == [None, latest(preallocated), latest(cut), None, None, latest(whole)]
+
+
 def test_stats() -> None:
     lines = out("stats", DATA).splitlines()
     assert [line.split()[:8] for line in lines[1:]][-1] == ["orders", "0", "6", "82184", "38", "880", "0", "880"]

@@ -261,15 +261,13 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
     """Print rows in columns; None is a dash."""
-    cells = [list(head), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[n]) for row in cells) for n in range(len(head))]
     to_the_right = set(right)
-    for row in cells:
-        aligned = [
-            cell.rjust(width) if name in to_the_right else cell.ljust(width)
-            for cell, width, name in zip(row, widths, head, strict=True)
-        ]
-        print("  ".join(aligned).rstrip())
+    # Column by column, and a line at a stroke: a log dir has tens of thousands of segments.
+    columns = [["-" if cell is None else str(cell) for cell in column] for column in zip(head, *rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    aligned = [f"%{width}s" if name in to_the_right else f"%-{width}s" for name, width in zip(head, widths, strict=True)]
+    line = "  ".join(aligned)
+    print("\n".join((line % cells).rstrip() for cells in zip(*columns, strict=True)))
 
 
 def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog._times import format_time
 from kafkalog.cli import _common
-from kafkalog.errors import KafkaLogError
-from kafkalog.index import TimeIndex
 
 if TYPE_CHECKING:
     import argparse
 
-    from kafkalog.log import PartitionFolder, PartitionLog, SegmentInfo
+    from kafkalog.log import PartitionFolder, PartitionLog
 
 _HEAD = ("topic", "partition", "state", "segment", "baseOffset", "endOffset", "bytes", "latest", "modified")
 _NUMBERS = ("partition", "baseOffset", "endOffset", "bytes")
@@ -40,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
     segments = log.segments
+    latest = log._indexed_timestamps()  # noqa: SLF001 - a hint, too vague for everybody
     # A folder may have no segment yet.
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset][: len(segments)]
     return {
@@ -59,21 +58,12 @@ def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
                 "endOffset": end,
                 "size": segment.size,
                 "active": segment.is_active,
-                "maxTimestamp": _latest(folder, segment),
+                "maxTimestamp": timestamp,
                 "modified": segment.modified,
             }
-            for segment, end in zip(segments, ends, strict=True)
+            for segment, end, timestamp in zip(segments, ends, latest, strict=True)
         ],
     }
-
-
-def _latest(folder: PartitionFolder, segment: SegmentInfo) -> int | None:
-    """Return the last timestamp of the segment's time index: a cheap hint."""
-    try:
-        with TimeIndex(f"{folder.path}/{segment.name.removesuffix('.log')}.timeindex") as index:
-            return index.last_entry.timestamp if len(index) else None
-    except (KafkaLogError, OSError):
-        return None
 
 
 def _row(partition: dict[str, Any], segment: dict[str, Any]) -> tuple[Any, ...]:
