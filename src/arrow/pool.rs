@@ -161,17 +161,9 @@ impl Drop for Block {
 /// A region's bytes as an Arrow buffer that keeps the region.
 #[must_use]
 pub(crate) fn region_buffer(region: &Region) -> Buffer {
-    let owner = Arc::new(RegionOwner(region.clone()));
-    let bytes = owner.0.as_slice();
-    let (start, len) = (NonNull::from(bytes).cast::<u8>(), bytes.len());
-    // SAFETY: a region's bytes never move or change, and stay while the owner, which the buffer keeps, does.
-    unsafe { Buffer::from_custom_allocation(start, len, owner) }
+    Buffer::from(region.to_bytes())
 }
 
-/// Unwinding leaves a region as it was: it is never changed.
-struct RegionOwner(Region);
-
-impl std::panic::RefUnwindSafe for RegionOwner {}
 impl std::panic::RefUnwindSafe for Owned {}
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 #[inline]
 #[must_use]
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    low_32(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes))
+    crc_fast::crc32_iscsi(bytes)
 }
 
 impl Crc {

@@ -4,22 +4,31 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::mapping::Mapping;
 use super::pool::Pool;
 
 /// Memory of file windows and decompressed blocks that nothing points into any more.
 static SPARE: Pool<u8> = Pool::new(12 << 20);
 
-/// What the bytes live in.
-#[derive(Clone)]
-enum Owner {
-    Mapped(Arc<Mapping>),
-    Heap(Arc<Vec<u8>>),
-    Spare(Arc<Spare>),
+/// A map that a region keeps.
+struct Mapped(Arc<Mapping>);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
 }
 
 /// A block that is reused.
 struct Spare(Vec<u8>);
+
+impl AsRef<[u8]> for Spare {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 impl Drop for Spare {
     fn drop(&mut self) {
@@ -33,47 +42,71 @@ pub(crate) fn spare(len: usize) -> Vec<u8> {
     SPARE.take(len).unwrap_or_default()
 }
 
-/// Cheaply cloned bytes.
+/// Cheaply cloned bytes. Where they lie is kept beside their owner: readers ask several times a batch.
 #[derive(Clone)]
-pub struct Region(Owner);
+pub struct Region {
+    bytes: Bytes,
+    is_mapped: bool,
+}
 
 impl Region {
+    /// No bytes.
+    #[must_use]
+    pub(crate) const fn empty() -> Self {
+        Self {
+            bytes: Bytes::new(),
+            is_mapped: false,
+        }
+    }
+
     /// Bytes of a mapped file.
     #[must_use]
     pub fn mapped(mapping: Arc<Mapping>) -> Self {
-        Self(Owner::Mapped(mapping))
+        Self {
+            bytes: Bytes::from_owner(Mapped(mapping)),
+            is_mapped: true,
+        }
     }
 
     /// Bytes on the heap.
     #[must_use]
     pub fn heap(bytes: Vec<u8>) -> Self {
-        Self(Owner::Heap(Arc::new(bytes)))
+        Self {
+            bytes: Bytes::from(bytes),
+            is_mapped: false,
+        }
     }
 
     /// Bytes on the heap, whose memory is reused when nothing points into them any more.
     #[must_use]
     pub fn spare(bytes: Vec<u8>) -> Self {
-        Self(Owner::Spare(Arc::new(Spare(bytes))))
+        Self {
+            bytes: Bytes::from_owner(Spare(bytes)),
+            is_mapped: false,
+        }
     }
 
     /// The bytes.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        match &self.0 {
-            Owner::Mapped(mapping) => mapping.as_slice(),
-            Owner::Heap(bytes) => bytes,
-            Owner::Spare(spare) => &spare.0,
-        }
+        &self.bytes
+    }
+
+    /// The bytes and their owner, for other holders.
+    #[must_use]
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        self.bytes.clone()
     }
 
     /// True for a mapped file: its memory is the page cache's, not ours.
     #[must_use]
     pub const fn is_mapped(&self) -> bool {
-        matches!(self.0, Owner::Mapped(_))
+        self.is_mapped
     }
 
     /// True where both are the same bytes in memory, not merely equal ones.
+    #[inline]
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         std::ptr::eq(self.as_slice(), other.as_slice())

@@ -380,6 +380,10 @@ const NULL: u8 = 1;
 /// ends its loop at once, and the record is decoded field by field.
 #[inline]
 const fn shape(head: u64) -> (usize, usize, usize) {
+    // The first record of a batch, the only one of many, at a glance: its deltas are 0.
+    if head & 0x80_80_00_80_80 == 0x80 {
+        return (2, 1, 1);
+    }
     let (l, head) = if head & 0x80 == 0 {
         (1, head >> 16)
     } else {

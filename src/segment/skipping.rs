@@ -78,6 +78,63 @@ pub(super) struct Unread {
     pub(super) floor: Offset,
 }
 
+/// A walk over headers: what a step goes with.
+#[derive(Debug)]
+struct Walking<'a> {
+    cursor: &'a mut BatchCursor,
+    source: &'a mut SegmentSource,
+    /// Where the next header is put.
+    header: &'a mut BatchHeader,
+    known: &'a mut Known,
+    metrics: &'a mut Metrics,
+    /// The last batch, if its checksum was not compared.
+    unread: &'a mut Option<Unread>,
+}
+
+/// As [`BatchCursor::next_into`], past damage where that is asked for; `steps` is made for what happens seldom.
+///
+/// # Errors
+/// As [`BatchCursor::next_into`]; past damage only those that are not about the bytes.
+#[expect(clippy::inline_always, reason = "as `BatchHeader::parse`")]
+#[inline(always)]
+pub(super) fn next_into(
+    skipping: &mut Option<Skipping>,
+    cursor: &mut BatchCursor,
+    source: &mut SegmentSource,
+    header: &mut BatchHeader,
+    known: &mut Known,
+    metrics: &mut Metrics,
+    unread: &mut Option<Unread>,
+) -> Result<Option<Position>> {
+    let Some(skipping) = skipping else {
+        return cursor.next_into(source, header);
+    };
+    let next = if skipping.has_survey() {
+        None
+    } else {
+        let next = cursor.next_into(source, header);
+        if let Ok(Some(position)) = next
+            && skipping.follows(cursor, header)
+        {
+            skipping.last = Some(position);
+            return Ok(Some(position));
+        }
+        Some(next)
+    };
+    let steps = &mut Walking {
+        cursor,
+        source,
+        header,
+        known,
+        metrics,
+        unread,
+    };
+    match next {
+        Some(next) => skipping.settle(next, steps),
+        None => skipping.next_surveyed(steps),
+    }
+}
+
 /// The part of a segment's reader that passes over damage.
 #[derive(Debug)]
 pub(super) struct Skipping {
@@ -147,72 +204,86 @@ impl Skipping {
         self.survey.is_some()
     }
 
-    /// As [`BatchCursor::next_into`], past damage. A wrong length of the batch before may have led to the damage, if the reader
-    /// left its checksum alone: then the walk goes back to that one if it is `unread`, else on where it really ends.
+    /// Whether the batch that the cursor came to follows the one before it without a gap and under no higher leader epoch:
+    /// then no later batch can show that it is wrong.
+    #[inline]
+    const fn follows(&self, cursor: &BatchCursor, header: &BatchHeader) -> bool {
+        !self.begins_inside
+            && header.base_offset == cursor.floor_before()
+            && header.partition_leader_epoch <= cursor.epoch_before()
+    }
+
+    /// Decides about a step of the cursor that [`Skipping::follows`] leaves open. A wrong length of the batch before may have
+    /// led to the damage, if the reader left its checksum alone: then the walk goes back to that one if it is `unread`, else
+    /// on where it really ends.
     ///
     /// # Errors
     /// Those that are not about the bytes.
-    pub(super) fn next_into(
+    #[inline(never)]
+    fn settle(
         &mut self,
-        cursor: &mut BatchCursor,
-        source: &mut SegmentSource,
-        header: &mut BatchHeader,
-        known: &mut Known,
-        metrics: &mut Metrics,
-        unread: &mut Option<Unread>,
+        next: Result<Option<Position>>,
+        steps: &mut Walking<'_>,
     ) -> Result<Option<Position>> {
-        loop {
-            let (position, floor) = (cursor.position(), cursor.next_offset());
-            if self.survey.is_some() {
-                let Some(lost) = self.lost_at(position) else {
-                    return cursor.next_vouched(source, header);
-                };
-                let begin = lost.position.max(self.given).min(position);
-                // A batch that was skipped by its header may have led the cursor here.
-                let floor = if begin < position {
-                    let skipped = position.saturating_sub(begin);
-                    metrics.bytes = metrics.bytes.saturating_sub(skipped);
-                    lost.first_offset.unwrap_or(floor).min(floor)
-                } else {
-                    floor
-                };
-                self.lose(begin, lost.end, lost.reason, floor);
-                self.given = lost.end;
-                cursor.seek(lost.end, floor);
-                continue;
-            }
-            match cursor.next_into(source, header) {
-                Ok(Some(position)) => {
-                    if self.is_in_order(cursor, header, source, known)? {
-                        self.last = Some(position);
-                        return Ok(Some(position));
-                    }
+        let end = self.end.map_or(self.size, |(end, _)| end);
+        let (position, floor) = match next {
+            Ok(Some(position)) => {
+                if self.is_in_order(steps)? {
+                    self.last = Some(position);
+                    return Ok(Some(position));
                 }
-                Ok(None) if position < self.end.map_or(self.size, |(end, _)| end) => {}
-                Ok(None) => return Ok(None),
-                Err(error) if error.as_fault().is_some() => {}
-                Err(error) => return Err(error),
+                (position, steps.cursor.floor_before())
             }
-            self.look_at_all(source, known)?;
-            if let Some(unread) = unread.take() {
-                metrics.give_back_unread(&unread.header);
-                cursor.seek(unread.position, unread.floor);
-            } else if let Some(lost) = self.last.and_then(|last| self.lost_at(last)) {
-                cursor.seek(lost.end, lost.first_offset.unwrap_or(floor).min(floor));
+            Ok(None) if steps.cursor.position() >= end => return Ok(None),
+            Err(error) if error.as_fault().is_none() => return Err(error),
+            Ok(None) | Err(_) => (steps.cursor.position(), steps.cursor.next_offset()),
+        };
+        self.look_at_all(steps.source, steps.known)?;
+        if let Some(unread) = steps.unread.take() {
+            steps.metrics.give_back_unread(&unread.header);
+            steps.cursor.seek(unread.position, unread.floor);
+        } else if let Some(lost) = self.last.and_then(|last| self.lost_at(last)) {
+            let floor = lost.first_offset.unwrap_or(floor).min(floor);
+            steps.cursor.seek(lost.end, floor);
+        } else {
+            steps.cursor.seek(position, floor);
+        }
+        self.next_surveyed(steps)
+    }
+
+    /// The next batch that the walk over the whole segment did not find lost.
+    #[inline(never)]
+    fn next_surveyed(&mut self, steps: &mut Walking<'_>) -> Result<Option<Position>> {
+        loop {
+            let cursor = &mut *steps.cursor;
+            let (position, floor) = (cursor.position(), cursor.next_offset());
+            let Some(lost) = self.lost_at(position) else {
+                return cursor.next_vouched(steps.source, steps.header);
+            };
+            let begin = lost.position.max(self.given).min(position);
+            // A batch that was skipped by its header may have led the cursor here.
+            let floor = if begin < position {
+                let skipped = position.saturating_sub(begin);
+                steps.metrics.bytes = steps.metrics.bytes.saturating_sub(skipped);
+                lost.first_offset.unwrap_or(floor).min(floor)
             } else {
-                cursor.seek(position, floor);
-            }
+                floor
+            };
+            self.lose(begin, lost.end, lost.reason, floor);
+            self.given = lost.end;
+            cursor.seek(lost.end, floor);
         }
     }
 
     /// Whether no later batch shows that the one at hand has a wrong offset or epoch.
-    fn is_in_order(
-        &mut self,
-        cursor: &BatchCursor,
-        header: &BatchHeader,
-        source: &mut SegmentSource,
-        known: &mut Known,
-    ) -> Result<bool> {
+    fn is_in_order(&mut self, steps: &mut Walking<'_>) -> Result<bool> {
+        let Walking {
+            cursor,
+            source,
+            header,
+            known,
+            ..
+        } = steps;
         let begins_inside = std::mem::take(&mut self.begins_inside);
         let is_gap = header.base_offset != cursor.floor_before();
         if is_gap || begins_inside {
@@ -346,11 +417,15 @@ impl Steps {
         source: &mut SegmentSource,
         header: &mut BatchHeader,
     ) -> Result<Option<Position>> {
-        let Some(skipping) = &mut self.skipping else {
-            return cursor.next_into(source, header);
-        };
-        let (known, metrics) = (&mut self.known, &mut Metrics::default());
-        skipping.next_into(cursor, source, header, known, metrics, &mut None)
+        next_into(
+            &mut self.skipping,
+            cursor,
+            source,
+            header,
+            &mut self.known,
+            &mut Metrics::default(),
+            &mut None,
+        )
     }
 
     /// Whether an error is only that of one batch, after which the next one may be asked for.

@@ -132,7 +132,7 @@ impl SegmentSource {
             path: file.path().to_path_buf(),
             planned: size,
             len: size,
-            region: Region::heap(Vec::new()),
+            region: Region::empty(),
             start: 0,
             ready: 0,
             end: size,
@@ -276,6 +276,13 @@ impl SegmentSource {
         Ok((&self.region, usize::try_from(at).unwrap_or(usize::MAX)))
     }
 
+    /// The region that was asked for last.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn held(&self) -> &Region {
+        &self.region
+    }
+
     #[cold]
     fn make_ready(&mut self, position: Position, wanted: usize) -> Result<()> {
         match self.origin {
@@ -303,7 +310,7 @@ impl SegmentSource {
         };
         interrupt::check()?;
         // The last window's memory is reused, unless something points into it.
-        self.region = Region::heap(Vec::new());
+        self.region = Region::empty();
         let ahead = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
         let len = access.window().min(ahead).max(wanted).min(left);
         let mut buffer = spare(len);

@@ -12,7 +12,7 @@ use crate::records::parts::Size;
 use crate::records::walk::Walk;
 use crate::segment::batches::{BatchCursor, Bounds};
 use crate::segment::fates::{AbortedCursor, GivenTransactions};
-use crate::segment::filter::RecordFilter;
+use crate::segment::filter::{HeaderBounds, RecordFilter};
 use crate::segment::metrics::Metrics;
 use crate::segment::resync::Lost;
 use crate::segment::skipping::{Known, Skipping, Unread};
@@ -89,6 +89,8 @@ pub(crate) struct SegmentReader {
     cursor: BatchCursor,
     options: ReadOptions,
     filter: RecordFilter,
+    /// Whether headers can say that a batch is not wanted.
+    is_choosy: bool,
     /// Which transactions do not count, under `read_committed`.
     aborted: Option<AbortedCursor>,
     is_active: bool,
@@ -123,6 +125,7 @@ impl SegmentReader {
             cursor: BatchCursor::new(bounds, position),
             options,
             aborted: filter.aborted.as_deref().map(AbortedCursor::new),
+            is_choosy: !filter.is_open() || options.headers != HeaderBounds::default(),
             filter,
             is_active: bounds.is_active,
             wanted,
@@ -270,6 +273,9 @@ impl SegmentReader {
     /// out while that is asked.
     #[inline]
     fn is_excluded(&self, header: &BatchHeader) -> bool {
+        if !self.is_choosy {
+            return false;
+        }
         let is_asked_for = self.aborted.is_some() && header.is_control();
         !is_asked_for && (self.filter.exclude(header) || self.options.headers.exclude(header))
     }
@@ -290,12 +296,12 @@ impl SegmentReader {
             }
             codec => codec,
         };
-        match self.verify(position, header) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
+        let at = match self.verify(position, header) {
+            Ok(Some(at)) => at,
+            Ok(None) => return Ok(false),
             Err(e) => return self.lose_unsound(state, position, header, e),
-        }
-        match codec.and_then(|codec| self.open(state, chunk, position, header, codec)) {
+        };
+        match codec.and_then(|codec| self.open(state, chunk, (position, at), header, codec)) {
             Ok(()) if self.current.is_none() => self.gave(state, header.base_offset),
             Ok(()) => {}
             Err(e) => return self.lose_undecodable(state, position, header, e),

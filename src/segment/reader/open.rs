@@ -12,13 +12,14 @@ use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
 
 impl SegmentReader {
-    /// Makes a batch with a right checksum the current one, if its records are wanted.
+    /// Makes a batch with a right checksum the current one, if its records are wanted: the one at this position of the file,
+    /// and there in the region that the source holds.
     #[inline]
     pub(super) fn open(
         &mut self,
         state: &mut ReadState,
         chunk: &mut Chunk,
-        position: Position,
+        (position, at): (Position, usize),
         header: &BatchHeader,
         codec: Compression,
     ) -> Result<()> {
@@ -29,7 +30,7 @@ impl SegmentReader {
         if header.is_legacy() {
             self.open_legacy(state, chunk, position, header.clone())?;
         } else if codec == Compression::None {
-            self.walk(chunk, position, header)?;
+            self.walk(chunk, (position, at), header)?;
         } else {
             self.decompress(state, chunk, position, header)?;
         }
@@ -74,8 +75,13 @@ impl SegmentReader {
 
     /// Walks records that lie in the file as they are: the common case, straight into the chunk, if it takes them.
     #[inline]
-    fn walk(&mut self, chunk: &mut Chunk, position: Position, header: &BatchHeader) -> Result<()> {
-        let (region, at) = self.source.region(position, header.size)?;
+    fn walk(
+        &mut self,
+        chunk: &mut Chunk,
+        (position, at): (Position, usize),
+        header: &BatchHeader,
+    ) -> Result<()> {
+        let region = self.source.held();
         let end = at.saturating_add(header.size);
         let region_position = position.saturating_sub(at as u64);
         let mut walk = Walk::new(header, at.saturating_add(RECORD_BATCH_OVERHEAD), end);

@@ -6,7 +6,7 @@ use crate::format::batch::BatchHeader;
 use crate::records::chunk::Chunk;
 use crate::segment::batches::Bounds;
 use crate::segment::resync::Reason;
-use crate::segment::skipping::{OnCorrupt, Skipping, Unread, is_damage};
+use crate::segment::skipping::{self, OnCorrupt, Skipping, Unread, is_damage};
 use crate::types::{Offset, Position};
 
 impl SegmentReader {
@@ -97,10 +97,8 @@ impl SegmentReader {
         state: &mut ReadState,
         header: &mut BatchHeader,
     ) -> Result<Option<Position>> {
-        let Some(skipping) = &mut self.skipping else {
-            return self.cursor.next_into(&mut self.source, header);
-        };
-        skipping.next_into(
+        skipping::next_into(
+            &mut self.skipping,
             &mut self.cursor,
             &mut self.source,
             header,
@@ -150,9 +148,11 @@ impl SegmentReader {
     /// batch along. An empty one takes any: those that do not fit it are given in parts or decoded twice.
     #[inline]
     pub(super) fn has_room(&self, chunk: &Chunk, header: &BatchHeader) -> bool {
+        if self.skipping.is_none() || chunk.is_empty() {
+            return true;
+        }
         let count = header.records_count.map_or(0, i32::unsigned_abs);
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.skipping.is_none() || chunk.is_empty() || count <= chunk.room()
+        usize::try_from(count).is_ok_and(|count| count <= chunk.room())
     }
 
     /// The records of the current batch cannot be decoded: passes over it, or fails. What was given of it, past damage, is
@@ -196,7 +196,16 @@ impl SegmentReader {
 
     /// Compares the checksum of the last unread batch: it ends right before the first wanted one, if its last offset is
     /// right. False if the reader has gone back to it.
+    #[inline]
     pub(super) fn check_unread(&mut self, state: &mut ReadState) -> Result<bool> {
+        if self.unread.is_none() {
+            return Ok(true);
+        }
+        self.check_last_unread(state)
+    }
+
+    #[cold]
+    fn check_last_unread(&mut self, state: &mut ReadState) -> Result<bool> {
         let Some(unread) = self.unread.take() else {
             return Ok(true);
         };

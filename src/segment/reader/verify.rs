@@ -13,9 +13,14 @@ const AHEAD: usize = 16 << 10;
 const STREAMED: usize = 16 << 20;
 
 impl SegmentReader {
-    /// Makes the batch's bytes ready and compares its checksum. False where the log ends here after all.
+    /// Makes the batch's bytes ready and compares its checksum. Returns where the batch lies in the region that the source
+    /// holds, `None` where the log ends here after all.
     #[inline]
-    pub(super) fn verify(&mut self, position: Position, header: &BatchHeader) -> Result<bool> {
+    pub(super) fn verify(
+        &mut self,
+        position: Position,
+        header: &BatchHeader,
+    ) -> Result<Option<usize>> {
         let is_copied = self.source.is_copied();
         if self.options.check_crcs && header.size > STREAMED && is_copied {
             self.check_in_pieces(position, header)?;
@@ -24,7 +29,7 @@ impl SegmentReader {
         let end = at.saturating_add(header.size);
         let Some(batch) = region.get(at..end) else {
             // The file became shorter since its header was read.
-            return self.end().map(|()| false);
+            return self.end().map(|()| None);
         };
         if !is_copied {
             // While this batch is checked and decoded, the next one comes from memory.
@@ -39,11 +44,11 @@ impl SegmentReader {
                 && self.is_unwritten(position, header.size)?
             {
                 self.ended = true;
-                return Ok(false);
+                return Ok(None);
             }
             return Err(self.located(error.shift(position), header));
         }
-        Ok(true)
+        Ok(Some(at))
     }
 
     /// The end of the segment: right, unless a closed file has become shorter than it was at planning.
