@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod capsule;
+mod cat;
 mod dump;
 mod errors;
 mod explain;
@@ -26,6 +27,8 @@ mod writer;
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::cat::RecordText;
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]

@@ -127,20 +127,43 @@ fn put_value(value: Value<'_>, version: i16, expand: bool, to: &mut Vec<u8>) {
 
 /// A string of raw UTF-8, as Jackson writes what Java read of it.
 pub(crate) fn put_string(raw: &[u8], to: &mut Vec<u8>) {
+    if let Ok(text) = std::str::from_utf8(raw) {
+        return put_text_string(text, to);
+    }
+    let mut text = Vec::with_capacity(raw.len());
+    put_text(raw, &mut text);
+    put_text_string(&String::from_utf8_lossy(&text), to);
+}
+
+/// A string of text.
+pub(crate) fn put_text_string(text: &str, to: &mut Vec<u8>) {
+    to.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, other) = rest.split_at_checked(plain_len(rest)).unwrap_or_default();
+        to.extend_from_slice(plain);
+        let Some((&byte, after)) = other.split_first() else {
+            break;
+        };
+        put_escaped(byte, to);
+        rest = after;
+    }
+    to.push(b'"');
+}
+
+/// How many bytes need no escape: looked at in blocks, which takes no branch a byte.
+fn plain_len(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
     const fn is_plain(byte: u8) -> bool {
         byte >= 0x20 && byte != b'"' && byte != b'\\'
     }
-    to.push(b'"');
-    let start = to.len();
-    put_text(raw, to);
-    let written = to.get(start..).unwrap_or_default();
-    if let Some(plain) = written.iter().position(|&byte| !is_plain(byte)) {
-        let rest = to.split_off(start.saturating_add(plain));
-        for byte in rest {
-            put_escaped(byte, to);
-        }
-    }
-    to.push(b'"');
+    let blocks = bytes.chunks(BLOCK);
+    let plain =
+        blocks.take_while(|block| block.iter().fold(true, |all, &byte| all & is_plain(byte)));
+    let start = plain.map(<[u8]>::len).sum();
+    let rest = bytes.get(start..).unwrap_or_default();
+    let more = rest.iter().take_while(|&&byte| is_plain(byte)).count();
+    start.saturating_add(more)
 }
 
 fn put_escaped(byte: u8, to: &mut Vec<u8>) {
@@ -158,7 +181,7 @@ fn put_escaped(byte: u8, to: &mut Vec<u8>) {
 }
 
 /// Base64 with padding (RFC 4648, section 4).
-fn put_base64(raw: &[u8], to: &mut Vec<u8>) {
+pub(crate) fn put_base64(raw: &[u8], to: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digit = |bits: u32| {
         let place = usize::try_from(bits & 0x3f).unwrap_or_default();

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`cat`] | records as text, by kcat's formats |
 //! | [`compact`] | of each key the last record: Kafka's log cleaner |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
 //! | [`explain`] | why each segment is still here, and until when |
@@ -13,6 +14,7 @@
 //! | `threads` | pieces of work for several threads, in order |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
+pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod dump;
 pub(crate) mod explain;

@@ -30,7 +30,6 @@ from kafkalog._cells import csv_cells, json_cells
 from kafkalog._export import Files
 from kafkalog._text import text_of
 from kafkalog._times import format_time
-from kafkalog.cli._format import Format
 from kafkalog.cli.export import Progress
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import record_schema
@@ -378,17 +377,6 @@ def test_damage_ends_every_command_with_an_exit_code(case: str, capfd: pytest.Ca
     said = capfd.readouterr().err
     assert "--debug shows where" not in said, "an error that has no name of its own"
     assert all(line.startswith("kafkalog: ") for line in said.splitlines())
-
-
-def test_format_escapes() -> None:
-    assert Format(r"a\tb\\c\x41\101\q").line(()) == b"a\tb\\cAAq"
-    assert Format(r"\x9\7\xg").line(()) == b"\x09\x07xg"
-    assert Format("%h").line(([{"key": "a", "value": b"1"}, {"key": "a", "value": None}],)) == b"a=1,a=NULL"
-    assert Format("%h").line((None,)) == b""
-    assert Format("%s%o%s").columns == ("value", "offset")
-    for wrong in ("%", "%x"):
-        with pytest.raises(ValueError, match="unknown token"):
-            Format(wrong)
 
 
 def test_moments() -> None:

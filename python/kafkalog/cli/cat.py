@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog._core import RecordText
 from kafkalog.cli import _common
-from kafkalog.cli._format import ENVELOPE_COLUMNS, Format, envelope
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.options import ReadOptions
 from kafkalog.reader import plan_ranges, scan, scan_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    import pyarrow as pa
 
 _FORMAT_HELP = """\
 %%s value, %%S its size, %%R its size as 4 bytes, %%k key, %%K its size, %%t topic, %%p partition, %%o offset, \
@@ -52,45 +54,37 @@ def run(arguments: argparse.Namespace) -> int:
         LogDir(arguments.path)
         raise ValueError("a log dir holds several topics: name one with -t")
     if arguments.json:
-        columns: tuple[str, ...] = ENVELOPE_COLUMNS
-        line: Callable[[tuple[Any, ...]], bytes] = envelope
+        text = RecordText()
     else:
-        text = arguments.format
-        if text is None:
-            key = "" if arguments.key_delimiter is None else f"%k{arguments.key_delimiter.replace('%', '%%')}"
-            text = f"{key}%s{arguments.delimiter.replace('%', '%%')}"
-        shape = Format(text, null=arguments.null.encode())
-        columns, line = shape.columns, shape.line
+        key = "" if arguments.key_delimiter is None else f"%k{_literal(arguments.key_delimiter)}"
+        shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
+        text = RecordText(shape, null=arguments.null)
     out = sys.stdout.buffer
     lost: list[dict[str, Any]] = []
-    for row in _rows(arguments, columns, lost):
-        out.write(line(row))
+    for batch in _batches(arguments, text.columns, lost):
+        out.write(text.of(batch))
     out.flush()
     return _common.tell_lost(lost)
 
 
-def _rows(
-    arguments: argparse.Namespace, columns: tuple[str, ...], lost: list[dict[str, Any]]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the requested columns of each record, times as milliseconds; then collect what was skipped."""
+def _literal(delimiter: str) -> str:
+    return delimiter.replace("%", "%%")
+
+
+def _batches(arguments: argparse.Namespace, columns: list[str], lost: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """Yield the requested columns of the records; then collect what was skipped."""
     left = arguments.count
     if left == 0:
         return
     selection = _selection(arguments)
     if selection is None:
         return
-    # If few records are requested, a small batch is ready sooner.
-    rows = 65_536 if left is None else min(left, 65_536)
-    with scan(arguments.path, columns=columns or ("offset",), batch_rows=rows, **selection) as reader:
-        import pyarrow as pa
-
+    # Few records are ready sooner in a small batch, and many print faster while their text stays in the cache.
+    shape: dict[str, Any] = {"layout": "view", "batch_rows": min(8_192, left or 8_192), "batch_bytes": 1 << 20}
+    with scan(arguments.path, columns=columns or ("offset",), **shape, **selection) as reader:
         for batch in reader:
             wanted = batch if left is None else batch.slice(0, left)
-            cells = [
-                (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-                for column in wanted.columns
-            ]
-            yield from zip(*cells, strict=True)
+            yield wanted
             if left is not None:
                 left -= wanted.num_rows
                 if left <= 0:

@@ -1,0 +1,51 @@
+//! `cat`: the text of records.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::capsule;
+use super::errors::into_py;
+use crate::tools::cat;
+
+/// How `cat` prints records: by a format string, or as JSON without one.
+#[pyclass(frozen, module = "kafkalog._core")]
+#[derive(Debug)]
+pub(super) struct RecordText(cat::RecordText);
+
+#[pymethods]
+impl RecordText {
+    #[new]
+    #[pyo3(signature = (template=None, *, null=""))]
+    fn new(template: Option<&str>, null: &str) -> PyResult<Self> {
+        match template {
+            Some(template) => cat::RecordText::parse(template, null)
+                .map_err(into_py)
+                .map(Self),
+            None => Ok(Self(cat::RecordText::json())),
+        }
+    }
+
+    /// The columns to read, as views.
+    #[getter]
+    fn columns(&self) -> Vec<&'static str> {
+        self.0
+            .columns()
+            .iter()
+            .map(|column| column.name())
+            .collect()
+    }
+
+    /// The text of the records of a batch of those columns.
+    fn of<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let batches = capsule::batches_of(batch)?;
+        let text = py.detach(|| {
+            let mut text = Vec::new();
+            for batch in batches {
+                let batch = batch.map_err(capsule::raised)?;
+                text.append(&mut self.0.of(&batch).map_err(into_py)?);
+            }
+            Ok::<_, PyErr>(text)
+        })?;
+        Ok(PyBytes::new(py, &text))
+    }
+}
