@@ -5,7 +5,7 @@
 //! While a map lives, no process may shorten the file below the mapped length or change mapped bytes. Touching a page after
 //! the end of the file is a SIGBUS that no check can catch, and the crate hands the bytes out as `&[u8]`. No code can
 //! enforce this against other processes, so [`Mapping::open`] is unsafe and its callers argue why it holds:
-//! * They map only files of closed segments, and look that up in the folder (`segment::source::is_closed`), unless the log
+//! * They map only files of closed segments, and look that up in the folder (`segment::closed::is_closed`), unless the log
 //!   is their own, under its lock. Kafka appends to, truncates and preallocates the *active* segment's files; those are read
 //!   by copy (`segment::source`, `index`). It only renames or unlinks closed ones, which leaves the mapped inode whole, or
 //!   replaces them by new files.

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::io::kept_map::KeptMap;
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
-use crate::segment::source::{Access, Copying, SegmentSource, is_closed};
+use crate::segment::closed::is_closed;
+use crate::segment::source::{Access, Copying, SegmentSource};
 use crate::types::Offset;
 
 /// How the files of segments are opened.

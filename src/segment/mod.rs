@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`closed`] | whether a segment is closed, and so may be mapped |
 //! | [`entries`] | which batches get index entries |
 //! | [`files`] | the files of a segment that are not open |
 //! | `lazy_index` | index files opened when first looked at |
@@ -34,6 +35,7 @@ use crate::types::{Offset, TimestampMs};
 
 mod ahead;
 pub(crate) mod batches;
+pub(crate) mod closed;
 pub(crate) mod entries;
 mod fates;
 pub(crate) mod files;
@@ -53,8 +55,9 @@ pub(crate) mod walk;
 pub(crate) mod writer;
 
 use batches::Bounds;
+use closed::is_closed;
 use skipping::{OnCorrupt, Steps};
-use source::{Access, SegmentSource, is_closed};
+use source::{Access, SegmentSource};
 
 /// A segment as it was when its folder was listed. Nothing is open; every answer opens what it needs.
 #[derive(Clone, Debug)]

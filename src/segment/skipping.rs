@@ -78,7 +78,7 @@ pub(super) struct Unread {
     pub(super) floor: Offset,
 }
 
-/// A walk over headers: what a step goes with.
+/// What a step from one header to the next works on.
 #[derive(Debug)]
 struct Walking<'a> {
     cursor: &'a mut BatchCursor,
@@ -91,7 +91,8 @@ struct Walking<'a> {
     unread: &'a mut Option<Unread>,
 }
 
-/// As [`BatchCursor::next_into`], past damage where that is asked for; `steps` is made for what happens seldom.
+/// As [`BatchCursor::next_into`], past damage where that is asked for. On undamaged bytes this is the cursor's own step and
+/// one comparison; what happens seldom is called, not inlined.
 ///
 /// # Errors
 /// As [`BatchCursor::next_into`]; past damage only those that are not about the bytes.

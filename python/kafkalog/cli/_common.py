@@ -262,11 +262,12 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
     """Print rows in columns; None is a dash."""
     to_the_right = set(right)
-    # Column by column, and a line at a stroke: a log dir has tens of thousands of segments.
+    # By columns, and one format string for whole lines: a log dir has tens of thousands of segments.
     columns = [["-" if cell is None else str(cell) for cell in column] for column in zip(head, *rows, strict=True)]
     widths = [max(map(len, column)) for column in columns]
-    aligned = [f"%{width}s" if name in to_the_right else f"%-{width}s" for name, width in zip(head, widths, strict=True)]
-    line = "  ".join(aligned)
+    line = "  ".join(
+        f"%{width}s" if name in to_the_right else f"%-{width}s" for name, width in zip(head, widths, strict=True)
+    )
     print("\n".join((line % cells).rstrip() for cells in zip(*columns, strict=True)))
 
 

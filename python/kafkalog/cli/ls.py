@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
     segments = log.segments
-    latest = log._indexed_timestamps()  # noqa: SLF001 - a hint, too vague for everybody
+    latest = log._indexed_timestamps()  # noqa: SLF001 - a hint, so not public
     # A folder may have no segment yet.
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset][: len(segments)]
     return {

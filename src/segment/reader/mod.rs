@@ -90,7 +90,7 @@ pub(crate) struct SegmentReader {
     options: ReadOptions,
     filter: RecordFilter,
     /// Whether headers can say that a batch is not wanted.
-    is_choosy: bool,
+    has_header_filter: bool,
     /// Which transactions do not count, under `read_committed`.
     aborted: Option<AbortedCursor>,
     is_active: bool,
@@ -125,7 +125,7 @@ impl SegmentReader {
             cursor: BatchCursor::new(bounds, position),
             options,
             aborted: filter.aborted.as_deref().map(AbortedCursor::new),
-            is_choosy: !filter.is_open() || options.headers != HeaderBounds::default(),
+            has_header_filter: !filter.is_open() || options.headers != HeaderBounds::default(),
             filter,
             is_active: bounds.is_active,
             wanted,
@@ -273,7 +273,7 @@ impl SegmentReader {
     /// out while that is asked.
     #[inline]
     fn is_excluded(&self, header: &BatchHeader) -> bool {
-        if !self.is_choosy {
+        if !self.has_header_filter {
             return false;
         }
         let is_asked_for = self.aborted.is_some() && header.is_control();
