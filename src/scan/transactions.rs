@@ -333,7 +333,13 @@ impl<'a> Transactions<'a> {
         if !worth_it {
             return false;
         }
+        let mut ahead = entries.iter().skip(1);
         let are_there = entries.iter().all(|txn| {
+            // What the next entry needs comes from memory in the meantime.
+            if let Some(next) = ahead.next() {
+                lookup.fetch(next.last_offset);
+                lookup.fetch(next.first_offset);
+            }
             let marker = lookup.marker_at(txn.last_offset).ok().flatten();
             marker == Some((txn.producer_id, ControlType::Abort))
                 && if txn.first_offset >= segment.base_offset {

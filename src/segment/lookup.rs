@@ -38,6 +38,9 @@ const ENTRIES_TRIED: usize = 8;
 /// A batch larger than this is not taken into memory to confirm an index entry.
 const MAX_CONFIRMED: usize = 32 << 20;
 
+/// How much is fetched ahead of a lookup: a broker notes a batch in the index after so many bytes (`index.interval.bytes`).
+const FETCHED: usize = 4 << 10;
+
 /// A record found by its timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -135,6 +138,18 @@ impl<'a> SegmentLookup<'a> {
             }
         }
         Ok(0)
+    }
+
+    /// Has the processor fetch what a lookup of `target` will walk over, from the index entry on.
+    pub(crate) fn fetch(&self, target: Offset) {
+        let segment = &self.segment;
+        let index = self.offset_index.get_or_init(|| segment.offset_index());
+        let floor = |index: &OffsetIndex| index.entry(index.floor(target)?);
+        if let Some(entry) = index.as_ref().and_then(floor)
+            && let Ok(position) = u64::try_from(entry.position)
+        {
+            self.source.fetch(position, FETCHED);
+        }
     }
 
     /// The mean size of the first batches, as far as their headers can be read; 0 where there is none.

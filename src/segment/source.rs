@@ -17,6 +17,7 @@ use crate::io::interrupt;
 use crate::io::mapping::Mapping;
 use crate::io::region::{Region, spare};
 use crate::io::storage::{ReadFile, read_range};
+use crate::io::words::prefetch;
 use crate::types::Position;
 
 /// Longest `.log` Kafka opens: its positions are 32-bit (`FileRecords`).
@@ -280,6 +281,15 @@ impl SegmentSource {
     #[must_use]
     pub(crate) const fn held(&self) -> &Region {
         &self.region
+    }
+
+    /// Has the processor fetch up to `len` bytes of a map from `position` on, before they are read: in a walk over headers
+    /// each one says where the next is, so that each would wait for memory.
+    pub(crate) fn fetch(&self, position: Position, len: usize) {
+        if let (Origin::Mapped { .. }, Ok(at)) = (&self.origin, usize::try_from(position)) {
+            let rest = self.region.get(at..).unwrap_or_default();
+            prefetch(rest.get(..len).unwrap_or(rest));
+        }
     }
 
     #[cold]
