@@ -13,7 +13,7 @@ from kafkalog.options import BatchRangeKeywords, PartitionScanKeywords, merged, 
 from kafkalog.reader import batch_reader, record_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from typing_extensions import Self, Unpack
@@ -175,11 +175,12 @@ class LogDir:
     880
     """
 
-    __slots__ = ("_core", "_path")
+    __slots__ = ("_core", "_listed", "_path")
 
     def __init__(self, path: StrPath) -> None:
         self._path = _arguments.path(path)
         self._core = _core.LogDir(self._path)
+        self._listed: _Listed | None = None
 
     def __repr__(self) -> str:
         live = self._live()
@@ -212,15 +213,15 @@ class LogDir:
         return len(self._live())
 
     def __contains__(self, topic_partition: object) -> bool:
-        return any((folder.topic, folder.partition) == topic_partition for folder in self._live())
+        return isinstance(topic_partition, tuple) and topic_partition in self._listing().by_partition
 
     def __getitem__(self, topic_partition: tuple[str, int]) -> PartitionLog:
         if not isinstance(topic_partition, tuple) or len(topic_partition) != 2:  # noqa: PLR2004 - a pair
             raise TypeError(f"a LogDir is indexed by (topic, partition), not by {topic_partition!r}")
         topic, partition = topic_partition
-        for folder in self._live():
-            if (folder.topic, folder.partition) == (topic, partition):
-                return PartitionLog(folder.path)
+        folder = self._listing().by_partition.get(topic_partition)
+        if folder is not None:
+            return PartitionLog(folder.path)
         of_topic = [str(folder.partition) for folder in self._live() if folder.topic == topic]
         if of_topic:
             raise KeyError(f"no partition {partition} of topic {topic!r} in {self._path}, only {', '.join(of_topic)}")
@@ -276,8 +277,22 @@ class LogDir:
         return [opener.open(folder.path) for folder in self._live() if wanted is None or folder.topic == wanted]
 
     def _live(self) -> list[PartitionFolder]:
-        live = [folder for folder in self.folders if folder.state == "live"]
-        return sorted(live, key=lambda folder: (folder.topic, folder.partition))
+        return self._listing().live
+
+    def _listing(self) -> _Listed:
+        if self._listed is None:
+            live = [folder for folder in self.folders if folder.state == "live"]
+            live.sort(key=lambda folder: (folder.topic, folder.partition))
+            # Of two folders for one partition the first counts.
+            self._listed = _Listed(live, {(folder.topic, folder.partition): folder for folder in reversed(live)})
+        return self._listed
+
+
+class _Listed(NamedTuple):
+    """The live folders of a log dir, by topic and partition: a log dir may have many, and a loop asks for each."""
+
+    live: list[PartitionFolder]
+    by_partition: dict[tuple[str, int], PartitionFolder]
 
 
 # Partitions and segments in a table: each partition costs a look at its folder.
@@ -377,10 +392,6 @@ class PartitionLog:
     def segments(self) -> list[SegmentInfo]:
         """The segments, in offset order."""
         return [SegmentInfo(*segment) for segment in self._core.segments()]
-
-    def _indexed_timestamps(self) -> list[int | None]:
-        """Return the last timestamp in the time index of each segment: a cheap hint at its latest record."""
-        return self._core.indexed_timestamps()
 
     @property
     def other_files(self) -> dict[str, int]:
@@ -533,49 +544,21 @@ class PartitionLog:
             ``max_timestamp``; ``codecs`` and ``magics`` with batches and bytes of each; the ids of
             ``producers``; ``leader_epochs``; and the same for each of ``segments``.
         """
-        segments = self._core.statistics(on_corrupt=_arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")))
-        last = max((segment["last_offset"] for segment in segments if segment["last_offset"] is not None), default=-1)
-        skips = on_corrupt == "skip"
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "log_start_offset": self.log_start_offset,
-            "log_end_offset": max(last + 1, self.log_start_offset) if skips else self.log_end_offset,
-            **{name: sum(segment[name] for segment in segments) for name in _SUMS},
-            **{name: _extreme(segments, name, choose) for name, choose in _EXTREMES.items()},
-            **{name: _tallies(segments, name) for name in ("codecs", "magics")},
-            **{name: sorted({n for segment in segments for n in segment[name]}) for name in _SETS},
-            "segments": segments,
-        }
+        sums = self._core.statistics(on_corrupt=_arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")))
+        return sums_by_name(self.topic, self.partition, sums)
 
 
-_SUMS = (
-    "size",
-    "valid_bytes",
-    "batches",
-    "records",
-    "legacy_batches",
-    "control_batches",
-    "transactional_batches",
-    "empty_batches",
-)
-_EXTREMES = {"first_offset": min, "last_offset": max, "min_timestamp": min, "max_timestamp": max}
-_SETS = ("producers", "leader_epochs")
-
-
-def _extreme(segments: list[dict[str, Any]], name: str, choose: Callable[[list[int]], int]) -> int | None:
-    known = [segment[name] for segment in segments if segment[name] is not None]
-    return choose(known) if known else None
-
-
-def _tallies(segments: list[dict[str, Any]], name: str) -> dict[Any, dict[str, int]]:
-    sums: dict[Any, dict[str, int]] = {}
-    for segment in segments:
-        for kind, tally in segment[name].items():
-            total = sums.setdefault(kind, dict.fromkeys(tally, 0))
-            for unit, number in tally.items():
-                total[unit] += number
-    return dict(sorted(sums.items()))
+def sums_by_name(topic: str, partition: int, sums: _core.Sums) -> dict[str, Any]:
+    """Return what :meth:`PartitionLog.statistics` does."""
+    log_start_offset, log_end_offset, _, total, segments = sums
+    return {
+        "topic": topic,
+        "partition": partition,
+        "log_start_offset": log_start_offset,
+        "log_end_offset": log_end_offset,
+        **total,
+        "segments": segments,
+    }
 
 
 class PartitionOpener:
@@ -586,9 +569,13 @@ class PartitionOpener:
 
     def open(self, folder: str) -> PartitionLog:
         """Open one, given by its absolute path."""
+        return PartitionLog._of(_core.PartitionLog(folder, self.log_dir(folder)))  # noqa: SLF001 - of this module
+
+    def log_dir(self, folder: str) -> _core.DirState | None:
+        """Return what its log dir says of all partitions; None where the path alone does not tell which one that is."""
         log_dir, name = os.path.split(folder)
         if name in {"", ".", ".."}:
-            return PartitionLog(folder)
+            return None
         if log_dir not in self._states:
             self._states[log_dir] = _core.DirState(log_dir)
-        return PartitionLog._of(_core.PartitionLog(folder, self._states[log_dir]))  # noqa: SLF001 - of this module
+        return self._states[log_dir]

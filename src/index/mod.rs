@@ -48,8 +48,11 @@ struct SlotFile<'a, const N: usize> {
 
 impl<'a, const N: usize> SlotFile<'a, N> {
     fn new(file: &'a dyn ReadFile) -> Result<Self> {
-        let length = file.length()?;
-        Ok(Self { file, length })
+        file.length().map(|length| Self::of_length(file, length))
+    }
+
+    const fn of_length(file: &'a dyn ReadFile, length: u64) -> Self {
+        Self { file, length }
     }
 
     fn read(&self, buffer: &mut [u8], position: u64) -> Result<usize> {

@@ -49,7 +49,8 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     /// # Errors
     /// `Io` where the file cannot be read.
     pub fn open(path: &Path, base_offset: Offset) -> Result<Self> {
-        let slots = Slots::open(&DiskReader::open(path)?, E::is_tail)?;
+        let (file, length) = DiskReader::open_with_length(path)?;
+        let slots = Slots::copied(&SlotFile::of_length(&file, length), E::is_tail)?;
         Ok(Self::over(slots, base_offset))
     }
 
@@ -58,7 +59,8 @@ impl<E: Slot<N>, const N: usize> ReadIndex<E, N> {
     /// # Errors
     /// As [`ReadIndex::open`].
     pub(crate) fn last_of(path: &Path, base_offset: Offset) -> Result<Option<E>> {
-        let (_, last) = SlotFile::new(&DiskReader::open(path)?)?.written(E::is_tail)?;
+        let (file, length) = DiskReader::open_with_length(path)?;
+        let (_, last) = SlotFile::of_length(&file, length).written(E::is_tail)?;
         Ok(last.map(|slot| E::decode(base_offset, &slot)))
     }
 

@@ -5,12 +5,36 @@ use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Opens a file for reading, and nothing else: a pipe would block until another process writes into it.
+/// Opens a file for reading, and nothing else, and tells what there is to know about it.
 ///
 /// # Errors
 /// What the operating system reports; of what is no file too.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    about(path)?;
+pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    match open_without_waiting(path) {
+        // Of many small files, looking at the name first would be half the cost.
+        Ok(file) => {
+            let about = ensure_file(file.metadata()?)?;
+            Ok((file, about))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(e),
+        Err(_) => {
+            let about = about(path)?;
+            Ok((File::open(path)?, about))
+        }
+    }
+}
+
+/// A pipe would block until another process writes into it.
+#[cfg(unix)]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(no_wait).open(path)
+}
+
+/// Opening waits for nobody here.
+#[cfg(not(unix))]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
@@ -19,7 +43,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// What the operating system reports; for what is no file, what it would report at the first read.
 pub(crate) fn about(path: &Path) -> io::Result<Metadata> {
-    let about = fs::metadata(path)?;
+    ensure_file(fs::metadata(path)?)
+}
+
+fn ensure_file(about: Metadata) -> io::Result<Metadata> {
     if about.is_file() {
         return Ok(about);
     }
@@ -56,8 +83,21 @@ pub(crate) fn since_epoch_ms(time: SystemTime) -> i64 {
 /// # Errors
 /// What the operating system reports.
 pub(crate) fn read_all(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, about) = open(path)?;
+    read_to_end(file, about.len())
+}
+
+/// All bytes of a file that was just opened, and is about as long as this.
+///
+/// # Errors
+/// What the operating system reports.
+pub(crate) fn read_to_end(file: File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut open(path)?, &mut bytes)?;
+    // With less, a first read would only probe whether the end is there.
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(length.saturating_add(64))?;
+    // The file by itself would be asked for its length once more, and where it stands.
+    io::Read::read_to_end(&mut io::Read::take(file, u64::MAX), &mut bytes)?;
     Ok(bytes)
 }
 

@@ -154,9 +154,17 @@ impl DiskReader {
     /// # Errors
     /// `Io`, also for what is no file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = open(path).map_err(Error::io(path))?;
+        Self::open_with_length(path).map(|(reader, _)| reader)
+    }
+
+    /// Opens `path`, whose length is known then.
+    ///
+    /// # Errors
+    /// As [`DiskReader::open`].
+    pub(crate) fn open_with_length(path: &Path) -> Result<(Self, u64)> {
+        let (file, about) = open(path).map_err(Error::io(path))?;
         let path = path.to_path_buf();
-        Ok(Self { file, path })
+        Ok((Self { file, path }, about.len()))
     }
 }
 

@@ -107,7 +107,7 @@ impl<const W: usize> IndexFile<W> {
     /// # Safety
     /// As [`IndexFile::open`].
     pub(crate) unsafe fn open_read_only(path: &Path, max_size: usize) -> Result<Self> {
-        let file = open(path).map_err(Error::io(path))?;
+        let (file, _) = open(path).map_err(Error::io(path))?;
         let max_size = (max_size as u64).min(MAX_SIZE);
         Self::over(&Disk::default(), path, max_size, file, false, false)
     }

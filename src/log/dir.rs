@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
-use crate::io::file::read_all;
+use crate::io::file::{open, read_to_end};
 use crate::types::{Offset, TopicPartition};
 
 /// Identity of the log dir.
@@ -46,18 +46,17 @@ pub(crate) type Offsets = BTreeMap<TopicPartition, Offset>;
 
 /// Reads a text file whole; `None` where there is none.
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::metadata(path) {
-        Ok(meta) if meta.len() > MAX_TEXT => Err(Error::corrupt_index(
-            "text file",
-            MAX_TEXT,
-            format_args!("at most {MAX_TEXT} bytes"),
-            meta.len(),
-        )
-        .at(path)),
-        Ok(_) => read_all(path).map(Some).map_err(Error::io(path)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(path)(e)),
+    let (file, length) = match open(path) {
+        Ok((file, about)) => (file, about.len()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io(path)(e)),
+    };
+    if length > MAX_TEXT {
+        let most = format_args!("at most {MAX_TEXT} bytes");
+        return Err(Error::corrupt_index("text file", MAX_TEXT, most, length).at(path));
     }
+    let text = read_to_end(file, length).map_err(Error::io(path))?;
+    Ok(Some(text))
 }
 
 /// Reads a text file and what is in it; `None` where there is none.

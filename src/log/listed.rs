@@ -292,9 +292,22 @@ impl ListedLog {
     ///
     /// # Errors
     /// `Io`, or what is wrong with a header.
-    pub fn statistics(&self) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
-        let sums = |segment: &LogSegment| Ok((segment.clone(), SegmentStatistics::of(segment)?));
-        self.segments.iter().map(sums).collect()
+    pub fn statistics(
+        &self,
+        on_corrupt: OnCorrupt,
+    ) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
+        let sums = |segment: &LogSegment| {
+            let mut segment = segment.clone();
+            segment.on_corrupt = on_corrupt;
+            let sums = SegmentStatistics::of(&segment)?;
+            Ok((segment, sums))
+        };
+        let all = self.segments.iter().map(sums).collect::<Result<Vec<_>>>()?;
+        if let (OnCorrupt::Raise, Some((active, sums))) = (on_corrupt, all.last()) {
+            let next = sums.last_offset.map(|last| last.wrapping_add(1));
+            self.note_log_end(next.unwrap_or(active.base_offset));
+        }
+        Ok(all)
     }
 
     /// The number of the last segment that begins at or below `offset`; 0 where none does.

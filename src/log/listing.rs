@@ -8,7 +8,7 @@
 //! | `.cleaned`, `.deleted` | no |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Listing {
                 continue;
             };
             if name.kind == FileKind::Log {
-                let about = fs::metadata(entry.path());
+                let about = about(&entry);
                 match about.and_then(|about| Ok((about.is_file(), stat(&about)?))) {
                     // `LogLoader` looks at files only, whatever else has such a name.
                     Ok((is_file, stat)) if is_file => drop(found.logs.insert(name, stat)),
@@ -195,6 +195,16 @@ pub(super) fn link(segments: &mut [LogSegment]) {
 /// The segments of a partition folder, in order.
 pub(super) fn segments(folder: &Path) -> Result<Vec<LogSegment>> {
     Listing::settled(folder)?.load(&Arc::from(folder))
+}
+
+/// What there is to know about a file of a listing, by its name in that folder: the way to the folder need not be looked up
+/// again. Of a link, about where it leads.
+fn about(entry: &DirEntry) -> io::Result<Metadata> {
+    let about = entry.metadata()?;
+    if about.is_symlink() {
+        return fs::metadata(entry.path());
+    }
+    Ok(about)
 }
 
 /// Length and modification time of a file.

@@ -129,7 +129,7 @@ impl PartitionLog {
         &self,
         on_corrupt: OnCorrupt,
     ) -> Result<Vec<(LogSegment, SegmentStatistics)>> {
-        self.ask(|log| log.clone().on_corrupt(on_corrupt).statistics())
+        self.ask(|log| log.statistics(on_corrupt))
     }
 
     /// The first record at or after `offset`, control records included; `None` if no record follows.

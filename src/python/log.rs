@@ -11,12 +11,12 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use super::errors::into_py;
 use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
+use super::statistics::{PlainSums, plain_sums};
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::listed::ListedLog;
@@ -29,9 +29,8 @@ use crate::scan::plan::{
     self as planning, ByPartition, Ending, IsolationLevel, Partitions, PlanOptions, Pruning,
     Starting, Timestamp,
 };
-use crate::segment::LogSegment;
 use crate::segment::filter::TimestampBounds;
-use crate::segment::statistics::Tally;
+use crate::tools::ask::Sums;
 use crate::types::TopicPartition;
 
 type Nested = BTreeMap<String, BTreeMap<i32, i64>>;
@@ -390,7 +389,7 @@ fn answer(found: partition::OffsetAndTimestamp) -> Answer {
 
 /// What a log dir says of its partitions, for opening many of them.
 #[pyclass(frozen, module = "kafkalog._core")]
-pub(super) struct DirState(dir::DirState);
+pub(super) struct DirState(pub(super) dir::DirState);
 
 #[pymethods]
 impl DirState {
@@ -488,12 +487,6 @@ impl PartitionLog {
             .collect()
     }
 
-    /// The last timestamp in the time index of each segment.
-    fn indexed_timestamps(&self, py: Python<'_>) -> Vec<Option<i64>> {
-        let segments = self.log.segments().iter();
-        py.detach(|| segments.map(LogSegment::last_indexed_timestamp).collect())
-    }
-
     fn other_files(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
         py.detach(|| self.log.other_files()).map_err(into_py)
     }
@@ -519,52 +512,9 @@ impl PartitionLog {
     }
 
     #[pyo3(signature = (*, on_corrupt="raise"))]
-    fn statistics<'py>(
-        &self,
-        py: Python<'py>,
-        on_corrupt: &str,
-    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    fn statistics<'py>(&self, py: Python<'py>, on_corrupt: &str) -> PyResult<PlainSums<'py>> {
         let on_corrupt = on_corrupt_of(on_corrupt)?;
-        let segments = interrupt::detach(py, || self.log.statistics(on_corrupt))?.into_iter();
-        let tally = |t: &Tally| BTreeMap::from([("batches", t.batches), ("bytes", t.bytes)]);
-        segments
-            .map(|(segment, sums)| {
-                let dict = PyDict::new(py);
-                dict.set_item("base_offset", segment.base_offset)?;
-                dict.set_item("file_name", &segment.file_name)?;
-                dict.set_item("size", segment.size)?;
-                dict.set_item("is_active", segment.is_active)?;
-                dict.set_item("modified_ms", segment.modified_ms)?;
-                for (name, number) in [
-                    ("valid_bytes", sums.valid_bytes),
-                    ("batches", sums.batches),
-                    ("records", sums.records),
-                    ("legacy_batches", sums.legacy_batches),
-                    ("control_batches", sums.control_batches),
-                    ("transactional_batches", sums.transactional_batches),
-                    ("empty_batches", sums.empty_batches),
-                ] {
-                    dict.set_item(name, number)?;
-                }
-                for (name, number) in [
-                    ("first_offset", sums.first_offset),
-                    ("last_offset", sums.last_offset),
-                    ("min_timestamp", sums.min_timestamp),
-                    ("max_timestamp", sums.max_timestamp),
-                ] {
-                    dict.set_item(name, number)?;
-                }
-                let codecs: BTreeMap<_, _> =
-                    sums.codecs.iter().map(|(k, v)| (*k, tally(v))).collect();
-                let magics: BTreeMap<_, _> =
-                    sums.magics.iter().map(|(k, v)| (*k, tally(v))).collect();
-                dict.set_item("codecs", codecs)?;
-                dict.set_item("magics", magics)?;
-                dict.set_item("producers", sums.producers.into_iter().collect::<Vec<_>>())?;
-                let epochs: Vec<i32> = sums.leader_epochs.into_iter().collect();
-                dict.set_item("leader_epochs", epochs)?;
-                Ok(dict)
-            })
-            .collect()
+        let sums = interrupt::detach(py, || Sums::of(&self.log, on_corrupt))?;
+        plain_sums(py, &sums, true)
     }
 }

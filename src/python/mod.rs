@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod ask;
 mod capsule;
 mod cat;
 mod dump;
@@ -17,6 +18,7 @@ mod range;
 mod reader;
 mod report;
 mod rows;
+mod statistics;
 mod tables;
 mod tools;
 mod verify;
@@ -27,6 +29,8 @@ mod writer;
 mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::ask::{describe_all, end_offsets, statistics_all};
     #[pymodule_export]
     use super::cat::RecordText;
     #[pymodule_export]

@@ -410,7 +410,7 @@ impl<'a> Transactions<'a> {
         let log = self.log;
         let read = || {
             let name = FileName::new(offset, FileKind::Snapshot);
-            let file = open(&log.path().join(name.to_string())).ok()?;
+            let (file, _) = open(&log.path().join(name.to_string())).ok()?;
             let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
             let mut bytes = Vec::new();
             read_into(&file, &mut bytes, 0, len.min(MAX_SNAPSHOT)).ok()?;

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::LogSegment;
 use super::batches::BatchCursor;
-use super::source::Access;
+use super::source::{Access, SegmentSource};
 use crate::error::Result;
 use crate::types::{Offset, TimestampMs, TimestampType};
+
+/// Segments up to this size are copied.
+const MAX_COPIED: u64 = 64 << 10;
 
 /// How many batches of a kind, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +24,11 @@ impl Tally {
     const fn add(&mut self, bytes: usize) {
         self.batches = self.batches.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    const fn join(&mut self, other: Self) {
+        self.batches = self.batches.saturating_add(other.batches);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -65,7 +73,12 @@ impl SegmentStatistics {
     /// # Errors
     /// `Io`, or what is wrong with a header.
     pub fn of(segment: &LogSegment) -> Result<Self> {
-        let mut source = segment.open(Access::Headers)?;
+        // A map costs more than one copy of so little.
+        let mut source = if segment.size <= MAX_COPIED {
+            SegmentSource::open(&segment.path(), segment.size, Access::Records)?
+        } else {
+            segment.open(Access::Headers)?
+        };
         let mut cursor = BatchCursor::new(segment.bounds(), 0);
         let mut steps = segment.steps();
         let mut sums = Self::default();
@@ -121,4 +134,36 @@ impl SegmentStatistics {
         }
         Ok(sums)
     }
+
+    /// Adds those of another segment of the same log.
+    pub(crate) fn join(&mut self, other: &Self) {
+        let counts = [
+            (&mut self.batches, other.batches),
+            (&mut self.records, other.records),
+            (&mut self.legacy_batches, other.legacy_batches),
+            (&mut self.control_batches, other.control_batches),
+            (&mut self.transactional_batches, other.transactional_batches),
+            (&mut self.empty_batches, other.empty_batches),
+            (&mut self.valid_bytes, other.valid_bytes),
+        ];
+        for (count, more) in counts {
+            *count = count.saturating_add(more);
+        }
+        self.first_offset = least(self.first_offset, other.first_offset);
+        self.last_offset = self.last_offset.max(other.last_offset);
+        self.min_timestamp = least(self.min_timestamp, other.min_timestamp);
+        self.max_timestamp = self.max_timestamp.max(other.max_timestamp);
+        for (&codec, &tally) in &other.codecs {
+            self.codecs.entry(codec).or_default().join(tally);
+        }
+        for (&magic, &tally) in &other.magics {
+            self.magics.entry(magic).or_default().join(tally);
+        }
+        self.producers.extend(&other.producers);
+        self.leader_epochs.extend(&other.leader_epochs);
+    }
+}
+
+fn least(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    one.into_iter().chain(other).min()
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`ask`] | one question to many partitions |
 //! | [`cat`] | records as text, by kcat's formats |
 //! | [`compact`] | of each key the last record: Kafka's log cleaner |
 //! | [`dump`] | `kafka-dump-log`'s text for any file of a partition folder |
@@ -14,6 +15,7 @@
 //! | `threads` | pieces of work for several threads, in order |
 //! | [`verify`] | what is wrong with any file of a log dir |
 
+pub(crate) mod ask;
 pub(crate) mod cat;
 pub(crate) mod compact;
 pub(crate) mod dump;

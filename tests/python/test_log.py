@@ -312,7 +312,8 @@ def test_statistics_add_up() -> None:
         codecs = Counter(columns["compression"])
         assert {name: tally["batches"] for name, tally in sums["codecs"].items()} == codecs
         assert sums["producers"] == sorted(set(columns["producerId"]) - {-1})
-        assert sums["log_end_offset"] == log.log_end_offset
+        # The sums come from a walk over all headers; the log end offset by itself is looked for with the index.
+        assert sums["log_end_offset"] == kafkalog.PartitionLog(folder).log_end_offset
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime
+from functools import cache
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +18,14 @@ from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from json import JSONEncoder
 
+    from kafkalog._core import DirState
     from kafkalog.config import LogConfig
 
 DAMAGED, FAILED = 1, 3
+# Enough for several threads, and few enough that the first answers are printed soon.
+_ASKED_AT_ONCE = 1024
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 T = TypeVar("T")
@@ -231,15 +237,34 @@ class Partitions:
     ) -> Iterator[tuple[PartitionFolder, T]]:
         try:
             answer = question(folder, self._opener.open(folder.path))
-        except FileNotFoundError as error:
-            if Path(folder.path).exists():
-                self._report(error)
-            else:
-                _report_deleted(folder)
         except (KafkaLogError, OSError) as error:
-            self._report(error)
+            self._fail(folder, error)
         else:
             yield folder, answer
+
+    def ask_all(
+        self, question: Callable[[list[str], DirState | None], Sequence[T | BaseException]]
+    ) -> Iterator[tuple[PartitionFolder, T]]:
+        """As ``ask``, of a function of the core that asks many folders at once."""
+        folders = iter(self._found)
+        while some := list(islice(folders, _ASKED_AT_ONCE)):
+            for log_dir, group in groupby(some, lambda folder: self._opener.log_dir(folder.path)):
+                alike = list(group)
+                answers = question([folder.path for folder in alike], log_dir)
+                for folder, answer in zip(alike, answers, strict=True):
+                    if isinstance(answer, BaseException):
+                        self._fail(folder, answer)
+                    else:
+                        yield folder, answer
+
+    def _fail(self, folder: PartitionFolder, error: BaseException) -> None:
+        """Report an error of the data or the system; others are raised."""
+        if not isinstance(error, (KafkaLogError, OSError)):
+            raise error
+        if isinstance(error, FileNotFoundError) and not Path(folder.path).exists():
+            _report_deleted(folder)
+        else:
+            self._report(error)
 
     def _report(self, error: KafkaLogError | OSError) -> None:
         text, code = described(error)
@@ -263,7 +288,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[st
     """Print rows in columns; None is a dash."""
     to_the_right = set(right)
     # By columns, and one format string for whole lines: a log dir has tens of thousands of segments.
-    columns = [["-" if cell is None else str(cell) for cell in column] for column in zip(head, *rows, strict=True)]
+    columns = [
+        ["-" if cell is None else str(cell) for cell in column] if None in column else list(map(str, column))
+        for column in zip(head, *rows, strict=True)
+    ]
     widths = [max(map(len, column)) for column in columns]
     line = "  ".join(
         f"%{width}s" if name in to_the_right else f"%-{width}s" for name, width in zip(head, widths, strict=True)
@@ -301,9 +329,7 @@ def json_fields(report: Any) -> dict[str, Any]:
 
 def json_line(fields: dict[str, Any]) -> None:
     """Print one object."""
-    import json
-
-    print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")))
+    print(_encoder().encode(fields))
 
 
 def plain(value: Any) -> Any:
@@ -313,6 +339,15 @@ def plain(value: Any) -> Any:
     return to_millis(value, "time") if isinstance(value, datetime) else value
 
 
+@cache
+def _encoder() -> JSONEncoder:
+    import json
+
+    # json.dumps makes one for each object where the separators are not the usual ones.
+    return json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+
+
+@cache
 def camel(name: str) -> str:
     """Spell a name as columns are spelled."""
     first, *rest = name.split("_")

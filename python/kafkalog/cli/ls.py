@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _core
 from kafkalog._times import format_time
 from kafkalog.cli import _common
 
 if TYPE_CHECKING:
     import argparse
 
-    from kafkalog.log import PartitionFolder, PartitionLog
+    from kafkalog.log import PartitionFolder
 
 _HEAD = ("topic", "partition", "state", "segment", "baseOffset", "endOffset", "bytes", "latest", "modified")
 _NUMBERS = ("partition", "baseOffset", "endOffset", "bytes")
@@ -25,56 +26,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the folders; one that cannot be read is reported, and the others are listed."""
-    partitions, rows = _common.Partitions(_common.selected(arguments.path, arguments.topic)), []
-    for _, one in partitions.ask(_describe):
-        if arguments.json:
-            _common.json_line(one)
-        else:
-            rows += [_row(one, segment) for segment in one["segments"]]
-    if not arguments.json:
-        _common.table(_HEAD, rows, right=_NUMBERS)
+    partitions = _common.Partitions(_common.selected(arguments.path, arguments.topic))
+    described = partitions.ask_all(_core.describe_all)
+    if arguments.json:
+        for folder, one in described:
+            _common.json_line(_object(folder, one))
+    else:
+        _common.table(_HEAD, [row for folder, one in described for row in _rows(folder, one)], right=_NUMBERS)
     return partitions.code
 
 
-def _describe(folder: PartitionFolder, log: PartitionLog) -> dict[str, Any]:
-    segments = log.segments
-    latest = log._indexed_timestamps()  # noqa: SLF001 - a hint, so not public
-    # A folder may have no segment yet.
-    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset][: len(segments)]
+def _object(folder: PartitionFolder, one: _core.Description) -> dict[str, Any]:
+    topic_id, log_start_offset, log_end_offset, high_watermark, segments = one
     return {
         "topic": folder.topic,
         "partition": folder.partition,
-        "topicId": log.topic_id,
+        "topicId": topic_id,
         "state": folder.state,
         "path": folder.path,
-        "logStartOffset": log.log_start_offset,
-        "logEndOffset": log.log_end_offset,
-        "highWatermark": log.high_watermark,
-        "size": sum(segment.size for segment in segments),
+        "logStartOffset": log_start_offset,
+        "logEndOffset": log_end_offset,
+        "highWatermark": high_watermark,
+        "size": sum(size for _, _, size, *_ in segments),
         "segments": [
             {
-                "segment": segment.name,
-                "baseOffset": segment.base_offset,
+                "segment": name,
+                "baseOffset": base_offset,
                 "endOffset": end,
-                "size": segment.size,
-                "active": segment.is_active,
+                "size": size,
+                "active": is_active,
                 "maxTimestamp": timestamp,
-                "modified": segment.modified,
+                "modified": modified,
             }
-            for segment, end, timestamp in zip(segments, ends, latest, strict=True)
+            for (base_offset, name, size, is_active, modified, timestamp), end in zip(segments, _ends(one), strict=True)
         ],
     }
 
 
-def _row(partition: dict[str, Any], segment: dict[str, Any]) -> tuple[Any, ...]:
-    return (
-        partition["topic"],
-        partition["partition"],
-        partition["state"],
-        segment["segment"],
-        segment["baseOffset"],
-        segment["endOffset"],
-        segment["size"],
-        format_time(segment["maxTimestamp"]),
-        format_time(segment["modified"]),
-    )
+def _ends(one: _core.Description) -> list[int]:
+    """Return where each segment ends: where the next one begins."""
+    _, _, log_end_offset, _, segments = one
+    # A folder may have no segment yet.
+    return [*(segment[0] for segment in segments[1:]), log_end_offset][: len(segments)]
+
+
+def _rows(folder: PartitionFolder, one: _core.Description) -> list[tuple[Any, ...]]:
+    _, topic, partition, state = folder
+    return [
+        (topic, partition, state, name, base_offset, end, size, format_time(timestamp), format_time(modified))
+        for (base_offset, name, size, _, modified, timestamp), end in zip(one[-1], _ends(one), strict=True)
+    ]

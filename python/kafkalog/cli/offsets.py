@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kafkalog import _core
 from kafkalog._times import parse_time, since_1970
 from kafkalog.cli import _common
 from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
-    from kafkalog.log import PartitionLog
+    from kafkalog.log import PartitionFolder, PartitionLog
 
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 
@@ -48,7 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_common.names_of(there)}")
     committed = arguments.isolation_level == "read_committed"
     partitions = _common.Partitions(found)
-    for folder, offset in partitions.ask(lambda _, log: _offset(log, arguments.time, committed=committed)):
+    offsets: Iterator[tuple[PartitionFolder, int | None]]
+    if arguments.time == _WORDS["latest"] and not committed:
+        offsets = partitions.ask_all(_core.end_offsets)
+    else:
+        offsets = partitions.ask(lambda _, log: _offset(log, arguments.time, committed=committed))
+    for folder, offset in offsets:
         if offset is not None:
             print(f"{folder.topic}:{folder.partition}:{offset}")
     return partitions.code

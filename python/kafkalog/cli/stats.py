@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _core
 from kafkalog._times import format_time
 from kafkalog.cli import _common
+from kafkalog.log import sums_by_name
 
 if TYPE_CHECKING:
     import argparse
+
+    from kafkalog.log import PartitionFolder
 
 _HEAD = (
     "topic",
@@ -42,28 +46,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row per live partition; a damaged one is reported, and the others are counted."""
-    partitions, rows = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True)), []
-    for _, sums in partitions.ask(lambda _, log: log.statistics(on_corrupt=arguments.on_corrupt)):
-        if arguments.json:
-            _common.json_line(_camel(sums))
-        else:
-            rows.append(_row(sums))
-    if not arguments.json:
-        _common.table(_HEAD, rows, right=_NUMBERS)
+    partitions = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True))
+    added = partitions.ask_all(
+        lambda folders, log_dir: _core.statistics_all(
+            folders, log_dir, on_corrupt=arguments.on_corrupt, segments=arguments.json
+        )
+    )
+    if arguments.json:
+        for folder, sums in added:
+            _common.json_line(_camel(sums_by_name(folder.topic, folder.partition, sums)))
+    else:
+        _common.table(_HEAD, [_row(folder, sums) for folder, sums in added], right=_NUMBERS)
     return partitions.code
 
 
-def _row(sums: dict[str, Any]) -> tuple[Any, ...]:
+def _row(folder: PartitionFolder, added: _core.Sums) -> tuple[Any, ...]:
+    log_start_offset, log_end_offset, segments, sums, _ = added
     return (
-        sums["topic"],
-        sums["partition"],
-        len(sums["segments"]),
+        folder.topic,
+        folder.partition,
+        segments,
         sums["size"],
         sums["batches"],
         # Batches of v0 and v1 do not say how many records they hold.
         f"{sums['records']}+" if sums["legacy_batches"] else sums["records"],
-        sums["log_start_offset"],
-        sums["log_end_offset"],
+        log_start_offset,
+        log_end_offset,
         format_time(sums["min_timestamp"]),
         format_time(sums["max_timestamp"]),
         ",".join(sums["codecs"]) or None,

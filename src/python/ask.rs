@@ -1,0 +1,102 @@
+//! One question to many partitions of a log dir.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+
+use std::path::PathBuf;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use super::errors::into_py;
+use super::interrupt;
+use super::log::DirState;
+use super::reader::on_corrupt_of;
+use super::statistics::plain_sums;
+use crate::error::Result;
+use crate::log::partition::PartitionLog;
+use crate::tools::ask::{Description, Sums, ask_all};
+
+/// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
+fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
+    py: Python<'py>,
+    folders: &[PathBuf],
+    log_dir: Option<&DirState>,
+    question: impl Fn(PartitionLog) -> Result<T> + Send + Sync,
+    plain: impl Fn(T) -> PyResult<P>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let log_dir = log_dir.map(|state| &state.0);
+    let answers = interrupt::detach(py, || ask_all(folders, log_dir, question))?;
+    let object = |answer| match answer {
+        Ok(answer) => plain(answer)?.into_bound_py_any(py),
+        Err(error) => Ok(into_py(error).into_value(py).into_bound(py).into_any()),
+    };
+    answers.into_iter().map(object).collect()
+}
+
+/// The log end offset of each folder.
+#[pyfunction]
+pub(super) fn end_offsets<'py>(
+    py: Python<'py>,
+    folders: Vec<PathBuf>,
+    log_dir: Option<PyRef<'py, DirState>>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ask(
+        py,
+        &folders,
+        log_dir.as_deref(),
+        |log| log.log_end_offset(),
+        Ok,
+    )
+}
+
+/// What `ls` says of each folder: topic id, log start offset, log end offset, high watermark; of each segment base offset,
+/// file name, size, whether it is active, when it was modified, and the last timestamp in its time index.
+#[pyfunction]
+pub(super) fn describe_all<'py>(
+    py: Python<'py>,
+    folders: Vec<PathBuf>,
+    log_dir: Option<PyRef<'py, DirState>>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let plain = |one: Description| {
+        let segments = one.log.segments().iter().zip(&one.latest);
+        let segments: Vec<_> = segments
+            .map(|(s, &latest)| {
+                let name = s.file_name.clone();
+                (
+                    s.base_offset,
+                    name,
+                    s.size,
+                    s.is_active,
+                    s.modified_ms,
+                    latest,
+                )
+            })
+            .collect();
+        Ok((
+            one.topic_id,
+            one.log.log_start_offset(),
+            one.log_end_offset,
+            one.log.high_watermark(),
+            segments,
+        ))
+    };
+    ask(py, &folders, log_dir.as_deref(), Description::of, plain)
+}
+
+/// What the batch headers of each folder add up to, with `segments` those of each segment as well.
+#[pyfunction]
+pub(super) fn statistics_all<'py>(
+    py: Python<'py>,
+    folders: Vec<PathBuf>,
+    log_dir: Option<PyRef<'py, DirState>>,
+    on_corrupt: &str,
+    segments: bool,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let on_corrupt = on_corrupt_of(on_corrupt)?;
+    let question = |log: PartitionLog| Sums::of(&log, on_corrupt);
+    let plain = |sums: Sums| plain_sums(py, &sums, segments);
+    ask(py, &folders, log_dir.as_deref(), question, plain)
+}

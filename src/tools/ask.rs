@@ -1,0 +1,166 @@
+//! One question to many partitions of a log dir, by several threads: nearly all of an answer is system calls.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+
+use super::threads::in_order;
+use crate::error::{Error, Result};
+use crate::log::dir::DirState;
+use crate::log::partition::PartitionLog;
+use crate::segment::LogSegment;
+use crate::segment::skipping::OnCorrupt;
+use crate::segment::statistics::SegmentStatistics;
+use crate::types::{Offset, TimestampMs};
+
+/// Folders that a thread takes at once.
+const PIECE: usize = 32;
+/// More threads than that wait for each other in the kernel.
+const MAX_THREADS: usize = 8;
+
+/// Opens each of the folders, given what the log dir above says if a listing of it found them, and puts the question to it.
+/// One that cannot be read does not keep the others from answering.
+///
+/// # Errors
+/// `Interrupted`.
+pub(crate) fn ask_all<T: Send>(
+    folders: &[PathBuf],
+    dir: Option<&DirState>,
+    question: impl Fn(PartitionLog) -> Result<T> + Sync,
+) -> Result<Vec<Result<T>>> {
+    let open = |path: &PathBuf| match dir {
+        Some(dir) => PartitionLog::open_in(path, dir),
+        None => PartitionLog::open(path),
+    };
+    let ask = |path: &PathBuf| match open(path).and_then(&question) {
+        Err(Error::Interrupted) => Err(Error::Interrupted),
+        answer => Ok(answer),
+    };
+    let mut pieces = folders.chunks(PIECE);
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(MAX_THREADS).min(pieces.len());
+    let mut answers = Vec::with_capacity(folders.len());
+    in_order(
+        &mut vec![(); threads],
+        |(), (piece, answers): &mut (&[PathBuf], Vec<Result<T>>)| {
+            *answers = piece.iter().map(ask).collect::<Result<_>>()?;
+            Ok(())
+        },
+        |_| Ok(pieces.next().map(|piece| (piece, Vec::new()))),
+        |(_, some)| {
+            answers.append(some);
+            Ok(())
+        },
+    )?;
+    Ok(answers)
+}
+
+/// What `ls` says of a partition, beside its segments.
+#[derive(Debug)]
+pub(crate) struct Description {
+    /// The log, whose segments are listed.
+    pub(crate) log: PartitionLog,
+    /// The offset after the last whole batch.
+    pub(crate) log_end_offset: Offset,
+    /// The topic's id, if the folder has it.
+    pub(crate) topic_id: Option<String>,
+    /// The last timestamp in the time index of each segment: a cheap hint at its latest record.
+    pub(crate) latest: Vec<Option<TimestampMs>>,
+}
+
+impl Description {
+    /// Of an open log.
+    ///
+    /// # Errors
+    /// As of its questions.
+    pub(crate) fn of(log: PartitionLog) -> Result<Self> {
+        let segments = log.segments().iter();
+        Ok(Self {
+            latest: segments.map(LogSegment::last_indexed_timestamp).collect(),
+            log_end_offset: log.log_end_offset()?,
+            topic_id: log.topic_id()?,
+            log,
+        })
+    }
+}
+
+/// What `stats` says of a partition.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    /// The first offset that may be read.
+    pub(crate) log_start_offset: Offset,
+    /// The offset after the last whole batch.
+    pub(crate) log_end_offset: Offset,
+    /// Each segment and what its batch headers add up to.
+    pub(crate) segments: Vec<(LogSegment, SegmentStatistics)>,
+}
+
+impl Sums {
+    /// Of an open log.
+    ///
+    /// # Errors
+    /// As [`PartitionLog::statistics`].
+    pub(crate) fn of(log: &PartitionLog, on_corrupt: OnCorrupt) -> Result<Self> {
+        let segments = log.statistics(on_corrupt)?;
+        let log_start_offset = log.log_start_offset();
+        let last = segments.iter().filter_map(|(_, sums)| sums.last_offset);
+        let log_end_offset = match on_corrupt {
+            OnCorrupt::Raise => log.log_end_offset()?,
+            // The question would end at the damage.
+            OnCorrupt::Skip => last
+                .max()
+                .map_or(0, |last| last.wrapping_add(1))
+                .max(log_start_offset),
+        };
+        Ok(Self {
+            log_start_offset,
+            log_end_offset,
+            segments,
+        })
+    }
+
+    /// The size of all segments, and what their sums add up to.
+    pub(crate) fn total(&self) -> (u64, SegmentStatistics) {
+        let (mut size, mut total) = (0u64, SegmentStatistics::default());
+        for (segment, sums) in &self.segments {
+            size = size.saturating_add(segment.size);
+            total.join(sums);
+        }
+        (size, total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::interrupt::with_cancellation;
+
+    /// As many folders as pieces and threads may mix up; one of them is gone.
+    #[test]
+    fn answers_stand_in_the_order_of_the_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders: Vec<PathBuf> = (0..=PIECE * 5)
+            .map(|n| {
+                let folder = dir.path().join(format!("t-{n}"));
+                std::fs::create_dir(&folder).unwrap();
+                std::fs::write(folder.join(format!("{n:020}.log")), b"").unwrap();
+                folder
+            })
+            .collect();
+        std::fs::remove_dir_all(&folders[PIECE]).unwrap();
+        let ends = |dir: Option<&DirState>| ask_all(&folders, dir, |log| log.log_end_offset());
+        for state in [None, Some(&DirState::read(dir.path()))] {
+            for (n, end) in ends(state).unwrap().into_iter().enumerate() {
+                match end {
+                    Ok(end) => assert_eq!(usize::try_from(end).unwrap(), n),
+                    Err(error) => {
+                        assert!(matches!(error, Error::Io { .. }), "{n} {error}");
+                        assert_eq!(n, PIECE);
+                    }
+                }
+            }
+        }
+        let over = with_cancellation(|| true, || ends(None));
+        assert!(matches!(over, Err(Error::Interrupted)));
+    }
+}
