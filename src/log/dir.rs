@@ -16,13 +16,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
 use crate::io::file::{open, read_to_end};
-use crate::types::{Offset, TopicPartition};
+use crate::types::TopicPartition;
+
+pub(crate) use super::kept::Offsets;
 
 /// Identity of the log dir.
 pub const META_PROPERTIES: &str = "meta.properties";
@@ -40,9 +43,6 @@ pub(crate) const CLEANER: &str = "cleaner-offset-checkpoint";
 pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
 /// The most that is read of a text file: a million partitions with long names.
 const MAX_TEXT: u64 = 256 << 20;
-
-/// Offsets by partition.
-pub(crate) type Offsets = BTreeMap<TopicPartition, Offset>;
 
 /// Reads a text file whole; `None` where there is none.
 fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
@@ -75,18 +75,19 @@ pub struct DirState {
     /// Whether the clean-shutdown marker exists.
     pub clean_shutdown: bool,
     /// From [`RECOVERY_POINT`].
-    pub recovery_points: Offsets,
+    pub recovery_points: Arc<Offsets>,
     /// From [`LOG_START`].
-    pub log_starts: Offsets,
+    pub log_starts: Arc<Offsets>,
     /// From [`REPLICATION`]; `None` without that file.
-    pub high_watermarks: Option<Offsets>,
+    pub high_watermarks: Option<Arc<Offsets>>,
 }
 
 impl DirState {
     /// Reads what there is.
     #[must_use]
     pub fn read(folder: &Path) -> Self {
-        let offsets = |name: &str| read_parsed(&folder.join(name), parse_offsets).ok()?;
+        let read = |path: &Path| read_parsed(path, parse_offsets).ok()?;
+        let offsets = |name: &str| super::kept::offsets(&folder.join(name), read);
         Self {
             clean_shutdown: folder.join(CLEAN_SHUTDOWN).exists(),
             recovery_points: offsets(RECOVERY_POINT).unwrap_or_default(),

@@ -102,7 +102,7 @@ impl ListedLog {
             segments,
             trusted,
             log_start_offset: log_start.unwrap_or(0).max(first),
-            high_watermark: dir.high_watermarks.as_ref().and_then(of),
+            high_watermark: dir.high_watermarks.as_deref().and_then(of),
             // Nor does it checkpoint its high watermark there.
             has_high_watermarks: dir.high_watermarks.is_some() && !is_metadata,
             log_end_offset: OnceLock::new(),

@@ -75,7 +75,7 @@ struct Done {
 
 /// The retention of partitions that were loaded.
 struct Retaining {
-    high_watermarks: Offsets,
+    high_watermarks: Arc<Offsets>,
     now_ms: TimestampMs,
     done: RefCell<BTreeMap<PathBuf, Done>>,
 }

@@ -353,7 +353,8 @@ fn what_a_writer_says_is_there() {
             let log_dir = place.path().join("deep/data");
             let vouched = DirState::read(&log_dir)
                 .recovery_points
-                .remove(&TopicPartition::new("t", 0));
+                .get(&TopicPartition::new("t", 0))
+                .copied();
             let writer = open(&log_dir, Disk::default(), sync);
             let found = times(writer.folder());
             let vouched = usize::try_from(vouched.unwrap_or_default()).unwrap();

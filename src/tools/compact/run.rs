@@ -171,7 +171,7 @@ struct Compacting<'a> {
     out: &'a Path,
     options: &'a CompactOptions,
     settings: CleanerSettings,
-    high_watermarks: Offsets,
+    high_watermarks: Arc<Offsets>,
     done: Mutex<Vec<PartitionCompaction>>,
 }
 

@@ -38,9 +38,9 @@ impl Known {
         Self {
             users: 0,
             was_clean: state.clean_shutdown,
-            recovery_points: state.recovery_points,
-            log_starts: state.log_starts,
-            high_watermarks: state.high_watermarks.unwrap_or_default(),
+            recovery_points: Arc::unwrap_or_clone(state.recovery_points),
+            log_starts: Arc::unwrap_or_clone(state.log_starts),
+            high_watermarks: Arc::unwrap_or_clone(state.high_watermarks.unwrap_or_default()),
             closed: BTreeSet::new(),
             dirty: BTreeSet::new(),
         }
