@@ -137,6 +137,16 @@ impl Findings {
         self.gaps.add(file, |f| f.push(from, to));
     }
 
+    /// Adds what was found in a later part of a log.
+    pub(super) fn join_log(&mut self, file: &str, later: &Self) {
+        self.damaged |= later.damaged;
+        for (_, gaps) in &later.gaps.files {
+            for (from, to) in gaps.pairs() {
+                self.gap(file, from, to);
+            }
+        }
+    }
+
     /// Writes them all, in Kafka's words and order.
     pub(super) fn report(&self, err: &mut dyn Write) -> io::Result<()> {
         for (file, found) in self.index_mismatches.in_javas_order() {

@@ -1,10 +1,13 @@
 //! Segments and KRaft snapshots: a line a batch, and below it a line a record (`dumpLog`).
 
+use std::ops::Range;
+
 use super::control::put_control;
 use super::decoded::put_record;
 use super::findings::Findings;
+use super::pieces::{Limits, dump_in_pieces};
 use super::records::{BatchRecords, More, Record};
-use super::target::{Target, open};
+use super::target::{OpenFile, Target};
 use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
 use super::{Decoder, Options};
@@ -17,7 +20,7 @@ use crate::format::put::Put;
 use crate::format::text::put_text;
 use crate::segment::source::{Access, SegmentSource};
 use crate::tables::plan::{BOOTSTRAP, SNAPSHOT_EPOCH_DIGITS, SNAPSHOT_OFFSET_DIGITS, snapshot_id};
-use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What a record's line begins with.
 const RECORD_INDENT: &str = "| ";
@@ -34,35 +37,18 @@ pub(super) fn dump_log(
     findings: &mut Findings,
 ) -> Result<()> {
     headline(target, text)?;
-    let mut log = open(&target.path, Access::Records)?;
-    let end = options.max_bytes.unwrap_or(u64::MAX).min(log.len());
-    let deep = options.deep_iteration || options.print_data_log;
-    let mut records = BatchRecords::default();
-    let mut last_offset = -1;
-    let mut position = 0;
-    while let Some(frame) = frame_at(&mut log, position, end)? {
-        let path = target.path.as_path();
-        let header = batch_start(&frame, &mut log, text)?;
-        let batch = log.bytes(position, frame.size)?;
-        let is_valid =
-            batch_rest(&frame, &header, batch, text).map_err(|e| e.shift(position).at(path))?;
-        findings.damaged |= !is_valid;
-        if deep {
-            let mut lines = Lines {
-                options,
-                header: &header,
-                target,
-                text,
-                findings,
-                last_offset: &mut last_offset,
-            };
-            records
-                .each(&header, batch, &mut |record| lines.record(&record))
-                .map_err(|e| e.shift(position).at(path).for_offset(header.base_offset))?;
-        }
-        position = position.saturating_add(frame.size as u64);
-    }
-    let trailing = end.saturating_sub(position);
+    let file = OpenFile::open(&target.path)?;
+    let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
+    let mut batches = Batches::new(target, options);
+    batches.follow(-1);
+    let limits = Limits::default();
+    let reached = if limits.are_worth_it(end) {
+        dump_in_pieces(&file, end, batches, limits, text, findings)?
+    } else {
+        let mut log = file.read(Access::Records)?;
+        batches.dump(&mut log, 0..end, text, findings)?
+    };
+    let trailing = end.saturating_sub(reached);
     if trailing > 0 && options.max_bytes.is_none() {
         findings.damaged = true;
         put!(
@@ -196,6 +182,107 @@ fn batch_rest(
     Ok(is_valid)
 }
 
+/// Prints batches and their records.
+pub(super) struct Batches<'a> {
+    pub(super) target: &'a Target,
+    options: &'a Options,
+    records: BatchRecords,
+    sequence: Sequence,
+}
+
+/// The offsets of records in the order in which they were met.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sequence {
+    /// Of the first record, where none was known before it.
+    pub(super) first: Option<Offset>,
+    /// Of the last one.
+    pub(super) last: Option<Offset>,
+}
+
+impl<'a> Batches<'a> {
+    /// Of one file.
+    pub(super) fn new(target: &'a Target, options: &'a Options) -> Self {
+        Self {
+            target,
+            options,
+            records: BatchRecords::default(),
+            sequence: Sequence::default(),
+        }
+    }
+
+    /// The same file and options, with nothing met yet.
+    pub(super) fn another(&self) -> Self {
+        Self::new(self.target, self.options)
+    }
+
+    /// Sets which offset comes before the next record.
+    pub(super) const fn follow(&mut self, last: Offset) {
+        self.sequence.last = Some(last);
+    }
+
+    /// What records were met since this was last asked.
+    pub(super) fn take_sequence(&mut self) -> Sequence {
+        std::mem::take(&mut self.sequence)
+    }
+
+    /// Adds what another one met after this one's last record.
+    pub(super) fn join(&mut self, after: Sequence, findings: &mut Findings) {
+        if let Some(first) = after.first {
+            self.sequence.meet(first, &self.target.absolute, findings);
+        }
+        self.sequence.last = after.last.or(self.sequence.last);
+    }
+
+    /// Prints the batches that begin in `range`; returns where the last one ended.
+    ///
+    /// # Errors
+    /// As [`dump_log`].
+    pub(super) fn dump(
+        &mut self,
+        log: &mut SegmentSource,
+        range: Range<Position>,
+        text: &mut Text<'_>,
+        findings: &mut Findings,
+    ) -> Result<Position> {
+        let deep = self.options.deep_iteration || self.options.print_data_log;
+        let mut position = range.start;
+        while let Some(frame) = frame_at(log, position, range.end)? {
+            let path = self.target.path.as_path();
+            let header = batch_start(&frame, log, text)?;
+            let batch = log.bytes(position, frame.size)?;
+            let is_valid =
+                batch_rest(&frame, &header, batch, text).map_err(|e| e.shift(position).at(path))?;
+            findings.damaged |= !is_valid;
+            if deep {
+                let mut lines = Lines {
+                    options: self.options,
+                    header: &header,
+                    target: self.target,
+                    text,
+                    findings,
+                    sequence: &mut self.sequence,
+                };
+                self.records
+                    .each(&header, batch, &mut |record| lines.record(&record))
+                    .map_err(|e| e.shift(position).at(path).for_offset(header.base_offset))?;
+            }
+            position = position.saturating_add(frame.size as u64);
+        }
+        Ok(position)
+    }
+}
+
+impl Sequence {
+    /// The next record's offset, which should follow the last one's.
+    fn meet(&mut self, offset: Offset, file: &str, findings: &mut Findings) {
+        match self.last.replace(offset) {
+            Some(last) if offset != last.wrapping_add(1) => findings.gap(file, last, offset),
+            Some(_) => {}
+            None => self.first = Some(offset),
+        }
+    }
+}
+
 /// Prints the records of one batch.
 struct Lines<'a, 'w> {
     options: &'a Options,
@@ -203,16 +290,12 @@ struct Lines<'a, 'w> {
     target: &'a Target,
     text: &'a mut Text<'w>,
     findings: &'a mut Findings,
-    last_offset: &'a mut Offset,
+    sequence: &'a mut Sequence,
 }
 
 impl Lines<'_, '_> {
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
-        let previous = std::mem::replace(self.last_offset, record.offset);
-        if record.offset != previous.wrapping_add(1) {
-            self.findings
-                .gap(&self.target.absolute, previous, record.offset);
-        }
+        (self.sequence).meet(record.offset, &self.target.absolute, self.findings);
         let is_control = self.header.is_control();
         let metadata = !self.options.skip_record_metadata;
         if metadata {

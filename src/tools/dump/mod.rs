@@ -2,11 +2,12 @@
 //!
 //! Where the real tool dies of an exception, this one has printed what came before and gives an error that names the
 //! file and the byte. Files are read by copy in windows, so a running broker's may be dumped; memory is bounded by the
-//! largest batch, whose length is held against the file before anything is allocated.
+//! largest batch for each thread, whose length is held against the file before anything is allocated.
 //!
 //! | module | what |
 //! |---|---|
 //! | `log` | `.log`, `.checkpoint`: batches and records |
+//! | `pieces` | pieces of a log, printed by several threads |
 //! | `records` | the records of a batch |
 //! | `index` | `.index`, `.timeindex`, held against the log |
 //! | `snapshot` | `.snapshot`, `.txnindex` |
@@ -22,6 +23,7 @@ mod decoded;
 mod findings;
 mod index;
 mod log;
+mod pieces;
 mod records;
 mod snapshot;
 mod target;

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::io::folder::DiskReader;
 use crate::segment::source::{Access, SegmentSource};
 use crate::types::Offset;
 
@@ -74,13 +76,42 @@ impl Target {
     }
 }
 
-/// Opens a file by copy, as long as it is now: it may belong to a running broker.
+/// An open file, as long as it was then.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    file: Arc<DiskReader>,
+    pub(super) size: u64,
+}
+
+/// Opens a file to read it as it is now.
 ///
 /// # Errors
-/// `Io`; `CorruptRecord` for a file longer than Kafka's positions reach.
+/// As [`OpenFile::open`] and [`OpenFile::read`].
 pub(super) fn open(path: &Path, access: Access) -> Result<SegmentSource> {
-    let about = fs::metadata(path).map_err(Error::io(path))?;
-    SegmentSource::open(path, about.len(), access)
+    OpenFile::open(path)?.read(access)
+}
+
+impl OpenFile {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let about = fs::metadata(path).map_err(Error::io(path))?;
+        Ok(Self {
+            file: Arc::new(DiskReader::open(path)?),
+            size: about.len(),
+        })
+    }
+
+    /// A reader of its own, which reads by copy: the file may belong to a running broker.
+    ///
+    /// # Errors
+    /// `CorruptRecord` for a file longer than Kafka's positions reach.
+    pub(super) fn read(&self, access: Access) -> Result<SegmentSource> {
+        let file: Arc<DiskReader> = Arc::clone(&self.file);
+        SegmentSource::over(file, self.size, access)
+    }
 }
 
 #[cfg(test)]

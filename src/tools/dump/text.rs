@@ -18,18 +18,37 @@ pub(super) use put;
 
 /// Where the text goes.
 pub(super) struct Text<'w> {
-    out: &'w mut dyn Write,
+    /// `None`: it stays in the buffer.
+    out: Option<&'w mut dyn Write>,
     buffer: Vec<u8>,
+    /// When the buffer is too long.
+    spill: usize,
     closed: bool,
 }
 
 impl<'w> Text<'w> {
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
         Self {
-            out,
+            out: Some(out),
             buffer: Vec::with_capacity(SPILL.saturating_mul(2)),
+            spill: SPILL,
             closed: false,
         }
+    }
+
+    /// Text that stays in `buffer`. A line that ends beyond `most` bytes is an error; then [`Text::is_closed`].
+    pub(super) const fn kept(buffer: Vec<u8>, most: usize) -> Self {
+        Self {
+            out: None,
+            buffer,
+            spill: most,
+            closed: false,
+        }
+    }
+
+    /// What has not been written.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// What has not been written yet; append to it.
@@ -42,32 +61,46 @@ impl<'w> Text<'w> {
     #[inline]
     pub(super) fn end_line(&mut self) -> Result<()> {
         self.buffer.push(b'\n');
-        if self.buffer.len() < SPILL {
+        if self.buffer.len() < self.spill {
             return Ok(());
         }
         self.flush()
     }
 
+    /// Writes what another text kept, after what has come together here.
+    pub(super) fn write(&mut self, kept: &[u8]) -> Result<()> {
+        self.flush()?;
+        if let Some(out) = &mut self.out {
+            let written = out.write_all(kept);
+            written.map_err(|error| failed(&mut self.closed, error))?;
+        }
+        Ok(())
+    }
+
     /// Writes what has come together.
     #[cold]
     pub(super) fn flush(&mut self) -> Result<()> {
-        let written = self
-            .out
-            .write_all(&self.buffer)
-            .and_then(|()| self.out.flush());
+        let Some(out) = &mut self.out else {
+            self.closed = true;
+            return Err(Error::no_memory(self.buffer.len()));
+        };
+        let written = out.write_all(&self.buffer).and_then(|()| out.flush());
         self.buffer.clear();
         // One huge payload must not hold its memory for the rest of the run.
         self.buffer.shrink_to(SPILL.saturating_mul(2));
-        written.map_err(|e| {
-            self.closed |= e.kind() == io::ErrorKind::BrokenPipe;
-            Error::io("standard output")(e)
-        })
+        written.map_err(|error| failed(&mut self.closed, error))
     }
 
-    /// The reader is gone: the reason of the last failure.
+    /// The reader is gone, or the text is too long to be kept: the reason of the last failure.
     pub(super) const fn is_closed(&self) -> bool {
         self.closed
     }
+}
+
+/// The error of standard output; `closed` if its reader is gone.
+fn failed(closed: &mut bool, error: io::Error) -> Error {
+    *closed |= error.kind() == io::ErrorKind::BrokenPipe;
+    Error::io("standard output")(error)
 }
 
 #[cfg(test)]

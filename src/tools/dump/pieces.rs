@@ -1,0 +1,271 @@
+//! A log printed in pieces by several threads; the text is that of one.
+//!
+//! The caller's thread goes from header to header to see where pieces end, and writes their text in order. A piece of few
+//! bytes may be very much text, as of records that compressed well: whoever comes to [`Limits::most_kept`] gives up, and the
+//! caller's thread prints that piece to its end without keeping it.
+
+use std::cell::Cell;
+use std::num::NonZero;
+use std::ops::Range;
+use std::thread;
+
+use super::findings::Findings;
+use super::log::{Batches, Sequence};
+use super::target::OpenFile;
+use super::text::Text;
+use super::walk::frame_at;
+use crate::error::Result;
+use crate::segment::source::{Access, HeaderWalk, SegmentSource};
+use crate::tools::threads::in_order;
+use crate::types::Position;
+
+/// More threads are kept waiting by the one that writes.
+const MAX_THREADS: usize = 4;
+/// Pieces that a log must have before it is worth a thread.
+const LEAST_PIECES: u64 = 8;
+
+/// What a piece comes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of batches, of the last one all.
+    size: u64,
+    /// Bytes of text that are kept.
+    most_kept: usize,
+}
+
+impl Default for Limits {
+    /// With its text a piece stays in the second-level cache.
+    fn default() -> Self {
+        Self {
+            size: 256 << 10,
+            most_kept: 16 << 20,
+        }
+    }
+}
+
+impl Limits {
+    /// Whether so many bytes of a log are worth several threads.
+    pub(super) const fn are_worth_it(self, bytes: u64) -> bool {
+        bytes >= self.size.saturating_mul(LEAST_PIECES)
+    }
+}
+
+/// Batches of a log, and what was printed of them.
+#[derive(Debug, Default)]
+struct Piece {
+    range: Range<Position>,
+    text: Vec<u8>,
+    sequence: Sequence,
+    findings: Findings,
+    /// Where the last whole batch ended, or the error that printing ended with; `None` if the text is too long.
+    reached: Option<Result<Position>>,
+}
+
+/// Prints the batches of `file` up to `end` in pieces; returns where the last one ended.
+///
+/// # Errors
+/// As [`super::log::dump_log`].
+pub(super) fn dump_in_pieces(
+    file: &OpenFile,
+    end: Position,
+    mut batches: Batches<'_>,
+    limits: Limits,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+) -> Result<Position> {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    let worker = |_| Ok((file.read(Access::Records)?, batches.another()));
+    let mut workers: Vec<(SegmentSource, Batches<'_>)> = (0..processors.min(MAX_THREADS))
+        .map(worker)
+        .collect::<Result<_>>()?;
+    let mut ranges = Ranges::of(file, end, limits.size)?;
+    // Where a file became shorter, the pieces after that are nothing.
+    let (reached, is_over) = (Cell::new(0), Cell::new(false));
+    in_order(
+        &mut workers,
+        |(log, batches), piece: &mut Piece| {
+            piece.print(log, batches, limits.most_kept);
+            Ok(())
+        },
+        |spare: Option<Piece>| {
+            let range = ranges.next().filter(|_| !is_over.get());
+            Ok(range.map(|range| Piece {
+                range,
+                ..spare.unwrap_or_default()
+            }))
+        },
+        |piece| {
+            if is_over.get() {
+                return Ok(());
+            }
+            let ended = if let Some(ended) = piece.reached.take() {
+                text.write(&piece.text)?;
+                batches.join(piece.sequence, findings);
+                findings.join_log(&batches.target.absolute, &piece.findings);
+                ended?
+            } else {
+                let mut log = file.read(Access::Records)?;
+                batches.dump(&mut log, piece.range.clone(), text, findings)?
+            };
+            is_over.set(ended < piece.range.end);
+            reached.set(ended);
+            Ok(())
+        },
+    )?;
+    Ok(reached.get())
+}
+
+impl Piece {
+    /// Prints the batches into its own memory.
+    fn print(&mut self, log: &mut SegmentSource, batches: &mut Batches<'_>, most_kept: usize) {
+        let mut buffer = std::mem::take(&mut self.text);
+        buffer.clear();
+        let mut text = Text::kept(buffer, most_kept);
+        self.findings = Findings::default();
+        let printed = batches.dump(log, self.range.clone(), &mut text, &mut self.findings);
+        self.sequence = batches.take_sequence();
+        if text.is_closed() {
+            // Its memory is given back: one line may have made it very large.
+            self.reached = None;
+        } else {
+            self.reached = Some(printed);
+            self.text = text.into_buffer();
+        }
+    }
+}
+
+/// Where the pieces of a log lie.
+struct Ranges {
+    log: SegmentSource,
+    walk: HeaderWalk,
+    position: Position,
+    end: Position,
+    size: u64,
+}
+
+impl Ranges {
+    fn of(file: &OpenFile, end: Position, size: u64) -> Result<Self> {
+        Ok(Self {
+            log: file.read(Access::Records)?,
+            walk: HeaderWalk::default(),
+            position: 0,
+            end,
+            size,
+        })
+    }
+}
+
+impl Iterator for Ranges {
+    type Item = Range<Position>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.position;
+        if start >= self.end {
+            return None;
+        }
+        while self.position.saturating_sub(start) < self.size {
+            let Ok(Some(frame)) = frame_at(&mut self.log, self.position, self.end) else {
+                // Whoever prints the piece comes to the same, and says what it is.
+                self.position = self.end;
+                break;
+            };
+            self.position = self.position.saturating_add(frame.size as u64);
+            self.log.expect(self.walk.pass(frame.size));
+        }
+        Some(start..self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::super::Options;
+    use super::super::target::Target;
+    use super::*;
+
+    /// Text, what is told at the end, and how it ended.
+    type Dumped = (String, String, String);
+
+    /// What is printed of a file, in pieces or by one thread at a stretch.
+    fn dumped(path: &Path, options: &Options, limits: Option<Limits>) -> Dumped {
+        let target = Target::new(path);
+        let file = OpenFile::open(path).unwrap();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut findings = Findings::default();
+        let mut text = Text::new(&mut out);
+        let mut batches = Batches::new(&target, options);
+        batches.follow(-1);
+        let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
+        let ended = if let Some(limits) = limits {
+            dump_in_pieces(&file, end, batches, limits, &mut text, &mut findings)
+        } else {
+            let mut log = file.read(Access::Records).unwrap();
+            batches.dump(&mut log, 0..end, &mut text, &mut findings)
+        };
+        text.flush().unwrap();
+        findings.report(&mut err).unwrap();
+        let damaged = findings.damaged;
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (text(&out), text(&err), format!("{damaged} {ended:?}"))
+    }
+
+    /// The logs that Kafka wrote for the tests.
+    fn golden() -> Vec<PathBuf> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")];
+        let mut logs = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|suffix| suffix == "log")
+                    && path.metadata().unwrap().len() > 100
+                {
+                    logs.push(path);
+                }
+            }
+        }
+        logs.sort();
+        assert!(logs.len() > 200, "{} logs", logs.len());
+        logs
+    }
+
+    /// In pieces of one batch, of a few, and where hardly any text is kept.
+    #[test]
+    fn pieces_are_printed_as_one_thread_prints_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut errors, mut gaps) = (0, 0);
+        for log in golden().iter().step_by(10) {
+            let bytes = std::fs::read(log).unwrap();
+            let path = folder.path().join(log.file_name().unwrap());
+            // Whole, cut off, with a changed byte, and with a length that leads nowhere.
+            for damage in 0..4 {
+                let mut bytes = bytes.clone();
+                let middle = bytes.len() / 2;
+                match damage {
+                    0 => {}
+                    1 => bytes.truncate(middle),
+                    2 => bytes[middle] ^= 0x40,
+                    _ => bytes[8] = 0x7f,
+                }
+                std::fs::write(&path, &bytes).unwrap();
+                for print_data_log in [true].into_iter().chain((damage == 0).then_some(false)) {
+                    let options = Options {
+                        print_data_log,
+                        ..Options::default()
+                    };
+                    let expected = dumped(&path, &options, None);
+                    errors += usize::from(expected.2.contains("Err"));
+                    gaps += expected.1.lines().count();
+                    for (size, most_kept) in [(1, 1 << 20), (3000, 1 << 20), (3000, 700)] {
+                        let limits = Limits { size, most_kept };
+                        let found = dumped(&path, &options, Some(limits));
+                        assert_eq!(found, expected, "{log:?} {damage} {limits:?}");
+                    }
+                }
+            }
+        }
+        assert!(errors > 5 && gaps > 20, "{errors} errors, {gaps} gaps");
+    }
+}
