@@ -191,6 +191,14 @@ def _named(target: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(target)) from error
 
 
+# Columns whose values differ little from one row to the next, and columns in which hardly any value repeats: Parquet
+# would build a dictionary of each row group and give it up.
+_RISING = ("offset", "timestamp")
+_DISTINCT = (*_RISING, "value")
+# Nested columns whose values repeat.
+_PATHS = {"headers": "headers.list.element.key"}
+
+
 class _Parquet:
     """A Parquet file with row groups larger than a reader's batches: small ones make files slow to read."""
 
@@ -200,7 +208,14 @@ class _Parquet:
         import pyarrow.parquet as pq
 
         self._file = path.open("wb")
-        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
+        repeating = [_PATHS.get(name, name) for name in schema.names if name not in _DISTINCT]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="zstd",
+            use_dictionary=repeating,  # type: ignore[arg-type]  # pyarrow takes names as well
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in schema.names},
+        )
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
 

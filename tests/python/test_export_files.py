@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import corpus
 import kafkalog
 from command import call, fails
+from kafkalog.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +69,21 @@ def test_a_folder_may_have_a_dot(tmp_path: Path) -> None:
     for name in ("out.2024", "out.txt"):
         assert call("export", ORDERS, tmp_path / name).returncode == 0
         assert [file.name for file in (tmp_path / name).iterdir()] == ["orders-0.parquet"]
+
+
+def test_other_readers_read_the_parquet_file(tmp_path: Path) -> None:
+    """Columns of numbers that rise are stored as differences, and only columns that repeat have a dictionary."""
+    file, columns = tmp_path / "orders.parquet", [column.name for column in RECORD_COLUMNS]
+    assert call("export", ORDERS, file, "--columns", ",".join(columns)).returncode == 0
+    rows = kafkalog.read_table(ORDERS, columns=columns).to_pylist()
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    encodings = {group.column(n).path_in_schema: group.column(n).encodings for n in range(group.num_columns)}
+    for name in columns:
+        assert ("DELTA_BINARY_PACKED" in encodings.get(name, ())) == (name in ("offset", "timestamp")), name
+    plain = {name for name, used in encodings.items() if not any("DICTIONARY" in encoding for encoding in used)}
+    assert plain - {"isControl", "isTransactional"} == {"offset", "timestamp", "value", "headers.list.element.value"}
+    assert any(row["headers"] for row in rows)
+    assert pytest.importorskip("polars").read_parquet(file).rows(named=True) == rows
+    connection = pytest.importorskip("duckdb").connect()
+    found = pa.table(connection.sql(f"from '{file}'")).cast(pq.read_schema(file))
+    assert found.to_pylist() == rows
