@@ -5,9 +5,8 @@ use std::ops::Range;
 use super::control::put_control;
 use super::decoded::put_record;
 use super::findings::Findings;
-use super::pieces::{Limits, dump_in_pieces};
 use super::records::{BatchRecords, More, Record};
-use super::target::{OpenFile, Target};
+use super::target::Target;
 use super::text::{Text, put};
 use super::walk::{Frame, frame_at};
 use super::{Decoder, Options};
@@ -18,55 +17,17 @@ use crate::format::batch::{
 use crate::format::cursor::{get_i32, get_i64};
 use crate::format::put::Put;
 use crate::format::text::put_text;
-use crate::segment::source::{Access, SegmentSource};
+use crate::segment::source::SegmentSource;
 use crate::tables::plan::{BOOTSTRAP, SNAPSHOT_EPOCH_DIGITS, SNAPSHOT_OFFSET_DIGITS, snapshot_id};
 use crate::types::{NO_TIMESTAMP, Offset, Position, TimestampMs};
 
 /// What a record's line begins with.
 const RECORD_INDENT: &str = "| ";
 
-/// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
-///
-/// # Errors
-/// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where the real tool dies, `InvalidArgument` for a name without
-/// its numbers, `Io`.
-pub(super) fn dump_log(
-    target: &Target,
-    options: &Options,
-    text: &mut Text<'_>,
-    findings: &mut Findings,
-) -> Result<()> {
-    headline(target, text)?;
-    let file = OpenFile::open(&target.path)?;
-    let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
-    let mut batches = Batches::new(target, options);
-    batches.follow(-1);
-    let limits = Limits::default();
-    let reached = if limits.are_worth_it(end) {
-        dump_in_pieces(&file, end, batches, limits, text, findings)?
-    } else {
-        let mut log = file.read(Access::Records)?;
-        batches.dump(&mut log, 0..end, text, findings)?
-    };
-    let trailing = end.saturating_sub(reached);
-    if trailing > 0 && options.max_bytes.is_none() {
-        findings.damaged = true;
-        put!(
-            text,
-            "Found ",
-            trailing,
-            " invalid bytes at the end of ",
-            target.name.as_str()
-        );
-        text.end_line()?;
-    }
-    Ok(())
-}
-
 /// The largest timestamp of a batch's records, -1 for none.
 ///
 /// # Errors
-/// As [`dump_log`].
+/// As [`super::pieces::dump_log`].
 pub(super) fn largest_timestamp(
     log: &mut SegmentSource,
     frame: &Frame,
@@ -88,7 +49,7 @@ pub(super) fn largest_timestamp(
 }
 
 /// What the file's name says.
-fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
+pub(super) fn headline(target: &Target, text: &mut Text<'_>) -> Result<()> {
     if target.suffix() == Some(".log") {
         let base_offset = target.base_offset()?;
         put!(text, "Log starting offset: ", base_offset);
@@ -236,7 +197,7 @@ impl<'a> Batches<'a> {
     /// Prints the batches that begin in `range`; returns where the last one ended.
     ///
     /// # Errors
-    /// As [`dump_log`].
+    /// As [`super::pieces::dump_log`].
     pub(super) fn dump(
         &mut self,
         log: &mut SegmentSource,

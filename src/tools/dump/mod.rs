@@ -155,7 +155,7 @@ fn dump_file(
         exists()?;
     }
     match target.suffix() {
-        Some(".log" | ".checkpoint") => log::dump_log(target, options, text, findings),
+        Some(".log" | ".checkpoint") => pieces::dump_log(target, options, text, findings),
         Some(".index") => index::dump_index(target, options, text, findings),
         Some(".timeindex") => index::dump_time_index(target, options, text, findings),
         Some(".txnindex") => snapshot::dump_txn_index(target, text),

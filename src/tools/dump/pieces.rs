@@ -9,10 +9,11 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
+use super::Options;
 use super::findings::Findings;
-use super::log::{Batches, Sequence};
-use super::target::OpenFile;
-use super::text::Text;
+use super::log::{Batches, Sequence, headline};
+use super::target::{OpenFile, Target};
+use super::text::{Text, put};
 use super::walk::frame_at;
 use crate::error::Result;
 use crate::segment::source::{Access, HeaderWalk, SegmentSource};
@@ -61,11 +62,49 @@ struct Piece {
     reached: Option<Result<Position>>,
 }
 
+/// The batches of a `.log` or `.checkpoint`, and their records where they are asked for.
+///
+/// # Errors
+/// `CorruptRecord`, `InvalidRecord`, `UnsupportedFormat` where the real tool dies, `InvalidArgument` for a name without
+/// its numbers, `Io`.
+pub(super) fn dump_log(
+    target: &Target,
+    options: &Options,
+    text: &mut Text<'_>,
+    findings: &mut Findings,
+) -> Result<()> {
+    headline(target, text)?;
+    let file = OpenFile::open(&target.path)?;
+    let end = options.max_bytes.unwrap_or(u64::MAX).min(file.size);
+    let mut batches = Batches::new(target, options);
+    batches.follow(-1);
+    let limits = Limits::default();
+    let reached = if limits.are_worth_it(end) {
+        dump_in_pieces(&file, end, batches, limits, text, findings)?
+    } else {
+        let mut log = file.read(Access::Records)?;
+        batches.dump(&mut log, 0..end, text, findings)?
+    };
+    let trailing = end.saturating_sub(reached);
+    if trailing > 0 && options.max_bytes.is_none() {
+        findings.damaged = true;
+        put!(
+            text,
+            "Found ",
+            trailing,
+            " invalid bytes at the end of ",
+            target.name.as_str()
+        );
+        text.end_line()?;
+    }
+    Ok(())
+}
+
 /// Prints the batches of `file` up to `end` in pieces; returns where the last one ended.
 ///
 /// # Errors
-/// As [`super::log::dump_log`].
-pub(super) fn dump_in_pieces(
+/// As [`dump_log`].
+fn dump_in_pieces(
     file: &OpenFile,
     end: Position,
     mut batches: Batches<'_>,
@@ -180,8 +219,6 @@ impl Iterator for Ranges {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::super::Options;
-    use super::super::target::Target;
     use super::*;
 
     /// Text, what is told at the end, and how it ended.
