@@ -225,7 +225,7 @@ pub mod tools {
     pub mod compact {
         pub use crate::tools::compact::cleanable::Cleanable;
         pub use crate::tools::compact::{
-            CleanedTo, Cleaner, CleanerLine, CleanerSettings, CleanerStats, Turn,
+            CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Turn,
         };
     }
     pub mod rebuild {

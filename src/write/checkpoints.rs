@@ -123,11 +123,12 @@ impl Checkpoints {
     /// Plans the checkpoints of a new log dir that holds these logs of another one, and nothing else.
     #[must_use]
     pub(crate) fn alone(log_dir: &Path, logs: &[LogEnds]) -> Self {
+        let named: BTreeSet<_> = logs.iter().map(|log| &log.partition).collect();
         let mut planned = Self::default();
         for file in CHECKPOINTS {
             let before = read_parsed(&log_dir.join(file), parse_offsets);
             let mut before = before.ok().flatten().unwrap_or_default();
-            before.retain(|partition, _| logs.iter().any(|log| log.partition == *partition));
+            before.retain(|partition, _| named.contains(partition));
             let line = |log: &LogEnds| {
                 let offset = log.line(file, before.get(&log.partition).copied())?;
                 Some((log.partition.clone(), offset))
@@ -216,22 +217,6 @@ pub(super) fn truncate_cleaner(
         Some(clean) if *clean > offset => *clean = offset,
         _ => return Ok(()),
     }
-    atomic::replace(disk, &path, &write_offsets(&lines))
-}
-
-/// Notes the offset up to which a partition is compacted (`LogCleanerManager.updateCheckpoints`).
-///
-/// # Errors
-/// `Io`; `CorruptIndex` for a checkpoint that cannot be read.
-pub(crate) fn set_cleaner(
-    disk: &Disk,
-    log_dir: &Path,
-    partition: &TopicPartition,
-    offset: Offset,
-) -> Result<()> {
-    let path = log_dir.join(CLEANER);
-    let mut lines = read_parsed(&path, parse_offsets)?.unwrap_or_default();
-    lines.insert(partition.clone(), offset);
     atomic::replace(disk, &path, &write_offsets(&lines))
 }
 

@@ -36,7 +36,7 @@ mod transactions;
 mod turn;
 
 pub(crate) use self::rehearsal::Rehearsal;
-pub use self::turn::{CleanedTo, CleanerLine, Turn};
+pub use self::turn::{CleanedTo, CleanerLines, Turn};
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::cleanable::Cleanable;
-use super::{CleanedTo, Cleaner, CleanerLine, CleanerSettings, CleanerStats, Rehearsal};
+use super::{CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Rehearsal};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::disk::Disk;
@@ -25,7 +25,7 @@ use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::recover::{After, OnLoss, RecoverOptions, Unwritten, recover_into};
 use crate::tools::threads::in_order;
 use crate::types::{Offset, TimestampMs, TopicPartition};
-use crate::write::storage::Identity;
+use crate::write::storage::{Identity, LogDirs};
 use crate::write::writer::PartitionWriter;
 use crate::write::{SegmentInfo, WritableLog, WriteOptions};
 
@@ -177,17 +177,21 @@ struct Compacting<'a> {
 
 impl After for Compacting<'_> {
     fn run(&self, loaded: &[PartitionReport], disk: &Disk) -> Result<()> {
-        let lock = Mutex::default();
         // The checkpoints that are written from here on are no part of the logs.
         let disk = &disk.uncounted();
+        // Open for all partitions: the writer of each alone would read the checkpoints, list the log dir and write its marker.
+        let dirs = LogDirs::open(&[self.out.to_path_buf()], &Identity::default(), disk)?;
+        let lines = CleanerLines::read(self.out, disk)?;
         self.each(
             loaded.iter().map(|each| (each, || Ok(()))),
             |cleaner, loaded, ()| {
-                let done = self.compact_written(cleaner, loaded, disk, &lock);
+                let done = self.compact_written(cleaner, loaded, disk, &lines);
                 let copy = self.out.join(folder_name(&loaded.folder));
                 done.map_err(|error| error.moved(&copy, &loaded.folder))
             },
-        )
+        )?;
+        lines.write()?;
+        dirs.close()
     }
 
     fn rehearse(&self, unwritten: Unwritten<'_>) -> Result<()> {
@@ -263,7 +267,7 @@ impl Compacting<'_> {
         cleaner: &mut Cleaner,
         loaded: &PartitionReport,
         disk: &Disk,
-        lock: &Mutex<()>,
+        lines: &CleanerLines<'_>,
     ) -> Result<PartitionCompaction> {
         let (partition, now_ms) = (&loaded.topic_partition, self.options.now_ms);
         let how = WriteOptions {
@@ -273,12 +277,7 @@ impl Compacting<'_> {
         let dirs = [self.out.to_path_buf()];
         let mut writer =
             PartitionWriter::open(&dirs, &Identity::default(), partition, None, how, now_ms)?;
-        let mut line = CleanerLine {
-            log_dir: self.out,
-            partition,
-            disk,
-            lock,
-        };
+        let mut line = lines.line(partition);
         let done = self.compact_log(cleaner, loaded, writer.log_mut(), &mut line)?;
         writer.close(now_ms)?;
         Ok(done)

@@ -1,18 +1,18 @@
 //! A cleaner thread's turn with one log (`LogCleaner.CleanerThread.tryCleanFilthiestLog`): look, clean, note how far.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cleanable::Cleanable;
 use super::{Cleaner, CleanerStats};
 use crate::error::{Error, Result};
-use crate::format::checkpoint::parse_offsets;
+use crate::format::checkpoint::{parse_offsets, write_offsets};
+use crate::io::atomic;
 use crate::io::disk::Disk;
 use crate::io::storage::Storage;
-use crate::log::dir::{CLEANER, read_parsed};
+use crate::log::dir::{CLEANER, Offsets, read_parsed};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::WritableLog;
-use crate::write::checkpoints::set_cleaner;
 
 /// Where it is noted up to which offset a partition is compacted.
 pub trait CleanedTo {
@@ -41,28 +41,76 @@ impl CleanedTo for Option<Offset> {
     }
 }
 
+/// The cleaner's checkpoint of a log dir, which is read once and written once for all its partitions.
+#[derive(Debug)]
+pub struct CleanerLines<'a> {
+    log_dir: &'a Path,
+    disk: &'a Disk,
+    /// As they were read.
+    before: Offsets,
+    lines: Mutex<Offsets>,
+}
+
+impl<'a> CleanerLines<'a> {
+    /// Reads the checkpoint; no lines where there is none.
+    ///
+    /// # Errors
+    /// `CorruptIndex` where it cannot be read; `Io`.
+    pub fn read(log_dir: &'a Path, disk: &'a Disk) -> Result<Self> {
+        let before = read_parsed(&log_dir.join(CLEANER), parse_offsets)?.unwrap_or_default();
+        Ok(Self {
+            log_dir,
+            disk,
+            lines: Mutex::new(before.clone()),
+            before,
+        })
+    }
+
+    /// The line of a partition.
+    #[must_use]
+    pub const fn line<'l>(&'l self, partition: &'l TopicPartition) -> CleanerLine<'l> {
+        CleanerLine {
+            lines: &self.lines,
+            partition,
+        }
+    }
+
+    /// Writes the checkpoint, if a line has changed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn write(self) -> Result<()> {
+        let lines = self.lines.into_inner();
+        let lines = lines.unwrap_or_else(PoisonError::into_inner);
+        if lines == self.before {
+            return Ok(());
+        }
+        let path = self.log_dir.join(CLEANER);
+        atomic::replace(self.disk, &path, &write_offsets(&lines))
+    }
+}
+
 /// A partition's line in the checkpoint of a log dir.
 #[derive(Debug)]
 pub struct CleanerLine<'a> {
-    /// The log dir.
-    pub log_dir: &'a Path,
-    /// Whose line.
-    pub partition: &'a TopicPartition,
-    /// The way to the file system.
-    pub disk: &'a Disk,
-    /// Held while the checkpoint is written, which has the other cleaners' lines, too.
-    pub lock: &'a Mutex<()>,
+    lines: &'a Mutex<Offsets>,
+    partition: &'a TopicPartition,
+}
+
+impl CleanerLine<'_> {
+    fn lines(&self) -> MutexGuard<'_, Offsets> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl CleanedTo for CleanerLine<'_> {
     fn get(&self) -> Result<Option<Offset>> {
-        let lines = read_parsed(&self.log_dir.join(CLEANER), parse_offsets)?;
-        Ok(lines.unwrap_or_default().get(self.partition).copied())
+        Ok(self.lines().get(self.partition).copied())
     }
 
     fn set(&mut self, offset: Offset) -> Result<()> {
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        set_cleaner(self.disk, self.log_dir, self.partition, offset)
+        self.lines().insert(self.partition.clone(), offset);
+        Ok(())
     }
 }
 
@@ -110,5 +158,37 @@ impl Cleaner {
             cleanable,
             outcome: Some(outcome),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkpoint_is_written_once_and_only_if_a_line_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log_dir, disk) = (folder.path(), Disk::default());
+        let path = log_dir.join(CLEANER);
+        let [one, other] = [0, 1].map(|n| TopicPartition::new("t", n));
+        CleanerLines::read(log_dir, &disk).unwrap().write().unwrap();
+        assert!(!path.exists());
+        let lines = CleanerLines::read(log_dir, &disk).unwrap();
+        lines.line(&one).set(5).unwrap();
+        lines.line(&other).set(7).unwrap();
+        lines.line(&one).set(9).unwrap();
+        assert_eq!(lines.line(&one).get().unwrap(), Some(9));
+        assert!(!path.exists());
+        lines.write().unwrap();
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "0\n2\nt 0 9\nt 1 7\n"
+        );
+        let lines = CleanerLines::read(log_dir, &disk).unwrap();
+        assert_eq!(lines.line(&other).get().unwrap(), Some(7));
+        std::fs::remove_file(&path).unwrap();
+        lines.line(&other).set(7).unwrap();
+        lines.write().unwrap();
+        assert!(!path.exists());
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
 use kafkalog::internal::compress::{DecodeLimit, Decompressor};
@@ -17,7 +16,7 @@ use kafkalog::internal::io::disk::Disk;
 use kafkalog::internal::load::LoadRequest;
 use kafkalog::internal::records::block::Payload;
 use kafkalog::internal::records::plain;
-use kafkalog::internal::tools::compact::{Cleaner, CleanerLine, CleanerSettings, Turn};
+use kafkalog::internal::tools::compact::{Cleaner, CleanerLines, CleanerSettings, Turn};
 use kafkalog::internal::types::{Compression, TopicPartition};
 use kafkalog::internal::write::WritableLog;
 use serde_json::{Value, json};
@@ -59,13 +58,11 @@ impl Run<'_> {
         let mut ours = json!({"i": kafka["i"], "now_ms": now_ms, "eligible": false});
         let mut differences = Vec::new();
         if !self.is_uncleanable {
-            let mut line = CleanerLine {
-                log_dir: self.folder,
-                partition: &self.partition,
-                disk: &Disk::default(),
-                lock: &Mutex::default(),
-            };
+            let disk = Disk::default();
+            let lines = CleanerLines::read(self.folder, &disk).unwrap();
+            let mut line = lines.line(&self.partition);
             let turn = self.cleaner.turn(&mut self.log, &mut line, now_ms);
+            lines.write().unwrap();
             let failed = Self::answer(turn, &mut ours);
             differences.extend(compare_failure(failed.as_ref(), &kafka["error"]));
             self.is_uncleanable = failed.is_some();
