@@ -119,10 +119,8 @@ impl<'a> SegmentLookup<'a> {
         if target <= self.segment.base_offset {
             return Ok(0);
         }
-        let segment = &self.segment;
-        let index = self.offset_index.get_or_init(|| segment.offset_index());
-        let Some((index, floor)) = index
-            .as_ref()
+        let Some((index, floor)) = self
+            .offset_index()
             .and_then(|index| Some((index, index.floor(target)?)))
         else {
             return Ok(0);
@@ -140,12 +138,17 @@ impl<'a> SegmentLookup<'a> {
         Ok(0)
     }
 
+    fn offset_index(&self) -> Option<&OffsetIndex> {
+        let index = self
+            .offset_index
+            .get_or_init(|| self.segment.offset_index());
+        index.as_ref()
+    }
+
     /// Has the processor fetch what a lookup of `target` will walk over, from the index entry on.
     pub(crate) fn fetch(&self, target: Offset) {
-        let segment = &self.segment;
-        let index = self.offset_index.get_or_init(|| segment.offset_index());
         let floor = |index: &OffsetIndex| index.entry(index.floor(target)?);
-        if let Some(entry) = index.as_ref().and_then(floor)
+        if let Some(entry) = self.offset_index().and_then(floor)
             && let Ok(position) = u64::try_from(entry.position)
         {
             self.source.fetch(position, FETCHED);
@@ -175,10 +178,9 @@ impl<'a> SegmentLookup<'a> {
         position: Position,
         walks: Option<Position>,
     ) -> Result<Option<(Position, Offset)>> {
-        let segment = &self.segment;
-        let index = self.offset_index.get_or_init(|| segment.offset_index());
-        let entries: Vec<(Position, Offset)> = index
-            .iter()
+        let entries: Vec<(Position, Offset)> = self
+            .offset_index()
+            .into_iter()
             .flat_map(|index| index.entries_from(position).take(ENTRIES_TRIED))
             .filter_map(|entry| Some((u64::try_from(entry.position).ok()?, entry.offset)))
             .collect();

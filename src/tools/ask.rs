@@ -1,10 +1,8 @@
 //! One question to many partitions of a log dir, by several threads: nearly all of an answer is system calls.
 
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread;
 
-use super::threads::in_order;
+use super::threads::{in_order, processors};
 use crate::error::{Error, Result};
 use crate::log::dir::DirState;
 use crate::log::partition::PartitionLog;
@@ -37,8 +35,7 @@ pub(crate) fn ask_all<T: Send>(
         answer => Ok(answer),
     };
     let mut pieces = folders.chunks(PIECE);
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = processors.min(MAX_THREADS).min(pieces.len());
+    let threads = processors().min(MAX_THREADS).min(pieces.len());
     let mut answers = Vec::with_capacity(folders.len());
     in_order(
         &mut vec![(); threads],

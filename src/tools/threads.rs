@@ -5,6 +5,7 @@
 //! what is in memory. Only the caller's thread hears of interruptions ([`interrupt`]); it stops the others.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -117,6 +118,11 @@ impl<P> Drop for Ending<'_, P> {
         drop(state);
         self.0.waits.notify_all();
     }
+}
+
+/// How many threads can run at the same time; 1 where that is not known.
+pub(in crate::tools) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Has the workers, each in a thread, work on the pieces that `next` reads, into the memory of one that was taken; `take` gets

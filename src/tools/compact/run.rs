@@ -4,10 +4,8 @@
 //! takes its turns until none is worth it, one thread for each processor. The output is whole, or says that it is not.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use super::cleanable::Cleanable;
 use super::{CleanedTo, Cleaner, CleanerLines, CleanerSettings, CleanerStats, Rehearsal};
@@ -23,7 +21,7 @@ use crate::segment::skipping::OnCorrupt;
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::recover::{After, OnLoss, RecoverOptions, Unwritten, recover_into};
-use crate::tools::threads::in_order;
+use crate::tools::threads::{in_order, processors};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs};
 use crate::write::writer::PartitionWriter;
@@ -235,8 +233,7 @@ impl Compacting<'_> {
             .collect();
         let sizes = chosen.iter().map(|(report, _)| report.size);
         options.progress.begin(Stage::Compacted, sizes.sum());
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let count = processors.min(chosen.len());
+        let count = processors().min(chosen.len());
         let mut cleaners = Cleaner::several(count, self.settings, &options.progress)?;
         let mut next = chosen.into_iter();
         in_order(

@@ -5,9 +5,7 @@
 //! caller's thread prints that piece to its end without keeping it.
 
 use std::cell::Cell;
-use std::num::NonZero;
 use std::ops::Range;
-use std::thread;
 
 use super::Options;
 use super::findings::Findings;
@@ -17,7 +15,7 @@ use super::text::{Text, put};
 use super::walk::frame_at;
 use crate::error::Result;
 use crate::segment::source::{Access, HeaderWalk, SegmentSource};
-use crate::tools::threads::in_order;
+use crate::tools::threads::{in_order, processors};
 use crate::types::Position;
 
 /// More threads are kept waiting by the one that writes.
@@ -112,9 +110,8 @@ fn dump_in_pieces(
     text: &mut Text<'_>,
     findings: &mut Findings,
 ) -> Result<Position> {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let worker = |_| Ok((file.read(Access::Records)?, batches.another()));
-    let mut workers: Vec<(SegmentSource, Batches<'_>)> = (0..processors.min(MAX_THREADS))
+    let mut workers: Vec<(SegmentSource, Batches<'_>)> = (0..processors().min(MAX_THREADS))
         .map(worker)
         .collect::<Result<_>>()?;
     let mut ranges = Ranges::of(file, end, limits.size)?;

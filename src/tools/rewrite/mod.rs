@@ -18,10 +18,8 @@ mod windows;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use self::drops::Dropping;
 pub use self::drops::Drops;
@@ -30,7 +28,7 @@ use self::windows::{Window, Windows, Worker};
 use super::progress::Progress;
 use super::recover::report::RecoveryReport;
 use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
-use super::threads::in_order;
+use super::threads::{in_order, processors};
 use crate::compress::{Codec, DecodeLimit};
 use crate::error::Result;
 use crate::format::file_name::{FileKind, FileName};
@@ -281,7 +279,7 @@ fn workers<'a>(
     };
     let end = plan.outcome.as_ref().map_or(0, |log| log.log_end_offset);
     let count = if codec.is_some() || options.raises || drops.is_some() {
-        thread::available_parallelism().map_or(1, NonZero::get)
+        processors()
     } else {
         1
     };

@@ -54,6 +54,7 @@ use crate::error::Result;
 use crate::log::dir::{DirState, LogDir, PartitionFolder, PathKind, dir_above, folder_name};
 use crate::tools::progress::{Progress, Stage};
 use crate::tools::rebuild::Level;
+use crate::tools::threads::processors;
 
 /// How to verify.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +170,7 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
     }
     let tasks = tasks(targets, &partitions, &options.progress);
     let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        0 => processors(),
         threads => threads,
     };
     let pool = Pool::new(threads, Arc::clone(&options.progress));
