@@ -23,7 +23,7 @@ import kafkalog
 from kafkalog import LogWriter, PartitionLog, Record, _core, tables
 from kafkalog.rescue import group_offsets
 from kafkalog.rescue.new_image import new_image
-from kafkalog.rescue.output import UNFINISHED, write
+from kafkalog.rescue.output import NOTE, UNFINISHED, write
 from kafkalog.rescue.plan import GroupOffset, MetadataRecord
 from kafkalog.rescue.planning import plan_rescue
 from kafkalog.rescue.target import Node, server_properties, target_of
@@ -426,7 +426,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         kills += running.returncode != 0
         # It is there as a whole, or not at all.
         assert not out.exists() or (out / "meta.properties").exists()
-        if out.exists() and not unfinished.exists():
+        if out.exists() and not (unfinished / NOTE).exists():
             shutil.rmtree(out)
             took *= 0.8
     subprocess.run(command, check=True, timeout=100)
@@ -435,6 +435,19 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     assert {name: found.get(name) for name in expected} == expected
     assert errors(out) == []
     assert digests(tmp_path / "disks") == before
+
+
+def test_killed_between_the_removal_of_the_note_and_of_its_folder(tmp_path: Path) -> None:
+    one, _ = two_nodes(tmp_path)
+    plan, out = plan_rescue([one]), tmp_path / "out"
+    write(plan, out)
+    before = digests(out)
+    (tmp_path / f"out{UNFINISHED}").mkdir()
+    with pytest.raises(FileExistsError) as caught:
+        write(plan, out)
+    assert caught.value.filename == str(out)
+    assert digests(out) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["disks", "out"]
 
 
 def test_an_output_that_is_a_link_to_an_empty_folder(tmp_path: Path) -> None:

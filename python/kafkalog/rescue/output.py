@@ -13,6 +13,7 @@ While it is written, ``OUT.unfinished`` holds
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -140,6 +141,9 @@ def write(
         When the disk is full, and the like. The same call continues then.
     """
     out = Path.cwd() / out
+    # Empty where a rescue ended between the removal of its note and of this folder.
+    with contextlib.suppress(OSError):
+        unfinished_of(out).rmdir()
     is_whole = _is_whole(out) and any(out.iterdir())
     check_out(out, [disk.path for disk in plan.disks])
     options = {"node_id": node_id, "nodes": nodes, "controller": controller, "listener": listener, "link": link}
