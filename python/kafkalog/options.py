@@ -90,8 +90,9 @@ class ReadOptions:
         Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
         ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
     batch_rows, batch_bytes : int
-        An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of views also when
-        some megabytes of copied or decompressed data are kept alive by it.
+        An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of decompressed
+        records at a quarter of these bytes, but not below 512 KiB; one of views also when some megabytes of copied or
+        decompressed data are kept alive by it.
     threads : int
         Threads that decode, including the one that reads; the order is kept.
 

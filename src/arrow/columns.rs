@@ -26,6 +26,10 @@ use crate::scan::reader::Context;
 /// The largest `batch_bytes`: 32-bit offsets end at twice this.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
+/// A batch with decompressed records ends at a quarter of `batch_bytes`, but not below this: it is still in the
+/// second-level cache then, for the consumer and for the batches that use its memory again.
+const NEAR_BYTES: usize = 512 << 10;
+
 /// What [`Columns::share`] of a full batch is.
 pub(crate) const FULL: u64 = 1024;
 
@@ -48,8 +52,16 @@ pub struct ColumnOptions {
     pub unit: TimestampUnit,
     /// Most rows of a batch.
     pub batch_rows: usize,
-    /// Most bytes of a batch, unless one row alone has more.
+    /// Most bytes of a batch, unless one row alone has more; of decompressed records a quarter, but not below 512 KiB.
     pub batch_bytes: usize,
+}
+
+impl ColumnOptions {
+    /// Most bytes of a batch with decompressed records.
+    fn decompressed_bytes(&self) -> usize {
+        let near = self.batch_bytes.min(NEAR_BYTES);
+        near.max(self.batch_bytes / 4)
+    }
 }
 
 impl Default for ColumnOptions {
@@ -91,6 +103,8 @@ pub(crate) struct Columns {
     builders: Vec<Builder>,
     rows: usize,
     bytes: usize,
+    /// Where the batch ends.
+    most_bytes: usize,
     fixed_row_bytes: usize,
     wants: Wants,
     /// What view columns point into; `None` if no column can.
@@ -144,6 +158,7 @@ impl Columns {
             builders,
             rows: 0,
             bytes: 0,
+            most_bytes: options.batch_bytes,
             fixed_row_bytes,
             wants,
             options,
@@ -185,7 +200,7 @@ impl Columns {
     #[must_use]
     pub(crate) const fn share(&self) -> u64 {
         let rows = part(self.rows, self.options.batch_rows);
-        let bytes = part(self.bytes, self.options.batch_bytes);
+        let bytes = part(self.bytes, self.most_bytes);
         if rows > bytes { rows } else { bytes }
     }
 
@@ -194,8 +209,13 @@ impl Columns {
     pub(crate) const fn is_better_finished(&self, size: Size) -> bool {
         let rows = self.rows.saturating_add(size.records);
         let bytes = self.bytes.saturating_add(size.bytes);
-        self.share() >= FULL / 2
-            && (rows > self.options.batch_rows || bytes > self.options.batch_bytes)
+        self.share() >= FULL / 2 && (rows > self.options.batch_rows || bytes > self.most_bytes)
+    }
+
+    /// The batch gets decompressed records.
+    #[inline]
+    pub(crate) fn take_decompressed(&mut self) {
+        self.most_bytes = self.options.decompressed_bytes();
     }
 
     /// How many of these records fit, at least one into an empty batch, and the bytes they add.
@@ -209,7 +229,7 @@ impl Columns {
         encoded: usize,
     ) -> (usize, usize) {
         let free_rows = self.options.batch_rows.saturating_sub(self.rows);
-        let free_bytes = self.options.batch_bytes.saturating_sub(self.bytes);
+        let free_bytes = self.most_bytes.saturating_sub(self.bytes);
         if slots.len() <= free_rows && self.wants.key && self.wants.value {
             let bytes = encoded.saturating_add(self.fixed_row_bytes.saturating_mul(slots.len()));
             if bytes <= free_bytes {
@@ -335,6 +355,7 @@ impl Columns {
     pub(crate) fn finish(&mut self, chunk: &mut Chunk) -> Result<(RecordBatch, bool)> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
+        self.most_bytes = self.options.batch_bytes;
         if self.sources.as_ref().is_some_and(Sources::has_arena) {
             self.empty_arena(chunk);
         }

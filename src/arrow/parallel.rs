@@ -31,7 +31,7 @@ const QUEUE: usize = 2;
 const UNDER_WAY: usize = 2;
 /// About how much of a log a thread reads at a time: what makes a batch, judging by earlier pieces, within these bounds.
 /// More would only wait for its turn, in memory that is cold by then.
-const PIECE_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=8 << 20;
+const PIECE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=8 << 20;
 /// How long the consumer waits before it checks for cancellation.
 const PACE: Duration = Duration::from_millis(50);
 

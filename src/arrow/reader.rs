@@ -227,6 +227,9 @@ impl RecordReader {
         let Some(source) = self.chunk.bytes() else {
             return Err(Error::internal("records without the bytes they lie in"));
         };
+        if self.chunk.is_decompressed() {
+            self.columns.take_decompressed();
+        }
         let slots = self.chunk.slots();
         let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
         let mut full = fits < slots.len();

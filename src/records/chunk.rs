@@ -14,7 +14,7 @@ use crate::records::RecordSlot;
 use crate::records::arena::{Arena, ArenaId, Frozen};
 use crate::records::parts::{Parts, Size};
 use crate::records::walk::Walk;
-use crate::types::{Offset, Position};
+use crate::types::{Compression, Offset, Position};
 
 /// Consecutive records of one batch.
 #[derive(Clone, Debug)]
@@ -138,6 +138,14 @@ impl Chunk {
             }
             RecordBytes::Arena(_) => None,
         }
+    }
+
+    /// Whether the records were decompressed.
+    #[must_use]
+    pub(crate) fn is_decompressed(&self) -> bool {
+        let mut runs = self.runs.iter();
+        runs.next()
+            .is_some_and(|run| run.header.attributes.compression() != Some(Compression::None))
     }
 
     /// The decompressed records.

@@ -58,6 +58,23 @@ def test_no_batch_has_more_bytes_than_asked_for(
     assert min(sizes[:-1]) > most / 2
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.parametrize(("codec", "most"), [("uncompressed", 2 << 20), ("lz4", 512 << 10)])
+def test_batches_of_decompressed_records_are_small(
+    tmp_path: Path, codec: str, most: int, layout: Layout, threads: int
+) -> None:
+    """They are still in a processor's cache when they are read."""
+    config = kafkalog.LogConfig(compression_type=codec)
+    with kafkalog.LogWriter(tmp_path, "t", config=config) as log:
+        log.append([kafkalog.Record(value=bytes(1_000)) for _ in range(6_000)])
+    sizes = [payload(batch) for batch in kafkalog.scan(tmp_path, layout=layout, threads=threads)]
+    assert sum(sizes) == 6_000_000
+    assert most * 0.8 < max(sizes) <= most
+    one = kafkalog.scan(tmp_path, layout=layout, threads=threads, batch_bytes=1 << 30)
+    assert max(payload(batch) for batch in one) > 2 << 20
+
+
 def test_a_record_larger_than_a_batch_comes_alone(tmp_path: Path) -> None:
     with kafkalog.LogWriter(tmp_path, "t") as log:
         log.append([kafkalog.Record(value=bytes(size)) for size in (10, 5_000, 10, 10, 5_000)])
