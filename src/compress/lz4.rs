@@ -11,11 +11,11 @@
 //! | repeated | u32 length (top bit: stored), block, xxHash32 if flagged | |
 //! | 4 | 0 | end; what follows is ignored, the content checksum too |
 
+mod raw;
 mod write;
 
 pub(super) use write::Lz4Writer;
 
-use lz4::block::decompress_to_buffer;
 use lz4_flex::block::{DecompressError, decompress_into};
 
 use super::{Sink, bytes};
@@ -34,7 +34,7 @@ const STORED: u32 = 0x8000_0000;
 /// A match length byte of 255 yields 255 bytes, and nothing in the format expands more.
 const MAX_RATIO: usize = 255;
 
-/// What the last blocks expanded to, so that the memory zeroed for the next one is about what it needs.
+/// What the last blocks expanded to, so that the room made for the next one is about what it needs.
 #[derive(Debug)]
 pub(super) struct Lz4 {
     /// Output for 16 bytes of input.
@@ -198,25 +198,24 @@ impl Lz4 {
         let guess = block.len().saturating_mul(self.ratio) / 16;
         let mut size = guess.saturating_add(64).min(allowed);
         loop {
-            let output = sink.grow(size)?;
-            match decode(block, output) {
-                Ok(written) => {
-                    sink.shrink(size.saturating_sub(written));
-                    let seen = written
-                        .saturating_mul(18)
-                        .checked_div(block.len())
-                        .unwrap_or(0);
-                    self.ratio = seen
-                        .saturating_add(1)
-                        .max(self.ratio.saturating_sub(self.ratio / 16));
-                    return Ok(());
-                }
-                Err(Refused::Room) if size < allowed => {
-                    sink.shrink(size);
+            if let Some(written) = raw::append(block, size, sink.out)? {
+                let seen = written
+                    .saturating_mul(18)
+                    .checked_div(block.len())
+                    .unwrap_or(0);
+                self.ratio = seen
+                    .saturating_add(1)
+                    .max(self.ratio.saturating_sub(self.ratio / 16));
+                return Ok(());
+            }
+            let refused = why_not(block, sink.grow(size)?);
+            sink.shrink(size);
+            match refused {
+                Refused::Room if size < allowed => {
                     size = size.saturating_mul(4).clamp(1 << 10, 1 << 22).min(allowed);
                 }
-                Err(Refused::Room) if allowed < most => return Err(sink.too_large(at)),
-                Err(refused) => {
+                Refused::Room if allowed < most => return Err(sink.too_large(at)),
+                refused => {
                     let found = match refused {
                         Refused::Room => "data for more".to_owned(),
                         Refused::Data(error) => error,
@@ -241,18 +240,13 @@ enum Refused {
     Data(String),
 }
 
-/// Decodes a block into `output`; returns how many bytes it holds.
-fn decode(block: &[u8], output: &mut [u8]) -> std::result::Result<usize, Refused> {
-    let room = i32::try_from(output.len()).map_err(|error| Refused::Data(error.to_string()))?;
-    if let Ok(written) = decompress_to_buffer(block, Some(room), output) {
-        return Ok(written);
-    }
+/// Why liblz4 did not decode a block into as much memory as `output` is.
+#[cold]
+fn why_not(block: &[u8], output: &mut [u8]) -> Refused {
     match decompress_into(block, output) {
-        Err(DecompressError::OutputTooSmall { .. }) => Err(Refused::Room),
-        Err(error) => Err(Refused::Data(error.to_string())),
-        Ok(_) => Err(Refused::Data(
-            "a block that ends as no LZ4 block may".to_owned(),
-        )),
+        Err(DecompressError::OutputTooSmall { .. }) => Refused::Room,
+        Err(error) => Refused::Data(error.to_string()),
+        Ok(_) => Refused::Data("a block that ends as no LZ4 block may".to_owned()),
     }
 }
 
