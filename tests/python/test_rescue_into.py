@@ -17,6 +17,7 @@ import kafkalog
 from kafkalog import LogWriter, PartitionLog, Record, tables
 from kafkalog.cli.main import main
 from kafkalog.rescue import into as rescue_into
+from kafkalog.rescue import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,6 +171,50 @@ def test_stopped_before_each_step_and_finished_by_the_same_call(
     log = f"{0:020}.log"
     assert (target / "orders-0" / log).read_bytes() == (whole / "orders-0" / log).read_bytes()
     assert PartitionLog(target / "orders-0").log_end_offset == 80
+    assert not (tmp_path / "other.unfinished").exists()
+
+
+@pytest.mark.parametrize("removed", range(4))
+def test_stopped_while_it_removes_what_it_no_longer_needs(
+    tmp_path: Path, disks: list[Path], monkeypatch: pytest.MonkeyPatch, removed: int
+) -> None:
+    """It has ended: the same call must not put a copy in the place of a partition that a broker may have written to."""
+    target = clusters.make_other(tmp_path / "other")
+    left = removed
+
+    def stopping(remove: Callable[..., None]) -> Callable[..., None]:
+        def remove_some(path: Path, *more: Any, **named: Any) -> None:
+            nonlocal left
+            if (
+                path.is_relative_to(tmp_path / "other.unfinished")
+                and (path / "..").resolve().name == "other.unfinished"
+            ):
+                if left == 0:
+                    raise KeyboardInterrupt
+                left -= 1
+            remove(path, *more, **named)
+
+        return remove_some
+
+    def stop_within(unfinished: Path) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "rmtree", stopping(shutil.rmtree))
+            patch.setattr(type(unfinished), "unlink", stopping(type(unfinished).unlink))
+            end(unfinished)
+
+    end = output.end
+    with monkeypatch.context() as patch:
+        patch.setattr(output, "end", stop_within)
+        with pytest.raises(KeyboardInterrupt):
+            kafkalog.rescue(disks, into=target, topics="orders")
+    assert (tmp_path / "other.unfinished").exists()
+    before = clusters.contents(target)
+    with pytest.raises(FileExistsError, match="the partition has had records"):
+        kafkalog.rescue(disks, into=target, topics="orders")
+    assert clusters.contents(target) == before
+    shutil.rmtree(target)
+    clusters.make_other(target)
+    kafkalog.rescue(disks, into=target, topics="orders")
     assert not (tmp_path / "other.unfinished").exists()
 
 

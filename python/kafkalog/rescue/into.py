@@ -194,7 +194,7 @@ def into_plan(plan: RescuePlan, to: Given, topic_ids: Mapping[str, str]) -> Resc
     FileExistsError
         For a partition that has had records.
     """
-    begun = (output.unfinished_of(to.path) / output.NOTE).exists()
+    begun = output.is_begun(output.unfinished_of(to.path))
     choices = []
     for choice in plan.choices:
         if choice.topic.startswith(_INTERNAL) or choice.replica is None:
@@ -344,7 +344,7 @@ def write_into(
     if to.is_only_voter:
         _append_metadata(list(_records(plan, to)), to, unfinished)
     size = sum(segment.size for choice in plan.choices for segment in PartitionLog(to.path / _name(choice)).segments)
-    shutil.rmtree(unfinished)
+    output.end(unfinished)
     return RescueReport(plan=plan, out=str(to.path), dry_run=False, bytes=size)
 
 

@@ -216,7 +216,7 @@ def fingerprint(plan: RescuePlan, options: dict[str, Any]) -> str:
 def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
     """Begin a rescue, or continue the one that was begun; return its note."""
     path = unfinished / NOTE
-    if path.exists():
+    if is_begun(unfinished):
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if found["fingerprint"] != note["fingerprint"]:
             text = (
@@ -225,12 +225,32 @@ def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
             )
             raise FileExistsError(errno.EEXIST, text, str(unfinished))
         return found
+    if path.exists():
+        end(unfinished)
     unfinished.mkdir(parents=True, exist_ok=True)
     if any(each.name != f"{NOTE}.tmp" for each in unfinished.iterdir()):
         raise FileExistsError(errno.EEXIST, f"is no unfinished rescue: it has no {NOTE}", str(unfinished))
     begun = {**note, "begun": time.strftime("%Y-%m-%d %H:%M:%S")}
     replace(path, json.dumps(begun, indent=1) + "\n")
     return begun
+
+
+def is_begun(unfinished: Path) -> bool:
+    """Whether a rescue was begun and has not ended."""
+    path = unfinished / NOTE
+    return path.exists() and "ended" not in json.loads(path.read_text(encoding="utf-8"))
+
+
+def end(unfinished: Path) -> None:
+    """Remove what an ended rescue has beside its output; whatever stops this, the rescue is not begun again."""
+    replace(unfinished / NOTE, json.dumps({"ended": True}) + "\n")
+    for each in unfinished.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.name != NOTE:
+            each.unlink()
+    (unfinished / NOTE).unlink()
+    unfinished.rmdir()
 
 
 def copy_partitions(
