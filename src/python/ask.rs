@@ -17,18 +17,19 @@ use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::error::Result;
 use crate::log::partition::PartitionLog;
-use crate::tools::ask::{Description, Sums, ask_all};
+use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, Sums, ask_all};
 
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
 fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     py: Python<'py>,
     folders: &[PathBuf],
     log_dir: Option<&DirState>,
+    most_threads: usize,
     question: impl Fn(PartitionLog) -> Result<T> + Send + Sync,
     plain: impl Fn(T) -> PyResult<P>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let log_dir = log_dir.map(|state| &state.0);
-    let answers = interrupt::detach(py, || ask_all(folders, log_dir, question))?;
+    let answers = interrupt::detach(py, || ask_all(folders, log_dir, most_threads, question))?;
     let object = |answer| match answer {
         Ok(answer) => plain(answer)?.into_bound_py_any(py),
         Err(error) => Ok(into_py(error).into_value(py).into_bound(py).into_any()),
@@ -36,20 +37,20 @@ fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     answers.into_iter().map(object).collect()
 }
 
-/// The log end offset of each folder.
+/// The offset of each folder that a number of `ListOffsetsRequest` asks for: -1 the latest, -2 the earliest, -3 that of the
+/// largest timestamp, or that of a timestamp in ms.
 #[pyfunction]
-pub(super) fn end_offsets<'py>(
+pub(super) fn list_offsets<'py>(
     py: Python<'py>,
     folders: Vec<PathBuf>,
     log_dir: Option<PyRef<'py, DirState>>,
+    time: i64,
+    is_committed: bool,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    ask(
-        py,
-        &folders,
-        log_dir.as_deref(),
-        |log| log.log_end_offset(),
-        Ok,
-    )
+    let spec = OffsetSpec::from_number(time);
+    let question = |log: PartitionLog| spec.find(&log, is_committed);
+    let threads = spec.most_threads();
+    ask(py, &folders, log_dir.as_deref(), threads, question, Ok)
 }
 
 /// What `ls` says of each folder: topic id, log start offset, log end offset, high watermark; of each segment base offset,
@@ -83,7 +84,15 @@ pub(super) fn describe_all<'py>(
             segments,
         ))
     };
-    ask(py, &folders, log_dir.as_deref(), Description::of, plain)
+    let question = Description::of;
+    ask(
+        py,
+        &folders,
+        log_dir.as_deref(),
+        MAX_THREADS,
+        question,
+        plain,
+    )
 }
 
 /// What the batch headers of each folder add up to, with `segments` those of each segment as well.
@@ -98,5 +107,12 @@ pub(super) fn statistics_all<'py>(
     let on_corrupt = on_corrupt_of(on_corrupt)?;
     let question = |log: PartitionLog| Sums::of(&log, on_corrupt);
     let plain = |sums: Sums| plain_sums(py, &sums, segments);
-    ask(py, &folders, log_dir.as_deref(), question, plain)
+    ask(
+        py,
+        &folders,
+        log_dir.as_deref(),
+        MAX_THREADS,
+        question,
+        plain,
+    )
 }

@@ -30,7 +30,7 @@ mod _core {
     use pyo3::prelude::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::ask::{describe_all, end_offsets, statistics_all};
+    use super::ask::{describe_all, list_offsets, statistics_all};
     #[pymodule_export]
     use super::cat::RecordText;
     #[pymodule_export]

@@ -14,16 +14,17 @@ use crate::types::{Offset, TimestampMs};
 /// Folders that a thread takes at once.
 const PIECE: usize = 32;
 /// More threads than that wait for each other in the kernel.
-const MAX_THREADS: usize = 8;
+pub(crate) const MAX_THREADS: usize = 8;
 
-/// Opens each of the folders, given what the log dir above says if a listing of it found them, and puts the question to it.
-/// One that cannot be read does not keep the others from answering.
+/// Opens each of the folders, given what the log dir above says if a listing of it found them, and puts the question to it,
+/// by at most so many threads. One that cannot be read does not keep the others from answering.
 ///
 /// # Errors
 /// `Interrupted`.
 pub(crate) fn ask_all<T: Send>(
     folders: &[PathBuf],
     dir: Option<&DirState>,
+    most_threads: usize,
     question: impl Fn(PartitionLog) -> Result<T> + Sync,
 ) -> Result<Vec<Result<T>>> {
     let open = |path: &PathBuf| match dir {
@@ -35,7 +36,7 @@ pub(crate) fn ask_all<T: Send>(
         answer => Ok(answer),
     };
     let mut pieces = folders.chunks(PIECE);
-    let threads = processors().min(MAX_THREADS).min(pieces.len());
+    let threads = processors().min(most_threads).min(pieces.len());
     let mut answers = Vec::with_capacity(folders.len());
     in_order(
         &mut vec![(); threads],
@@ -50,6 +51,59 @@ pub(crate) fn ask_all<T: Send>(
         },
     )?;
     Ok(answers)
+}
+
+/// Which offset of a partition is asked for (`OffsetSpec` of Kafka's admin client).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OffsetSpec {
+    /// The log end, or under `read_committed` the last stable offset.
+    Latest,
+    /// The log start.
+    Earliest,
+    /// The record with the largest timestamp.
+    MaxTimestamp,
+    /// The first record with this timestamp or a later one.
+    ForTimestamp(TimestampMs),
+}
+
+impl OffsetSpec {
+    /// By the number that stands for it in a `ListOffsetsRequest`.
+    pub(crate) const fn from_number(number: i64) -> Self {
+        match number {
+            -1 => Self::Latest,
+            -2 => Self::Earliest,
+            -3 => Self::MaxTimestamp,
+            timestamp => Self::ForTimestamp(timestamp),
+        }
+    }
+
+    /// Threads that may ask at once: only one where time indexes are mapped, as maps and faults of several threads wait for
+    /// each other.
+    pub(crate) const fn most_threads(self) -> usize {
+        match self {
+            Self::Latest | Self::Earliest => MAX_THREADS,
+            Self::MaxTimestamp | Self::ForTimestamp(_) => 1,
+        }
+    }
+
+    /// A broker's answer; `None` where no record has such a timestamp, and under `read_committed` where it is not before
+    /// the last stable offset (`Partition.fetchOffsetForTimestamp`).
+    ///
+    /// # Errors
+    /// `Io`; corrupt bytes on the way.
+    pub(crate) fn find(self, log: &PartitionLog, is_committed: bool) -> Result<Option<Offset>> {
+        let found = match self {
+            Self::Latest if is_committed => return log.last_stable_offset().map(Some),
+            Self::Latest => return log.log_end_offset().map(Some),
+            Self::Earliest => return Ok(Some(log.log_start_offset())),
+            Self::MaxTimestamp => log.offset_of_max_timestamp()?,
+            Self::ForTimestamp(timestamp) => log.offset_for_timestamp(timestamp, false)?,
+        };
+        match found.map(|found| found.offset) {
+            Some(offset) if is_committed && offset >= log.last_stable_offset()? => Ok(None),
+            offset => Ok(offset),
+        }
+    }
 }
 
 /// What `ls` says of a partition, beside its segments.
@@ -145,7 +199,9 @@ mod tests {
             })
             .collect();
         std::fs::remove_dir_all(&folders[PIECE]).unwrap();
-        let ends = |dir: Option<&DirState>| ask_all(&folders, dir, |log| log.log_end_offset());
+        let ends = |dir: Option<&DirState>| {
+            ask_all(&folders, dir, MAX_THREADS, |log| log.log_end_offset())
+        };
         for state in [None, Some(&DirState::read(dir.path()))] {
             for (n, end) in ends(state).unwrap().into_iter().enumerate() {
                 match end {

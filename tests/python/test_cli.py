@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import gzip
 import io
 import json
 import os
@@ -205,28 +204,6 @@ def test_stats_goes_on_after_a_damaged_partition() -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_offsets() -> None:
-    assert out("offsets", DATA) == "__transaction_state:1:95\nevents:1:880\nledger:0:954\norders:0:880\n"
-    assert (
-        out("offsets", DATA, "--exclude-internal-topics", "--time", "earliest")
-        == "events:1:0\nledger:0:0\norders:0:0\n"
-    )
-    assert out("offsets", DATA, "--topic", "ord.*,led.+") == "ledger:0:954\norders:0:880\n"
-    assert out("offsets", DATA, "--topic", "orders", "--time", "-2") == "orders:0:0\n"
-    found = kafkalog.PartitionLog(DATA / "orders-0").offset_for_timestamp(1_700_030_390_000)
-    assert found is not None
-    assert out("offsets", DATA, "--topic", "orders", "--time", "1700030390000") == f"orders:0:{found.offset}\n"
-    assert out("offsets", DATA, "--topic", "orders", "--time", "99999999999999") == ""
-    assert out("offsets", DATA / "orders-0") == "orders:0:880\n"
-    assert "found: __transaction_state-1, events-1" in fails(1, "offsets", DATA, "--topic", "nope")
-    assert "no partition" in fails(1, "offsets", DATA, "--partitions", "9")
-
-
-def test_offsets_of_a_topic_that_only_looks_internal(tmp_path: Path) -> None:
-    shutil.copytree(DATA / "orders-0", tmp_path / "_schemas-0")
-    assert out("offsets", tmp_path, "--exclude-internal-topics") == "_schemas:0:880\n"
-
-
 OPEN = next(p for p in corpus.partitions() if p.folder.name == "txn-open-0")
 COMMITTED = ("--isolation-level", "read_committed")
 
@@ -235,31 +212,6 @@ def committed() -> tuple[int, list[int]]:
     """Give the last stable offset and the offsets of what Kafka's consumer gets."""
     head, *lines = OPEN.lines("committed")
     return head["last_stable_offset"], [line["offset"] for line in lines if line["type"] == "record"]
-
-
-def test_offsets_under_read_committed_end_at_the_last_stable_offset() -> None:
-    stable, _ = committed()
-    log = kafkalog.PartitionLog(OPEN.folder)
-    assert stable < log.log_end_offset
-    assert out("offsets", OPEN.folder, *COMMITTED) == f"txn-open:0:{stable}\n"
-    assert out("offsets", OPEN.folder) == f"txn-open:0:{log.log_end_offset}\n"
-    assert out("offsets", OPEN.folder, *COMMITTED, "--time", "earliest") == "txn-open:0:0\n"
-    # A broker does not tell what it finds at or after the last stable offset.
-    found = log.offset_of_max_timestamp()
-    assert found is not None
-    assert found.offset >= stable
-    for when in ("max-timestamp", str(found.timestamp)):
-        assert out("offsets", OPEN.folder, "--time", when) == f"txn-open:0:{found.offset}\n"
-        assert out("offsets", OPEN.folder, *COMMITTED, "--time", when) == ""
-
-
-def test_a_time_whose_record_is_the_first_unstable_one_has_no_answer_under_read_committed() -> None:
-    folder = corpus.GOLDEN / "internal-compacted" / "data-0" / "__consumer_offsets-1"
-    stable = kafkalog.PartitionLog(folder).last_stable_offset
-    first = kafkalog.read_table(folder, columns=["timestamp"], starting_offsets=stable)["timestamp"]
-    words = ("offsets", folder, "--time", str(first.cast(pa.int64())[0]))
-    assert out(*words) == f"__consumer_offsets:1:{stable}\n"
-    assert out(*words, *COMMITTED) == ""
 
 
 def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
@@ -271,12 +223,6 @@ def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
     assert kafkalog_("export", OPEN.folder, target, *COMMITTED).returncode == 0
     assert pq.read_table(target)["offset"].to_pylist() == offsets
     assert "invalid choice" in kafkalog_("cat", OPEN.folder, "--isolation-level", "serializable").stderr.decode()
-
-
-def test_offsets_of_max_timestamp_as_kafka_answers() -> None:
-    with gzip.open(CASE / "expected" / "orders-0" / "lookup-time.jsonl.gz", "rt") as lines:
-        special = next(line for line in map(json.loads, lines) if line.get("special") == "max_timestamp")
-    assert out("offsets", DATA, "--topic", "orders", "--time", "max-timestamp") == f"orders:0:{special['offset']}\n"
 
 
 # cat

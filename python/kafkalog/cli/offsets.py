@@ -12,10 +12,10 @@ from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
-    from kafkalog.log import PartitionFolder, PartitionLog
+    from kafkalog._core import DirState
 
+# As in a ListOffsetsRequest.
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 
 
@@ -50,27 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UnknownTopicOrPartitionError(f"no partition in {arguments.path} matches; {_common.names_of(there)}")
     committed = arguments.isolation_level == "read_committed"
     partitions = _common.Partitions(found)
-    offsets: Iterator[tuple[PartitionFolder, int | None]]
-    if arguments.time == _WORDS["latest"] and not committed:
-        offsets = partitions.ask_all(_core.end_offsets)
-    else:
-        offsets = partitions.ask(lambda _, log: _offset(log, arguments.time, committed=committed))
-    for folder, offset in offsets:
+
+    def question(folders: list[str], log_dir: DirState | None) -> list[int | BaseException | None]:
+        return _core.list_offsets(folders, log_dir, arguments.time, committed)
+
+    for folder, offset in partitions.ask_all(question):
         if offset is not None:
             print(f"{folder.topic}:{folder.partition}:{offset}")
     return partitions.code
-
-
-def _offset(log: PartitionLog, time: int, *, committed: bool) -> int | None:
-    """Return a broker's answer to ListOffsets: under read_committed nothing at or after the last stable offset."""
-    if time == _WORDS["latest"]:
-        return log.last_stable_offset if committed else log.log_end_offset
-    if time == _WORDS["earliest"]:
-        return log.log_start_offset
-    found = log.offset_of_max_timestamp() if time == _WORDS["max-timestamp"] else log.offset_for_timestamp(time)
-    if found is None or (committed and found.offset >= log.last_stable_offset):
-        return None
-    return found.offset
 
 
 def _time(text: str) -> int:
