@@ -212,9 +212,9 @@ impl Columns {
         self.share() >= FULL / 2 && (rows > self.options.batch_rows || bytes > self.most_bytes)
     }
 
-    /// The batch gets decompressed records.
+    /// The batch has decompressed records: it ends while they are in the cache.
     #[inline]
-    pub(crate) fn take_decompressed(&mut self) {
+    pub(crate) fn limit_to_cache(&mut self) {
         self.most_bytes = self.options.decompressed_bytes();
     }
 

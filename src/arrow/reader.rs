@@ -228,7 +228,7 @@ impl RecordReader {
             return Err(Error::internal("records without the bytes they lie in"));
         };
         if self.chunk.is_decompressed() {
-            self.columns.take_decompressed();
+            self.columns.limit_to_cache();
         }
         let slots = self.chunk.slots();
         let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());

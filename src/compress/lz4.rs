@@ -11,7 +11,7 @@
 //! | repeated | u32 length (top bit: stored), block, xxHash32 if flagged | |
 //! | 4 | 0 | end; what follows is ignored, the content checksum too |
 
-mod raw;
+mod block;
 mod write;
 
 pub(super) use write::Lz4Writer;
@@ -198,7 +198,7 @@ impl Lz4 {
         let guess = block.len().saturating_mul(self.ratio) / 16;
         let mut size = guess.saturating_add(64).min(allowed);
         loop {
-            if let Some(written) = raw::append(block, size, sink.out)? {
+            if let Some(written) = block::append(block, size, sink.out)? {
                 let seen = written
                     .saturating_mul(18)
                     .checked_div(block.len())

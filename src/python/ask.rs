@@ -22,8 +22,7 @@ use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, Sums, ask_all};
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
 fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     py: Python<'py>,
-    folders: &[PathBuf],
-    log_dir: Option<&DirState>,
+    (folders, log_dir): (&[PathBuf], Option<&DirState>),
     most_threads: usize,
     question: impl Fn(PartitionLog) -> Result<T> + Send + Sync,
     plain: impl Fn(T) -> PyResult<P>,
@@ -49,8 +48,8 @@ pub(super) fn list_offsets<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let spec = OffsetSpec::from_number(time);
     let question = |log: PartitionLog| spec.find(&log, is_committed);
-    let threads = spec.most_threads();
-    ask(py, &folders, log_dir.as_deref(), threads, question, Ok)
+    let asked = (folders.as_slice(), log_dir.as_deref());
+    ask(py, asked, spec.most_threads(), question, Ok)
 }
 
 /// What `ls` says of each folder: topic id, log start offset, log end offset, high watermark; of each segment base offset,
@@ -84,15 +83,8 @@ pub(super) fn describe_all<'py>(
             segments,
         ))
     };
-    let question = Description::of;
-    ask(
-        py,
-        &folders,
-        log_dir.as_deref(),
-        MAX_THREADS,
-        question,
-        plain,
-    )
+    let asked = (folders.as_slice(), log_dir.as_deref());
+    ask(py, asked, MAX_THREADS, Description::of, plain)
 }
 
 /// What the batch headers of each folder add up to, with `segments` those of each segment as well.
@@ -107,12 +99,6 @@ pub(super) fn statistics_all<'py>(
     let on_corrupt = on_corrupt_of(on_corrupt)?;
     let question = |log: PartitionLog| Sums::of(&log, on_corrupt);
     let plain = |sums: Sums| plain_sums(py, &sums, segments);
-    ask(
-        py,
-        &folders,
-        log_dir.as_deref(),
-        MAX_THREADS,
-        question,
-        plain,
-    )
+    let asked = (folders.as_slice(), log_dir.as_deref());
+    ask(py, asked, MAX_THREADS, question, plain)
 }

@@ -212,6 +212,10 @@ def test_stopped_while_it_removes_what_it_no_longer_needs(
     with pytest.raises(FileExistsError, match="the partition has had records"):
         kafkalog.rescue(disks, into=target, topics="orders")
     assert clusters.contents(target) == before
+    # Nor is it the output of a rescue that was almost done.
+    with pytest.raises(FileExistsError, match="File exists"):
+        kafkalog.rescue(disks, target, topics="orders")
+    assert clusters.contents(target) == before
     shutil.rmtree(target)
     clusters.make_other(target)
     kafkalog.rescue(disks, into=target, topics="orders")

@@ -97,7 +97,7 @@ def check_out(out: Path, sources: Iterable[str]) -> None:
 def _is_whole(out: Path) -> bool:
     """Whether a rescue came to its end, but for the removal of its note."""
     unfinished = unfinished_of(out)
-    return out.is_dir() and (unfinished / NOTE).exists() and not (unfinished / "whole").exists()
+    return out.is_dir() and is_begun(unfinished) and not (unfinished / "whole").exists()
 
 
 def write(

@@ -1,4 +1,4 @@
-//! One block decoded by liblz4 into spare capacity: zeroing the memory first cost 7 % of a scan.
+//! One block decoded by liblz4 into spare capacity: zeroing the memory first takes 7 % of a scan.
 
 #![expect(
     unsafe_code,
