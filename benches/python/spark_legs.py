@@ -116,11 +116,11 @@ class Legs:
 
     def map_ceiling(self, options: dict[str, str]) -> int:
         from kafkalog.spark.columns import ddl
-        from kafkalog.spark.planner import slots, splits_frame
+        from kafkalog.spark.planner import over_splits, slots
 
         splits, counts = self.counted(json.dumps(CEILING | options), slots(self.spark))
         function = worker.ceiling_function(counts)
-        nowhere(splits_frame(self.spark, splits).mapInArrow(function, ddl(splits[0].columns)))
+        nowhere(over_splits(self.spark, splits, function, ddl(splits[0].columns)))
         return self.rows
 
     def source(self, options: dict[str, str]) -> int:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+
+    from kafkalog.spark.reader import Splits, Work
 
 TURNS = 16
 IMPORTED = "pyarrow double, kafkalog double, reading double"
@@ -41,13 +43,12 @@ def ceiling(task: str, count: int) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def ceiling_function(counts: list[int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Create the function for ``mapInArrow``."""
+def ceiling_function(counts: list[int]) -> Work:
+    """Create the function for ``over_splits``."""
 
-    def function(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, task in zip(batch.column("split"), batch.column("task"), strict=True):
-                yield from ceiling(str(task.as_py()), counts[number.as_py()])
+    def function(splits: Splits) -> Iterator[pa.RecordBatch]:
+        for number, split in splits:
+            yield from ceiling(split.to_json(), counts[number])
 
     return function
 

@@ -11,33 +11,35 @@ import corpus
 import kafkalog.spark
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.reader import _counted, _read_into, _transformed
+from kafkalog.spark.reader import _counted, _read, _transformed, run_task
+from kafkalog.spark.split import PackedSplits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    from kafkalog.spark.reader import Splits, Work
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"subscribe": "orders", "splitBytes": "20k", "columns": "offset"}
 
 
-def transformed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _transformed(lambda batch: batch, pa.schema([("offset", pa.int64())]), None, batches)
+def transformed(splits: Splits) -> Iterator[pa.RecordBatch]:
+    return _transformed(lambda batch: batch, pa.schema([("offset", pa.int64())]), None, splits)
 
 
 @pytest.mark.parametrize(
-    ("function", "column"),
+    ("work", "column"),
     [
-        (lambda batches: _read_into(None, batches), "offset"),
+        (lambda splits: _read(None, splits), "offset"),
         (transformed, "offset"),
-        (lambda batches: _counted(None, batches), "rows"),
+        (lambda splits: _counted(None, splits), "rows"),
+        (None, "offset"),
     ],
-    ids=["read", "transform", "count"],
+    ids=["read", "transform", "count", "by hand"],
 )
-def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Function, column: str) -> None:
+def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(work: Work | None, column: str) -> None:
     """Spark does not reuse a worker that leaves some of its input, which costs half a second for each task."""
     splits = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
     assert len(splits) > 3
@@ -45,7 +47,7 @@ def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Functio
     ended = []
 
     def given() -> Iterator[pa.RecordBatch]:
-        tasks = pa.table({"split": range(len(splits)), "task": [split.to_json() for split in splits]})
+        tasks = pa.table({"id": range(len(splits)), "task": [split.to_json() for split in splits]})
         # Spark may put any number of splits in a batch
         for batch in tasks.to_batches(max_chunksize=2):
             asked.append(batch.num_rows)
@@ -53,7 +55,8 @@ def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(function: Functio
         yield batch.slice(0, 0)
         ended.append(True)
 
-    found: list[Any] = [n for batch in function(given()) for n in batch.column(column).to_pylist()]
+    rows = kafkalog.spark.read_splits(given()) if work is None else run_task(work, PackedSplits.pack(splits), given())
+    found: list[Any] = [n for batch in rows for n in batch.column(column).to_pylist()]
     assert ended
     assert sum(asked) == len(splits)
     if column == "offset":

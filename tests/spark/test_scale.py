@@ -9,14 +9,17 @@ import shutil
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 import corpus
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from kafkalog import _core
+from kafkalog.options import ReadOptions
+from kafkalog.spark import planner
+from kafkalog.spark.reader import describe
+from kafkalog.spark.split import PackedSplits, Split
 
 IS_SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
 SEGMENT = 1 << 30
@@ -141,3 +144,77 @@ def test_ten_thousand_partitions_of_a_hundred_segments(tmp_path: Path) -> None:
         print(f"{found['wall']:.1f} s, {found['cpu']:.1f} s of CPU, {found['rss'] >> 20} MiB")
         assert found["rss"] < 1 << 30
         assert found["cpu"] < 10
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("segments", "tasks"),
+    [
+        (20_000, 100),
+        pytest.param(200_000, 2_000, marks=[pytest.mark.slow, pytest.mark.skipif(not IS_SLOW, reason="slow")]),
+    ],
+)
+def test_a_task_gets_its_own_split_alone(tmp_path: Path, segments: int, tasks: int) -> None:
+    """On a driver of 1 GB: neither event log nor task binary grow with the plan."""
+    pytest.importorskip("pyspark", minversion="3.5")
+    script = str(Path(__file__).resolve().parent / "scaling.py")
+    command = [sys.executable, script, str(tmp_path), str(segments), str(tasks)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # of more than 1000 KiB
+    assert "large task binary" not in done.stderr
+    assert "OutOfMemory" not in done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(found)
+    assert found.pop("heap")["most"] <= 1 << 30
+    for name, seen in found.items():
+        # segments are divided among tasks by their bytes
+        assert tasks <= seen["tasks"] <= tasks + 10, name
+        assert seen["rows"] == segments, name
+        assert not seen["names"], name
+        # Spark's own events, of which some are written for each job and not for each task
+        assert seen["logged"] < 500_000 + 10_000 * seen["tasks"], name
+
+
+def test_a_plan_is_small() -> None:
+    splits = [
+        Split(
+            tuple(sparse(f"/data/kafka-logs/orders-{n}", n * 100, 100) for n in range(number, number + 2)),
+            ReadOptions(),
+        )
+        for number in range(500)
+    ]
+    packed = PackedSplits.pack(splits)
+    assert [packed[number] for number in (0, 7, 499)] == [splits[number] for number in (0, 7, 499)]
+    # bytes for each segment
+    assert packed.bytes / 100_000 < 20
+
+
+def sparse(folder: str, first: int, count: int) -> _core.PartitionRange:
+    """Plan segments as a broker rolls them: at any size and offset."""
+    size, base, segments = 1_073_000_000, first * 1_000_003, []
+    for number in range(count):
+        after = base + 900_000 + number * 7919 % 65_537
+        segments.append(
+            _core.SegmentRange(
+                base_offset=base,
+                file_name=f"{base:020}.log",
+                size=size + number * 104_729 % 700_001,
+                start_position=0,
+                next_base_offset=after,
+                aborted=[],
+                end_position=None,
+                end_offset=None,
+            )
+        )
+        base = after
+    return _core.PartitionRange(folder=folder, topic="orders", partition=first, segments=segments, start_offset=0)
+
+
+def test_a_client_of_spark_connect_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_context", lambda _: None)
+    monkeypatch.setattr(planner, "_CONNECT_BYTES", 1000)
+    split = Split(tuple(sparse(f"/logs/t-{n}", n, 100) for n in range(10)), ReadOptions())
+    with pytest.raises(ValueError, match=r"\(1 tasks, 1000 segments\) takes .* larger splitBytes"):
+        planner.over_splits(cast("Any", None), [split], describe, "split int")

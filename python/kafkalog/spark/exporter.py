@@ -24,10 +24,12 @@ from kafkalog import _core, errors
 from kafkalog._export import SUFFIXES, Files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
+
+    from kafkalog.spark.reader import Splits
 
 __all__ = ["FORMATS", "export"]
 
@@ -81,7 +83,7 @@ def export(
     from kafkalog.spark.metrics import add
     from kafkalog.spark.option_names import canonical
     from kafkalog.spark.options import parse
-    from kafkalog.spark.planner import plan_splits, slots, splits_frame
+    from kafkalog.spark.planner import over_splits, plan_splits, slots
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
@@ -98,11 +100,10 @@ def export(
     _core.check_output(str(target), list(options.paths))
     with _session(spark_master) as (spark, collect):
         splits = plan_splits(options, slots(spark))
-        tasks = splits_frame(spark, splits)
         with _staged(target) as staging:
             write = partial(_write_splits, str(staging), format)
             try:
-                written = collect(tasks.mapInArrow(write, _RESULT))
+                written = collect(over_splits(spark, splits, write, _RESULT))
             except PySparkException as error:
                 raise _recorded_failure(staging, error) or error from error
             _publish(staging, target, {each["name"]: f"part-{each['split']:05d}{SUFFIXES[format]}" for each in written})
@@ -175,16 +176,15 @@ def _publish(staging: Path, target: Path, names: dict[str, str]) -> None:
     complete.rename(target)
 
 
-def _write_splits(staging: str, form: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_splits(staging: str, form: str, splits: Splits) -> Iterator[pa.RecordBatch]:
     """Write a file for each split, and return its name and size."""
     import pyarrow as pa
 
     from kafkalog.spark.columns import arrow_schema
-    from kafkalog.spark.reader import numbered_splits
     from kafkalog.spark.task import read_split
 
     files = Files(form, overwrite=False, text=False)
-    for number, split in numbered_splits(batches):
+    for number, split in splits:
         file = Path(staging) / f"{uuid.uuid4().hex}{SUFFIXES[form]}"
         metrics: dict[str, int] = {}
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._shares import default_split_bytes, shares
@@ -10,25 +11,27 @@ from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
 from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.predicates import narrow
-from kafkalog.spark.split import Split
+from kafkalog.spark.reader import describe, run_task
+from kafkalog.spark.split import PackedSplits, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyspark import Broadcast, SparkContext
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from kafkalog._core import PartitionRange
+    from kafkalog.spark.reader import Work
     from kafkalog.spark.topics import PartitionBounds
 
-__all__ = ["make_split", "plan", "plan_frame", "plan_splits", "slots", "splits_frame", "splits_of"]
+__all__ = ["make_split", "over_splits", "plan", "plan_read", "plan_splits", "slots", "splits_of"]
 
-# The DataFrame of splits, as SQL expressions over an id and two texts that hold all splits.
-_COLUMNS = (
-    "cast(id as int) as split",
-    "cast(split(get(split(sizes, ' '), cast(id as int)), ',')[0] as bigint) as bytes",
-    "cast(split(get(split(sizes, ' '), cast(id as int)), ',')[1] as int) as segments",
-    "get(split(tasks, '\\n'), cast(id as int)) as task",
-)
+# A larger plan is broadcast: Spark passes a function to every task.
+_FUNCTION_BYTES = 256 << 10
+# A client of Spark Connect cannot broadcast.
+_CONNECT_BYTES = 16 << 20
+_DESCRIBED = "split int, bytes bigint, segments int, task string"
 
 
 def plan_splits(options: SourceOptions, slots: int) -> list[Split]:
@@ -134,38 +137,60 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
     DataFrame
         ``split int, bytes bigint, segments int, task string``.
     """
-    frame, _ = plan_frame(spark, {"path": path, **options})
-    return frame
+    splits, _ = plan_read(spark, {"path": path, **options})
+    return over_splits(spark, splits, describe, _DESCRIBED)
 
 
-def plan_frame(spark: SparkSession, given: dict[str, Any]) -> tuple[DataFrame, SourceOptions]:
-    """Plan a read; return the DataFrame of its splits, and the parsed options."""
+def plan_read(spark: SparkSession, given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
+    """Plan a read; return its splits, and the parsed options."""
     options = parse(given)
-    return splits_frame(spark, plan_splits(options, slots(spark))), options
+    return plan_splits(options, slots(spark)), options
 
 
-def splits_frame(spark: SparkSession, splits: list[Split]) -> DataFrame:
-    """Put splits into a DataFrame: one row and one task for each."""
-    from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+def over_splits(spark: SparkSession, splits: list[Split], work: Work, schema: StructType | str) -> DataFrame:
+    """Run a function over splits: one task for each.
 
-    # The rows come from the JVM: a DataFrame of Python rows would cost every task another Python worker. Spark folds
-    # each text into an array before it runs. The expressions are SQL text, because each Python expression is about ten
-    # calls into the JVM; the splits are literals, because its SQL parser would take seconds for a long read.
-    tasks, sizes = "\n".join(split.to_json() for split in splits), " ".join(_size(split) for split in splits)
-    rows = spark.range(0, len(splits), 1, max(len(splits), 1))
-    return rows.select("id", F.lit(tasks).alias("tasks"), F.lit(sizes).alias("sizes")).selectExpr(*_COLUMNS)
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    splits : list of Split
+        What the tasks read. The rows of the query are their numbers: what stands in a query is in every plan text and
+        event of it.
+    work : callable
+        Takes the numbers and splits of a task, and yields batches of the schema.
+    schema : StructType or str
+        The schema of the result.
 
-
-def _size(split: Split) -> str:
-    return f"{split.bytes},{split.segments}"
+    Raises
+    ------
+    ValueError
+        If the plan is too large for Spark Connect.
+    """
+    context, packed = _context(spark), PackedSplits.pack(splits)
+    plan: PackedSplits | Broadcast[PackedSplits] = packed
+    if context is not None and packed.bytes > _FUNCTION_BYTES:
+        plan = context.broadcast(packed)
+    elif packed.bytes > _CONNECT_BYTES:
+        raise ValueError(
+            f"the plan of this read ({len(splits)} tasks, {sum(split.segments for split in splits)} segments) takes "
+            f"{packed.bytes} bytes, and a client of Spark Connect sends at most {_CONNECT_BYTES}: set a larger "
+            'splitBytes, read fewer topics at a time, or use format("kafkalog"), which plans on the server'
+        )
+    return spark.range(0, len(splits), 1, max(len(splits), 1)).mapInArrow(partial(run_task, work, plan), schema)
 
 
 def slots(spark: SparkSession) -> int:
     """Return the number of tasks that a session runs at the same time."""
+    context = _context(spark)
+    return os.cpu_count() or 1 if context is None else int(context.defaultParallelism)
+
+
+def _context(spark: SparkSession) -> SparkContext | None:
+    """Return the context of a session; a client of Spark Connect has none."""
     from pyspark.errors import PySparkException
 
     try:
-        return int(spark.sparkContext.defaultParallelism)
+        return spark.sparkContext
     except PySparkException:
-        # A client of Spark Connect has no context.
-        return os.cpu_count() or 1
+        return None

@@ -1,4 +1,4 @@
-"""The fast way into Spark: ``mapInArrow`` over a DataFrame of splits.
+"""The fast way into Spark: ``mapInArrow`` over the numbers of splits.
 
 Compared with the data source, Spark copies every row once less.
 """
@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.accumulators import Accumulator
+    from pyspark import Accumulator, Broadcast
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from kafkalog.spark.split import Split
+    from kafkalog.spark.split import PackedSplits, Split
 
     Metrics = Accumulator[dict[str, int]]
+    # The splits of a task, with their numbers in the plan.
+    Splits = Iterable[tuple[int, Split]]
+    Work = Callable[[Splits], Iterator[pa.RecordBatch]]
 
-__all__ = ["count", "numbered_splits", "read", "read_splits"]
+__all__ = ["count", "describe", "read", "read_splits", "run_task"]
 
 # The column that is the cheapest to decode.
 _COUNTED = "offset"
@@ -109,7 +112,7 @@ def read(
     """
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.internals import spark_arrow_schema
-    from kafkalog.spark.planner import plan_frame
+    from kafkalog.spark.planner import over_splits, plan_read
 
     if (transform is None) != (schema is None):
         raise ValueError("transform and schema must be given together: schema describes what transform returns")
@@ -128,13 +131,12 @@ def read(
         "where": where,
     }
     # A second spelling of one of them is an error of the parser.
-    frame, parsed = plan_frame(spark, {**named, **options})
+    splits, parsed = plan_read(spark, {**named, **options})
     if transform is None or schema is None:
-        function = read_splits if metrics is None else partial(_read_into, metrics)
-        return frame.mapInArrow(function, ddl(parsed.columns))
+        return over_splits(spark, splits, partial(_read, metrics), ddl(parsed.columns))
     # Spark parses a schema that is given as text.
     arrow = spark_arrow_schema(spark.range(0).mapInArrow(read_splits, schema).schema)
-    return frame.mapInArrow(partial(_transformed, transform, arrow, metrics), schema)
+    return over_splits(spark, splits, partial(_transformed, transform, arrow, metrics), schema)
 
 
 def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = None, **options: Any) -> int:
@@ -156,10 +158,10 @@ def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = No
     int
         The number of rows that :func:`read` returns.
     """
-    from kafkalog.spark.planner import plan_frame
+    from kafkalog.spark.planner import over_splits, plan_read
 
-    frame, _ = plan_frame(spark, {"path": path, **options, "columns": _COUNTED})
-    counts = frame.mapInArrow(partial(_counted, metrics), "rows bigint").collect()
+    splits, _ = plan_read(spark, {"path": path, **options, "columns": _COUNTED})
+    counts = over_splits(spark, splits, partial(_counted, metrics), "rows bigint").collect()
     return sum(each["rows"] for each in counts)
 
 
@@ -176,48 +178,61 @@ def read_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     pyarrow.RecordBatch
         Rows of the planned columns; nothing for no splits.
     """
-    return _read_into(None, batches)
-
-
-def _read_into(metrics: Metrics | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from kafkalog.spark.task import read_split
-
-    for _, split in numbered_splits(batches):
-        yield from read_split(split, report=None if metrics is None else metrics.add)
-
-
-def numbered_splits(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Split]]:
-    """Return the splits of a task's input with their numbers in the plan.
-
-    The input is consumed to its end: Spark does not reuse a worker that leaves some of it.
-    """
     from kafkalog.spark.split import Split
 
-    for batch in batches:
-        for number, task in zip(batch.column("split"), batch.column("task"), strict=True):
-            yield number.as_py(), Split.from_json(str(task.as_py()))
+    tasks = (str(task.as_py()) for batch in batches for task in batch.column("task"))
+    return _read(None, ((number, Split.from_json(task)) for number, task in enumerate(tasks)))
+
+
+def run_task(
+    work: Work, plan: PackedSplits | Broadcast[PackedSplits], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Do a task's work on its splits, of which the rows are the numbers: a function for ``mapInArrow``."""
+    from kafkalog.spark.split import PackedSplits
+
+    packed = plan if isinstance(plan, PackedSplits) else plan.value
+    # To the end of the input: Spark does not reuse a worker that leaves some of it.
+    numbers = (int(number.as_py()) for batch in batches for number in batch.column(0))
+    return work((number, packed[number]) for number in numbers)
+
+
+def describe(splits: Splits) -> Iterator[pa.RecordBatch]:
+    """Turn splits into the rows of ``plan``."""
+    import pyarrow as pa
+
+    for number, split in splits:
+        row: list[pa.Array[Any]] = [pa.array([number], pa.int32()), pa.array([split.bytes], pa.int64())]
+        row += [pa.array([split.segments], pa.int32()), pa.array([split.to_json()], pa.string())]
+        yield pa.RecordBatch.from_arrays(row, names=["split", "bytes", "segments", "task"])
+
+
+def _read(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
+    from kafkalog.spark.task import read_split
+
+    for _, split in splits:
+        yield from read_split(split, report=None if metrics is None else metrics.add)
 
 
 def _transformed(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
     schema: pa.Schema | None,
     metrics: Metrics | None,
-    batches: Iterable[pa.RecordBatch],
+    splits: Splits,
 ) -> Iterator[pa.RecordBatch]:
     from kafkalog.spark.task import read_split
     from kafkalog.spark.transform import transformed
 
-    for _, split in numbered_splits(batches):
+    for _, split in splits:
         rows = read_split(split, report=None if metrics is None else metrics.add)
         yield from transformed(transform, schema, split, rows)
 
 
-def _counted(metrics: Metrics | None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _counted(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     from kafkalog.spark.task import read_split
 
-    for _, split in numbered_splits(batches):
+    for _, split in splits:
         report = None if metrics is None else metrics.add
         number = sum(batch.num_rows for batch in read_split(split, report=report))
         yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["rows"])
