@@ -88,7 +88,8 @@ class ReadOptions:
         ``view`` returns ``binary_view`` columns that point into the mapped files, without a copy.
     timestamp_unit : {"ms", "us"}
         Unit of the timestamp column; Spark wants ``us``. A record whose milliseconds it cannot hold is an
-        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for.
+        ``InvalidRecordError``, as it is to Spark's Kafka source, where the column is asked for. With
+        ``on_corrupt="skip"`` that record is left out.
     batch_rows, batch_bytes : int
         An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of decompressed
         records at a quarter of these bytes, but not below 512 KiB; one of views also when some megabytes of copied or

@@ -232,6 +232,8 @@ class RecordReader:
             foreign    bytes that are no batch
             missing    a whole segment: ``segment`` is the name it would have, both positions are 0. A gap between two
                        segments, in a log that was never compacted
+            timestamp  a record whose timestamp no microseconds hold (``timestamp_unit="us"``); the rest of its batch
+                       is read, and ``position`` and ``endPosition`` are where the batch begins
             ========== ==========================================================================================
         """
         return lost_table(self._stream)

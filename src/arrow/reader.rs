@@ -16,7 +16,9 @@ use crate::scan::range::PartitionRange;
 use crate::scan::reader::LogReader;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{Filled, ReadOptions};
+use crate::segment::resync::Lost;
 use crate::segment::source::Copying;
+use crate::types::Position;
 
 /// A batch of views keeps no more than this of what was copied or decompressed, or twice what it may hold. Without a limit,
 /// a batch of small columns of large records would keep hundreds of megabytes.
@@ -233,18 +235,25 @@ impl RecordReader {
         let slots = self.chunk.slots();
         let (mut fits, bytes) = (self.columns).fits(slots, source.as_slice(), self.chunk.encoded());
         let mut full = fits < slots.len();
+        let mut passed_over = 0;
         if let Some((row, slot)) = self
             .columns
             .beyond_unit(slots.get(..fits).unwrap_or_default())
         {
-            self.failed = Some(self.beyond_unit(row, slot));
-            (fits, full) = (row, true);
+            let position = self.chunk.position_of(row);
+            if self.log.skips() {
+                self.log.lose(Lost::record(position, slot.offset));
+                (fits, passed_over) = (row, 1);
+            } else {
+                self.failed = Some(self.beyond_unit(position, slot));
+                (fits, full) = (row, true);
+            }
         }
         if fits > 0 {
             (self.columns).append(&self.chunk, fits, bytes, self.log.context())?;
         }
         self.done.rows = self.done.rows.saturating_add(fits as u64);
-        self.chunk.consume(fits);
+        self.chunk.consume(fits.saturating_add(passed_over));
         if full && self.columns.rows() > 0 {
             self.finish()?;
         }
@@ -253,19 +262,16 @@ impl RecordReader {
 
     /// The error for a timestamp that microseconds cannot hold; Spark's Kafka source fails as well.
     #[cold]
-    fn beyond_unit(&self, row: usize, slot: &RecordSlot) -> Error {
-        let mut rows = row;
-        let run = self.chunk.runs().iter().find(|run| {
-            let is_here = rows < run.rows;
-            rows = rows.saturating_sub(run.rows);
-            is_here
-        });
+    fn beyond_unit(&self, position: Position, slot: &RecordSlot) -> Error {
         let most = i64::MAX / 1000;
         Error::invalid(
             "timestamp",
-            run.map(|run| run.position).unwrap_or_default(),
+            position,
             format_args!("-{most} to {most} ms, which is what microseconds hold"),
-            format_args!("{} ms", slot.timestamp),
+            format_args!(
+                "{} ms; columns without timestamp can be read, and on_corrupt=\"skip\" leaves this record out",
+                slot.timestamp
+            ),
         )
         .for_offset(slot.offset)
         .at(&self.log.file())

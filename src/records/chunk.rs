@@ -263,6 +263,17 @@ impl Chunk {
         self.parts.reset();
     }
 
+    /// Where the batch of a record begins.
+    #[must_use]
+    pub(crate) fn position_of(&self, mut row: usize) -> Position {
+        let run = self.runs.iter().find(|run| {
+            let is_here = row < run.rows;
+            row = row.saturating_sub(run.rows);
+            is_here
+        });
+        run.map_or(0, |run| run.position)
+    }
+
     /// Takes the first `rows` records off.
     pub(crate) fn consume(&mut self, rows: usize) {
         self.start = self.start.saturating_add(rows).min(self.end);

@@ -41,17 +41,19 @@ impl LostRange {
     }
 }
 
-/// Adds `next` to `all`: as a part of the last one if nothing lies between, as where two readers of a segment meet.
-pub(crate) fn add(all: &mut Vec<LostRange>, next: LostRange) {
+/// Adds `next` to `all`: as a part of the last one if nothing lies between, as where two readers of a segment meet. Whether
+/// it is a range of its own.
+pub(crate) fn add(all: &mut Vec<LostRange>, next: LostRange) -> bool {
     if let Some(last) = all.last_mut()
         && last.partition == next.partition
         && last.segment == next.segment
         && last.topic == next.topic
         && last.lost.join(&next.lost)
     {
-        return;
+        return false;
     }
     all.push(next);
+    true
 }
 
 /// The segment that a gap between two segments stands for; `None` where compaction may have made it.

@@ -11,6 +11,8 @@ use crate::scan::range::PartitionRange;
 use crate::segment::filter::RecordFilter;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{Filled, ReadOptions, ReadState, SegmentReader};
+use crate::segment::resync::Lost;
+use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
 
 /// Which topic, partition and segment the records of a chunk are from.
@@ -22,6 +24,17 @@ pub struct Context {
     pub partition: i32,
     /// The segment's file name.
     pub segment: Arc<str>,
+}
+
+impl Context {
+    fn lost(&self, lost: Lost) -> LostRange {
+        LostRange {
+            topic: Arc::clone(&self.topic),
+            partition: self.partition,
+            segment: Arc::clone(&self.segment),
+            lost,
+        }
+    }
 }
 
 /// Reads planned ranges in order.
@@ -85,6 +98,18 @@ impl LogReader {
         std::mem::take(&mut self.lost)
     }
 
+    /// Whether it goes on after damage.
+    pub(crate) fn skips(&self) -> bool {
+        self.options.on_corrupt == OnCorrupt::Skip
+    }
+
+    /// Accounts for a record of the chunk that is not given. Its bytes were read.
+    pub(crate) fn lose(&mut self, lost: Lost) {
+        if lost::add(&mut self.lost, self.context.lost(lost)) {
+            self.state.metrics.lose(0);
+        }
+    }
+
     /// What was done so far.
     #[must_use]
     pub(crate) const fn metrics(&self) -> Metrics {
@@ -126,18 +151,7 @@ impl LogReader {
                     *total = total.saturating_sub(dropped);
                 }
                 for lost in self.state.lost.drain(..) {
-                    let Context {
-                        topic,
-                        partition,
-                        segment,
-                    } = self.context.clone();
-                    let range = LostRange {
-                        topic,
-                        partition,
-                        segment,
-                        lost,
-                    };
-                    lost::add(&mut self.lost, range);
+                    lost::add(&mut self.lost, self.context.lost(lost));
                 }
                 match filled {
                     Ok(Filled::Records) => {

@@ -20,7 +20,7 @@ CONFIG: dict[str, Any] = {"message_timestamp_after_max_ms": 2**63 - 1, "segment_
 
 def log_of(folder: Path, times: list[int], batch: int, **config: Any) -> Path:
     """Write records of these times, so many in each batch."""
-    with kafkalog.LogWriter(folder, "t", config=kafkalog.LogConfig(**CONFIG, **config)) as writer:
+    with kafkalog.LogWriter(folder, "t", config=kafkalog.LogConfig(**{**CONFIG, **config})) as writer:
         for start in range(0, len(times), batch):
             writer.append([kafkalog.Record(value=b"v", timestamp=time) for time in times[start : start + batch]])
     return folder / "t-0"
@@ -61,8 +61,36 @@ def test_a_time_out_of_range_is_an_error_after_the_rows_before_it(
     assert (error.path, error.position, error.offset) == (str(path / at["segment"]), at["position"], 150)
     assert str(error) == (
         f"{error.path}: byte {error.position}: offset 150: timestamp: "
-        f"expected -{MOST} to {MOST} ms, which is what microseconds hold, found {MOST + 1} ms"
+        f"expected -{MOST} to {MOST} ms, which is what microseconds hold, found {MOST + 1} ms; "
+        'columns without timestamp can be read, and on_corrupt="skip" leaves this record out'
     )
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(("batch", "compression"), [(1, "producer"), (7, "zstd"), (200, "lz4"), (3000, "zstd")])
+def test_past_damage_such_a_record_alone_is_left_out(
+    tmp_path: Path, threads: int, batch: int, compression: str
+) -> None:
+    times = [1_700_000_000_000 + n for n in range(3000)]
+    ranges = [(0, 0), (3, 5), (150, 150), (1023, 1024), (2998, 2999)]
+    gone = [n for first, last in ranges for n in range(first, last + 1)]
+    for n in gone:
+        times[n] = MOST + 1 + n
+    path = log_of(tmp_path, times, batch, compression_type=compression, segment_bytes=1 << 20)
+    given: dict[str, Any] = {"columns": ["timestamp", "offset"], "threads": threads, "on_corrupt": "skip"}
+    # milliseconds hold them
+    assert read(path, **given) == ([{"timestamp": t, "offset": n} for n, t in enumerate(times)], None)
+    with kafkalog.scan(path, **given, timestamp_unit="us") as reader:
+        assert reader.read_all()["offset"].to_pylist() == [n for n in range(3000) if n not in gone]
+        lost = reader.lost.to_pylist()
+        assert [(row["firstOffset"], row["lastOffset"]) for row in lost] == ranges
+        assert {row["reason"] for row in lost} == {"timestamp"}
+        assert reader.metrics["lost"] == len(ranges)
+        assert reader.metrics["bytes_lost"] == 0
+        assert reader.metrics["bytes"] == sum(file.stat().st_size for file in path.glob("*.log"))
+    with kafkalog.scan_batches(path) as batches:
+        positions = set(batches.read_all()["position"].to_pylist())
+    assert {row["position"] for row in lost} <= positions
 
 
 def test_who_asks_for_no_times_gets_all_rows(tmp_path: Path) -> None:

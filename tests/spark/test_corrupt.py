@@ -91,6 +91,8 @@ def test_a_time_that_microseconds_cannot_hold(spark: SparkSession, tmp_path: Pat
         with pytest.raises(Exception, match=says):
             way(spark, path).selectExpr("unix_millis(timestamp)").collect()
         assert [row[0] for row in way(spark, path, columns="offset").collect()] == [0, 1, 2]
+        skipped = way(spark, path, onCorrupt="skip").selectExpr("unix_millis(timestamp)").collect()
+        assert [row[0] for row in skipped] == [5, most]
     rows = kafkalog.spark.read(spark, path, ending_offsets={"t": {0: 2}}).selectExpr("unix_millis(timestamp)").collect()
     assert [row[0] for row in rows] == [5, most]
     assert kafkalog.spark.count(spark, path) == 3

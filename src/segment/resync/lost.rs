@@ -29,6 +29,8 @@ pub enum Reason {
     /// A batch without a transaction while its producer has one open: only salvage leaves it out, as Kafka loads no log
     /// with such a batch.
     Transaction,
+    /// A record whose timestamp the unit of the column cannot hold.
+    Timestamp,
 }
 
 impl Reason {
@@ -46,6 +48,7 @@ impl Reason {
             Self::Foreign => "foreign",
             Self::Missing => "missing",
             Self::Transaction => "transaction",
+            Self::Timestamp => "timestamp",
         }
     }
 
@@ -95,6 +98,18 @@ impl Lost {
         }
     }
 
+    /// A record of the batch at `position`, whose timestamp no column holds: the rest of the batch is given.
+    #[must_use]
+    pub(crate) const fn record(position: Position, offset: Offset) -> Self {
+        Self {
+            position,
+            end: position,
+            first_offset: Some(offset),
+            last_offset: Some(offset),
+            reason: Reason::Timestamp,
+        }
+    }
+
     /// With the offsets between `floor`, below which everything was found, and `next`, from which on it was.
     #[must_use]
     pub(crate) fn between(mut self, floor: Offset, next: Option<Offset>) -> Self {
@@ -117,7 +132,14 @@ impl Lost {
 
     /// Joins what follows without a batch between; false where something lies between.
     pub(crate) fn join(&mut self, next: &Self) -> bool {
-        if self.end != next.position || self.reason == Reason::Missing {
+        let are_records = [self.reason, next.reason].map(|reason| reason == Reason::Timestamp);
+        let follows = match are_records {
+            [true, true] => (self.last_offset.and_then(|last| last.checked_add(1)))
+                .is_some_and(|after| next.first_offset == Some(after)),
+            [false, false] => self.end == next.position && self.reason != Reason::Missing,
+            _ => false,
+        };
+        if !follows {
             return false;
         }
         self.end = next.end;

@@ -101,7 +101,8 @@ const fn code(reason: Reason) -> &'static Code {
         Reason::Magic => BATCH_MAGIC,
         // The latter is salvage's alone.
         Reason::Order | Reason::Transaction => BATCH_ORDER,
-        Reason::Records => BATCH_RECORDS,
+        // The latter only readers that convert timestamps meet.
+        Reason::Records | Reason::Timestamp => BATCH_RECORDS,
         Reason::Codec => BATCH_CODEC,
         Reason::Torn => BATCH_TORN,
         Reason::Foreign => BATCH_FOREIGN,
