@@ -13,6 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafkalog import _core
 from kafkalog._times import since_1970, to_millis
 
 if TYPE_CHECKING:
@@ -78,12 +79,16 @@ def _edits(one: str, other: str) -> int:
 
 
 def path(given: StrPath) -> str:
-    """Return a path as text, from the root: it must hold when the process changes its working directory."""
+    """Return a path as text, from the root: it must hold when the process changes its working directory.
+
+    URLs other than ``file:`` are refused.
+    """
     text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or os.PathLike[str], not {given!r}")
     if not text:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), text)
+    text = _core.local_path(text)
     if "\0" in text:
         raise ValueError(f"a path cannot contain a null character: {text!r}")
     # Not os.path.abspath: it resolves .. without regard to links.

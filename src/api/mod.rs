@@ -8,6 +8,7 @@
 //! | `reader` | [`RecordReader`], an iterator of Arrow record batches |
 //! | `recover` | [`recover()`] and its options |
 //! | `scan` | [`scan()`], [`scan_batches`] and their options |
+//! | `url` | paths that are written as URLs |
 //! | `writer` | [`LogWriter`], one partition open for writing |
 //!
 //! The types here wrap those of the layers below, so that the layers can change and the face stays.
@@ -18,6 +19,7 @@ mod partition_log;
 mod reader;
 mod recover;
 mod scan;
+mod url;
 mod writer;
 
 pub use self::config::LogConfig;
@@ -28,6 +30,7 @@ pub(crate) use self::reader::Request;
 pub use self::reader::{RecordReader, ScanMetrics};
 pub use self::recover::{RecoverOptions, recover};
 pub use self::scan::{ScanOptions, scan, scan_batches, scan_log_dirs};
+pub(crate) use self::url::local;
 pub use self::writer::{LogWriter, WriterOptions};
 
 use std::path::{Path, PathBuf};
@@ -38,7 +41,7 @@ use crate::types::TimestampMs;
 
 /// The path from the root, so that it holds when the process changes its working directory. Links and `..` stay.
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(Error::io(path))
+    std::path::absolute(local(path)?).map_err(Error::io(path))
 }
 
 fn absolute_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<PathBuf>> {

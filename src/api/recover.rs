@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::config::LogConfig;
-use super::now_ms;
+use super::{absolute, now_ms};
 use crate::error::Result;
 use crate::tools::recover as tool;
 use crate::tools::recover::OnLoss;
@@ -113,8 +113,8 @@ pub fn recover(path: impl AsRef<Path>, options: &RecoverOptions) -> Result<Recov
         config: options.config.clone().into_inner(),
         on_loss: options.on_loss,
         dry_run: options.dry_run,
-        out: options.out.clone(),
+        out: options.out.as_deref().map(absolute).transpose()?,
         ..tool::RecoverOptions::at(options.now_ms.unwrap_or_else(now_ms))
     };
-    tool::recover(path.as_ref(), &how)
+    tool::recover(&absolute(path.as_ref())?, &how)
 }

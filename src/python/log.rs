@@ -17,6 +17,7 @@ use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
 use super::statistics::{PlainSums, plain_sums};
+use crate::api;
 use crate::error::Result;
 use crate::log::dir::{self, CHECKPOINTS};
 use crate::log::listed::ListedLog;
@@ -228,6 +229,13 @@ pub(super) fn bounds(
         (folder, b.topic, b.partition, b.start_offset, b.end_offset)
     };
     Ok(found.into_iter().map(plain).collect())
+}
+
+/// The path of a `file:` URL, or the path itself; other URLs are refused.
+#[pyfunction]
+pub(super) fn local_path(path: PathBuf) -> PyResult<OsString> {
+    let local = api::local(&path).map_err(into_py)?;
+    Ok(local.into_owned().into_os_string())
 }
 
 /// Refuses an output path that lies where a broker looks for logs.

@@ -41,7 +41,8 @@ mod _core {
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
     use super::log::{
-        DirState, LogDir, PartitionLog, bounds, check_log_dir, check_output, divide, pieces, plan,
+        DirState, LogDir, PartitionLog, bounds, check_log_dir, check_output, divide, local_path,
+        pieces, plan,
     };
     #[pymodule_export]
     use super::log_dirs::HeldLogDirs;

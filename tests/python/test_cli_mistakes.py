@@ -112,6 +112,8 @@ def test_what_commands_require_is_known_here() -> None:
     """A positional argument that is none of these needs a word in this module."""
     for command, actions in ACTIONS.items():
         for action in actions:
+            if action.metavar in READS | {"FILE"} and command != "dump":
+                assert action.type is _common.place, f"{command} {action.dest}: type=_common.place"
             if not action.option_strings:
                 assert action.metavar in READS or writes(action) or action.choices, (command, action.dest)
             if action.metavar in {"OUT", "LOG_DIR", "DIR"} or action.dest in {"out", "output"}:
@@ -151,6 +153,34 @@ def test_a_path_that_cannot_be_read(command: str, tmp_path: Path, ask: Ask) -> N
     if os.getuid():
         (tmp_path / "closed").mkdir(mode=0)
         one_line(ask(*words(command, tmp_path / "closed", tmp_path / "out")), 3, "Permission denied")
+
+
+def paths() -> Iterator[tuple[str, argparse.Action]]:
+    for command, actions in ACTIONS.items():
+        yield from ((command, each) for each in actions if each.metavar in READS | {"FILE"} or writes(each))
+
+
+@pytest.mark.parametrize(("command", "action"), [*paths()], ids=lambda each: each if isinstance(each, str) else "")
+def test_a_url_is_no_local_path(
+    command: str, action: argparse.Action, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
+    """``kafkalog export PATH s3://bucket`` once wrote to ./s3:/bucket, and said that it was in the bucket."""
+    monkeypatch.chdir(tmp_path)
+    option = action.option_strings[-1:]
+    for url in ("s3://user:secret@bucket/x", "dbfs:/x", "file://host/x"):
+        given = (DATA, url) if writes(action) else (DATA if option else url, tmp_path / "out")
+        said = ask(*words(command, *given), *([*option, url] if option else []))  # type: ignore[arg-type]
+        name = "/".join(action.option_strings) or action.metavar
+        one_line(said, 2, f"kafkalog: {command}: argument {name}: ", " is a URL: ")
+        assert "secret" not in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [name for name in reading() if name not in AS_KAFKA])
+def test_a_file_url_is_a_local_path(command: str, tmp_path: Path, ask: Ask) -> None:
+    url = (tmp_path / "no pe").as_uri()
+    said = ask(*words(command, url, tmp_path / "out"))  # type: ignore[arg-type]
+    one_line(said, 3, f"kafkalog: {tmp_path / 'no pe'}: No such file or directory")
 
 
 # Topics and partitions
@@ -215,7 +245,8 @@ def test_a_misspelt_command_gets_the_nearest_as_a_hint(ask: Ask) -> None:
 def typed() -> Iterator[tuple[str, str, argparse.Action]]:
     for command in COMMANDS:
         for action in ACTIONS[command]:
-            if action.type is not None or action.choices:
+            # test_a_url_is_no_local_path has the only mistake of a path.
+            if action.type not in {None, _common.place} or action.choices:
                 yield command, action.option_strings[-1] if action.option_strings else "", action
 
 

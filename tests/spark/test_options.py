@@ -14,6 +14,7 @@ from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
 from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns, parse_paths
+from kafkalog.spark.sink import _staging
 
 if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use
@@ -183,8 +184,13 @@ def test_commas_mean_the_same_in_both_directions(
     }
     for path, paths in expected.items():
         assert list(parse_paths({"path": path}, must_exist=must_exist)) == paths
-    with pytest.raises(ValueError, match="only local files can be read, not hdfs:"):
+    with pytest.raises(ValueError, match="hdfs://h/a,b is a URL"):
         parse_paths({"path": "hdfs://h/a,b"}, must_exist=must_exist)
+
+
+def test_the_staging_path_of_a_sink_is_no_url() -> None:
+    with pytest.raises(ValueError, match="s3://b/x is a URL: "):
+        _staging({"path": "/data", "stagingPath": "s3://b/x"})
 
 
 def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets() -> None:
@@ -253,7 +259,7 @@ def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets(
         ({"batchRows": "-1"}, "option batchRows: expected a number above zero"),
         ({"path": None}, "no path is given"),
         ({"paths": "/a"}, "option paths: expected a JSON list of paths"),
-        ({"path": "hdfs://host/a"}, "path 'hdfs://host/a': only local files can be read, not hdfs:"),
+        ({"path": "hdfs://host/a"}, "hdfs://host/a is a URL"),
         ({"Path": "/b"}, "option path is given twice"),
         ({"minPartitions": "0"}, "option minPartitions: expected a number above zero, found 0"),
         ({"minPartitions": "2.5"}, "option minPartitions: expected a number above zero, found '2.5'"),

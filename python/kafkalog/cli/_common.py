@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalog import _arguments
+from kafkalog import _arguments, _core
 from kafkalog._times import parse_time, to_millis
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 def add_path(parser: argparse.ArgumentParser) -> None:
     """Add PATH."""
-    parser.add_argument("path", metavar="PATH", help="a log dir, or the folder of a partition")
+    parser.add_argument("path", metavar="PATH", type=place, help="a log dir, or the folder of a partition")
 
 
 def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
@@ -48,7 +48,9 @@ def add_copy(parser: argparse.ArgumentParser, epilog: str) -> None:
 
 def add_log_dirs(parser: argparse.ArgumentParser) -> None:
     """Add PATH..., of commands that ask for more than one partition."""
-    parser.add_argument("path", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or files of them")
+    parser.add_argument(
+        "path", metavar="PATH", type=place, nargs="+", help="log dirs, folders of partitions, or files of them"
+    )
 
 
 def add_isolation_level(parser: argparse.ArgumentParser) -> None:
@@ -131,15 +133,25 @@ def number(least: int = 0, most: int = INT32_MAX) -> Callable[[str], int]:
     return parse
 
 
+def place(text: str) -> str:
+    """Return the path of a ``file:`` URL, or the path itself, and refuse other URLs; for ``type=``."""
+    try:
+        return _core.local_path(text)
+    except ValueError as error:
+        import argparse
+
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def output(text: str) -> str:
-    """Refuse ``-`` as an output, for ``type=``: to whoever types it, it is not the name of a folder."""
+    """As ``place``, and refuse ``-`` as an output: to whoever types it, it is not the name of a folder."""
     if text in {"", "-"}:
         import argparse
 
         raise argparse.ArgumentTypeError(
             f"expected the name of a file or folder, found {text!r}; only cat writes records to standard output"
         )
-    return text
+    return place(text)
 
 
 def time(text: str) -> int:

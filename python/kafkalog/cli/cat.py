@@ -25,7 +25,9 @@ _FORMAT_HELP = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("path", metavar="PATH", help="a log dir, the folder of a partition, or a .log file")
+    parser.add_argument(
+        "path", metavar="PATH", type=_common.place, help="a log dir, the folder of a partition, or a .log file"
+    )
     parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
     parser.add_argument("-p", "--partition", type=_common.number(), help="only this partition")
     parser.add_argument(

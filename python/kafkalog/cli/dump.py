@@ -75,7 +75,7 @@ def _files(text: str) -> list[str]:
     names = text.rstrip(",").split(",")
     if "" in names:
         raise argparse.ArgumentTypeError(f"expected names separated by commas, found {text!r}")
-    return names
+    return [_common.place(name) for name in names]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,9 @@ per partition. A file appears under its name when it is complete. In JSON lines 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="log dirs, folders of partitions, or .log files")
+    parser.add_argument(
+        "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or .log files"
+    )
     parser.add_argument("out", metavar="OUT", type=_common.output, help="a folder, or one file")
     parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")

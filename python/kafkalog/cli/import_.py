@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders of files, or logs")
+    parser.add_argument(
+        "sources", metavar="SOURCE", type=_common.place, nargs="+", help="files, folders of files, or logs"
+    )
     parser.add_argument(
         "out", metavar="LOG_DIR", type=_common.output, help="the log dir to write; created if it does not exist"
     )

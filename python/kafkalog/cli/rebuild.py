@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", help="the folder of a partition")
+    parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
     parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
     parser.add_argument(
         "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", nargs="+", help="a log dir of a dead node")
+    parser.add_argument("path", metavar="PATH", type=_common.place, nargs="+", help="a log dir of a dead node")
     parser.add_argument("--out", metavar="DIR", type=_common.output, help="a new directory")
     parser.add_argument("--node-id", metavar="N", type=_common.number(), default=1, help="of the new node; default 1")
     parser.add_argument(

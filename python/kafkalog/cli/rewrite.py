@@ -29,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drop-key", metavar="KEY", action="append", help="drop records with this key; may be repeated"
     )
-    parser.add_argument("--drop-keys", metavar="FILE", help="drop records with these keys, one a line")
+    parser.add_argument(
+        "--drop-keys", metavar="FILE", type=_common.place, help="drop records with these keys, one a line"
+    )
     parser.add_argument("--drop-key-pattern", metavar="RE", help="drop records whose key this expression finds")
     parser.add_argument("--drop-where", metavar="SQL", help="drop records for which this holds; needs DuckDB")
     parser.add_argument("--drop-before", metavar="TIME", type=_common.time, help="drop records before this time")

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", help="the folder of a partition")
+    parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
     parser.add_argument("out", metavar="OUT", type=_common.output, help="a new log dir")
     parser.add_argument(
         "--offset", type=_common.number(0, _common.INT64_MAX), required=True, help="the first offset to remove"

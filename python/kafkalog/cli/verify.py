@@ -38,7 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("path", metavar="PATH", nargs="+", help="a log dir, a partition's folder, or a file in one")
+    parser.add_argument(
+        "path", metavar="PATH", type=_common.place, nargs="+", help="a log dir, a partition's folder, or a file in one"
+    )
     parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
     parser.add_argument("--level", metavar="VERSION", help="the Kafka version that is to read the files")
     parser.add_argument(

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core, errors
+from kafkalog import _arguments, _core, errors
 from kafkalog._export import SUFFIXES, Files
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def export(
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
-    target = Path(out).absolute()
+    target = Path(_arguments.path(out))
     _require_absent(target)
     given = canonical(selection, None)
     # To someone who exports all records since a time, a partition without one is not an error.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from kafkalog import _core
 from kafkalog.options import ReadOptions
 from kafkalog.spark import option_values
 from kafkalog.spark.columns import resolve
@@ -40,9 +41,8 @@ EARLIEST, LATEST = -2, -1
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 # KafkaSourceProvider.DEFAULT_MAX_TRIGGER_DELAY
 _DEFAULT_MAX_DELAY_MS = 15 * 60_000
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-_ABSOLUTE = re.compile(rf"/|{_URI.pattern}")
-_ABSOLUTE_COMMA = re.compile(r",(?=\s*(?:/|[A-Za-z][A-Za-z0-9+.-]+:/))")
+_ABSOLUTE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+:)?/")
+_ABSOLUTE_COMMA = re.compile(rf",(?=\s*{_ABSOLUTE.pattern})")
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def parse_paths(options: Mapping[str, Any], *, must_exist: bool = False) -> tupl
 
 def _absolute(text: str, *, must_exist: bool) -> str:
     """Make a path absolute: executors have another working directory than the driver."""
-    path = _local(text)
+    path = Path(_core.local_path(text))
     absolute = path.absolute()
     if must_exist and not path.is_absolute() and not os.path.lexists(absolute):
         # A data source is planned in a process that the JVM started, in the JVM's working directory.
@@ -302,21 +302,13 @@ def _absolute(text: str, *, must_exist: bool) -> str:
     return str(absolute)
 
 
-def _local(text: str) -> Path:
-    """Return the path of a ``file:`` URI, or of the text itself."""
-    scheme = _URI.match(text)
-    if scheme and scheme[1].lower() != "file":
-        raise ValueError(f"path {text!r}: only local files can be read, not {scheme[1]}:")
-    return Path("/" + text[scheme.end() :].lstrip("/") if scheme else text)
-
-
 def _comma_separated(path: Any) -> list[Any]:
     """Split ``/d1,/d2`` as a broker does its ``log.dirs``, unless a path of that very name exists.
 
     After an absolute path or a URI, a comma separates only if another one follows: ``/a,b`` is one path, and never the
     paths ``/a`` and ``./b``.
     """
-    if not isinstance(path, str) or "," not in path or os.path.lexists(_local(path)):
+    if not isinstance(path, str) or "," not in path or os.path.lexists(_core.local_path(path)):
         return [path]
     parts = _ABSOLUTE_COMMA.split(path) if _ABSOLUTE.match(path.strip()) else path.split(",")
     return [each for each in (part.strip(", ") for part in parts) if each]

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog import _core
+from kafkalog import _arguments, _core
 from kafkalog.log import LogDir
 from kafkalog.tools import rewriting
 from kafkalog.tools.reports import RewriteReport
@@ -72,7 +72,7 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     KafkaLogError
         If a task finds damage.
     """
-    log_dir, target = LogDir(source), Path(out).absolute()
+    log_dir, target = LogDir(source), Path(_arguments.path(out))
     parts = target.with_name(f"{target.name}.parts")
     if target.exists():
         # A call may have been killed after it had given the result its name.

@@ -1,0 +1,144 @@
+"""A path that looks like a URL is never taken for a local one: ``s3:`` is refused everywhere, ``file:`` is read.
+
+The functions are those that the packages export, and the paths are the parameters that are annotated as such, so a new
+one is tested as soon as it is public.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import corpus
+import kafkalog
+import kafkalog.spark
+import kafkalog.tables
+from kafkalog.spark.options import parse, parse_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
+_KINDS = ("StrPath", "Paths", "PathLike")
+# Parameters of kafkalog.spark that are options of Spark, too, and take whatever these take.
+_SPARK = {"path", "out", "source"}
+# Which function takes a folder of a partition rather than a log dir, or a file.
+_PARTITION = {"PartitionLog", "rebuild_indexes", "truncate", "append_batches"}
+_FILE = {"OffsetIndex": ".index", "TimeIndex": ".timeindex", "TransactionIndex": ".txnindex"}
+_OTHERS = {"topic": "orders", "partition": 0, "offset": 5, "to_offset": 5, "spark": None, "spark_master": "local"}
+# Path("file://host/x") is file:/host/x, which names a local file.
+URLS = ("s3://bucket/x", "hdfs://host:8020/x", "abfss://container@account/x", "dbfs:/x", "S3A://b", "file://host/x")
+
+
+def public() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for package in (kafkalog, kafkalog.tables, kafkalog.spark):
+        for name in package.__all__:
+            found = getattr(package, name)
+            short = f"{package.__name__.removeprefix('kafkalog.')}.{name}".removeprefix("kafkalog.")
+            # Exceptions and reports carry paths that were checked.
+            if (
+                inspect.isclass(found)
+                and not issubclass(found, (Exception, tuple))
+                and found.__module__[-8:] != ".reports"
+            ):
+                yield short, found
+                yield from ((f"{short}.{each}", call) for each, call in vars(found).items() if inspect.isfunction(call))
+            elif inspect.isfunction(found):
+                yield short, found
+
+
+def path_parameters() -> Iterator[tuple[str, Callable[..., Any], str]]:
+    for name, call in public():
+        for parameter in inspect.signature(call).parameters.values():
+            is_path = any(kind in str(parameter.annotation) for kind in _KINDS)
+            is_option = name.startswith("spark.") and parameter.name in _SPARK
+            if (is_path or is_option) and not name.endswith(".__init__"):
+                yield name, call, parameter.name
+
+
+CASES = [pytest.param(*case, id=f"{case[0]}-{case[2]}") for case in path_parameters()]
+
+
+def arguments(name: str, call: Callable[..., Any], folder: Path) -> dict[str, Any]:
+    """What a call requires, all of it sound."""
+    last = name.rsplit(".", maxsplit=1)[-1]
+    found: dict[str, Any] = {}
+    for parameter in inspect.signature(call).parameters.values():
+        if parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        if parameter.name == "self":
+            found["self"] = kafkalog.LogWriter(folder / "new", "t")
+        elif parameter.name == "out":
+            found["out"] = folder / "out"
+        elif parameter.name in _OTHERS:
+            found[parameter.name] = _OTHERS[parameter.name]
+        elif last in _FILE:
+            found[parameter.name] = next(
+                (folder / "L" / "orders-0").glob(f"*{_FILE[last]}"), folder / f"{0:020}.txnindex"
+            )
+        else:
+            found[parameter.name] = folder / "L" / ("orders-0" if last in _PARTITION else "")
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(DATA, tmp_path / "L")
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    return tmp_path
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.rglob("*") if each.relative_to(folder).parts[0] != "new")
+
+
+def test_the_functions_with_paths_are_found() -> None:
+    found = {(name, parameter) for name, _, parameter in path_parameters()}
+    assert len(found) >= 50
+    assert {("scan", "path"), ("rewrite", "drop_keys"), ("rescue", "into"), ("LogWriter", "log_dir")} <= found
+    assert {("spark.export", "out"), ("tables.lag", "path"), ("LogWriter.append_batches", "source")} <= found
+
+
+@pytest.mark.parametrize(("name", "call", "parameter"), CASES)
+def test_a_url_is_refused_before_anything_is_done(
+    name: str, call: Callable[..., Any], parameter: str, folder: Path
+) -> None:
+    before = files(folder)
+    given = arguments(name, call, folder)
+    several = "Paths" in str(inspect.signature(call).parameters[parameter].annotation)
+    for url in (*URLS, *map(Path, URLS[:-1]), *([[url] for url in URLS] if several else [])):
+        with pytest.raises(ValueError, match="is a URL: "):
+            call(**{**given, parameter: url})
+        assert files(folder) == before
+
+
+@pytest.mark.parametrize("use", [parse, parse_paths])
+@pytest.mark.parametrize("url", URLS)
+def test_options_of_spark_refuse_urls(use: Callable[..., Any], url: str, folder: Path) -> None:
+    for given in ({"path": url}, {"paths": f'["{url}"]'}, {"path": f"{folder}/L,{url}"}):
+        with pytest.raises(ValueError, match="is a URL: "):
+            use(given)
+
+
+def test_file_urls_are_read_and_written(folder: Path) -> None:
+    shutil.copytree(DATA, folder / "a b%c")
+    expected = kafkalog.read_table(DATA, topics="orders")
+    odd = folder / "a b%c"
+    for url in (odd.as_uri(), f"file:{odd.as_uri()[7:]}", f"FILE://localhost{odd.as_uri()[7:]}", Path(odd.as_uri())):
+        assert kafkalog.read_table(url, topics="orders").equals(expected)
+        assert kafkalog.LogDir(url).path == str(odd)
+    kafkalog.rewrite(odd.as_uri(), (folder / "new").as_uri(), drop_keys=[])
+    assert kafkalog.read_table(folder / "new", topics="orders").equals(expected)
+    assert parse({"path": odd.as_uri()}).paths == (str(odd),)
+    assert list((folder / "cwd").iterdir()) == []
+
+
+def test_a_local_folder_of_such_a_name_is_reached_by_another_spelling(folder: Path) -> None:
+    shutil.copytree(DATA, Path("s3:") / "bucket")
+    for path in ("./s3:/bucket", "./s3://bucket", folder / "cwd" / "s3:" / "bucket"):
+        assert kafkalog.LogDir(path).topics == kafkalog.LogDir(DATA).topics
