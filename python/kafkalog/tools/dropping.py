@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from kafkalog import _arguments
 from kafkalog._times import to_millis
 from kafkalog.reader import scan
+from kafkalog.schema import record_schema
+from kafkalog.tools.sql_condition import SqlCondition
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,11 +71,8 @@ class Dropping:
         if key_pattern is not None:
             if not isinstance(key_pattern, str):
                 raise TypeError(f"drop_key_pattern must be a regular expression, not {key_pattern!r}")
-            try:
-                re.compile(key_pattern)
-            except re.error as error:
-                raise ValueError(f"drop_key_pattern {key_pattern!r}: {error}") from None
-        self._predicate = predicate
+            _check_pattern(key_pattern)
+        self._predicate = _checked(predicate)
         self._offsets = _offsets(offsets)
         self._times = None if timestamps is None else _times(timestamps)
 
@@ -138,6 +137,17 @@ class Dropping:
         return found  # type: ignore[no-any-return]
 
 
+def _check_pattern(pattern: str) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        # The expression itself is what is applied later: RE2 takes linear time and limits its memory.
+        pc.match_substring_regex(pa.array([b""]), pattern=pattern)
+    except pa.ArrowException as error:
+        raise ValueError(f"drop_key_pattern {pattern!r}: {error}") from None
+
+
 def _between(values: pa.Array[Any], start: int, end: int) -> pa.BooleanArray:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -146,46 +156,43 @@ def _between(values: pa.Array[Any], start: int, end: int) -> pa.BooleanArray:
     return pc.and_(above, pc.less(values, pa.scalar(end, pa.int64())))
 
 
-def _asked(predicate: Predicate, batch: pa.RecordBatch) -> Any:
+def _checked(predicate: Predicate | None) -> SqlCondition | pc.Expression | Callable[[pa.RecordBatch], Any] | None:
+    """Return what evaluates a predicate, once it is known to be true or false of a record."""
+    if predicate is None or (not isinstance(predicate, str) and callable(predicate)):
+        return predicate
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = record_schema(_COLUMNS)
+    if isinstance(predicate, str):
+        return SqlCondition(predicate, schema)
+    if not isinstance(predicate, pc.Expression):
+        raise TypeError(f"drop must be an expression, a condition in SQL or a function, not {predicate!r}")
+    try:
+        schema.empty_table().filter(predicate)
+    except (pa.ArrowException, TypeError) as error:
+        raise ValueError(f"drop {predicate}: {error}") from None
+    return predicate
+
+
+def _asked(predicate: Any, batch: pa.RecordBatch) -> Any:
     """Return a mask of the records for which a predicate is true."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if isinstance(predicate, str):
-        return _among(batch, _asked_in_sql(predicate, batch))
-    if isinstance(predicate, pc.Expression):
-        return _among(batch, pa.Table.from_batches([batch]).filter(predicate)["offset"].combine_chunks())
+    if isinstance(predicate, (SqlCondition, pc.Expression)):
+        records = pa.Table.from_batches([batch])
+        matches = (
+            predicate.matches(records)
+            if isinstance(predicate, SqlCondition)
+            else records.filter(predicate)["offset"].combine_chunks()
+        )
+        return pc.is_in(batch.column("offset"), value_set=pa.array(matches, pa.int64()))
     mask = predicate(batch)
     mask = mask if isinstance(mask, (pa.Array, pa.ChunkedArray)) else pa.array(mask)
     if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
         raise ValueError(f"drop must return {batch.num_rows} booleans for this batch, not {len(mask)} of {mask.type}")
     return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
-
-
-def _among(batch: pa.RecordBatch, offsets: pa.Array[Any]) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.is_in(batch.column("offset"), value_set=offsets)
-
-
-def _asked_in_sql(condition: str, batch: pa.RecordBatch) -> pa.Array[Any]:
-    """Return the offsets of the records for which a condition is true."""
-    try:
-        import duckdb
-    except ImportError:
-        raise ValueError("drop as SQL needs DuckDB; install it, or give an expression of pyarrow.compute") from None
-    import pyarrow as pa
-
-    records = pa.Table.from_batches([batch])
-    connection = duckdb.connect()
-    try:
-        connection.register("records", records)
-        found = connection.execute(f'SELECT "offset" FROM records WHERE ({condition})').fetchall()  # noqa: S608 - the caller's own
-    except duckdb.Error as error:
-        raise ValueError(f"drop {condition!r}: {error}") from None
-    finally:
-        connection.close()
-    return pa.array([row[0] for row in found], pa.int64())
 
 
 class _Runs:
@@ -216,7 +223,7 @@ def _keys(given: Iterable[bytes | str] | StrPath | None) -> list[bytes]:
     if given is None:
         return []
     if isinstance(given, (str, os.PathLike)):
-        return [line for line in Path(given).read_bytes().splitlines() if line]
+        return [line for line in Path(_arguments.path(given)).read_bytes().splitlines() if line]
     if isinstance(given, (bytes, Mapping)):
         raise TypeError(f"drop_keys must be a list of keys, or the path of a file with one key a line, not {given!r}")
     keys = [key.encode() if isinstance(key, str) else key for key in given]

@@ -79,7 +79,7 @@ def rewrite(
     drop : expression, str or callable, optional
         Records for which this is true go: an expression of ``pyarrow.compute``, a condition in SQL (which needs
         DuckDB), or a function that gets a ``pyarrow.RecordBatch`` and returns a mask. The columns are those of
-        ``scan``.
+        ``scan``. SQL is one boolean expression over them, without subqueries; it reads nothing else.
     drop_offsets : mapping, optional
         ``{topic: {partition: [(first, end), ...]}}``, with the end excluded.
     drop_timestamps : (int or datetime or None, int or datetime or None), optional
