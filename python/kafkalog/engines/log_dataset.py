@@ -1,18 +1,19 @@
 """Logs as a ``pyarrow.dataset.Dataset``, which query engines push their columns and filters into.
 
-DuckDB, Polars, DataFusion and pyarrow call Python methods of a dataset for its scanner, batches or fragments, so that a
-subclass needs no Arrow dataset in C++. The methods of pyarrow that use the C++ object are overridden here: otherwise
-they would read nothing, or crash.
+DuckDB, Polars, DataFusion and pyarrow call Python methods of a dataset for its scanner, batches or fragments. The
+methods of pyarrow that use the dataset in C++ are overridden here. Its functions that use it get one that refuses
+to be read.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import fs
 
 from kafkalog._shares import default_split_bytes, shares
 from kafkalog.engines.counting import count
@@ -217,7 +218,26 @@ class _Readable(ABC):
         return known + ds.Scanner.from_batches(batches, columns=[], filter=plan.condition).count_rows()
 
 
-class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise NotImplementedError(
+        "pyarrow cannot scan logs in C++ (Scanner.from_dataset, UnionDataset, ScanNodeOptions); "
+        "use dataset.scanner(...), dataset.to_table(...), or Scanner.from_batches(dataset.to_batches())"
+    )
+
+
+# A dataset in C++ needs a file system. This one has no files; whatever pyarrow asks of it is refused.
+_NO_FILES: Any = type(
+    "_NoFiles",
+    (fs.FileSystemHandler,),
+    {
+        **dict.fromkeys(fs.FileSystemHandler.__abstractmethods__, _refuse),
+        "get_type_name": lambda _: "kafkalog",
+        "normalize_path": lambda _, path: path,
+    },
+)
+
+
+class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
     """Records, or Kafka's batches, of log dirs for query engines.
 
     Obtained from :func:`kafkalog.dataset`. Every query lists the files and reads what they hold by then. Pickles as its
@@ -225,6 +245,9 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
     """
 
     def __init__(self, source: Source, condition: pc.Expression | None = None) -> None:
+        # Functions of pyarrow that scan a dataset in C++ crash where there is none.
+        form, files = ds.IpcFileFormat(), fs.PyFileSystem(_NO_FILES())
+        super().__init__([form.make_fragment("logs", files)], source.schema, form, files)
         self._source = source
         self._condition = condition
         self._metrics = Metrics()
@@ -241,6 +264,11 @@ class LogDataset(_Readable, ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         """The columns."""
         return self._source.schema
+
+    @property
+    def files(self) -> list[str]:
+        """The paths that were given."""
+        return list(self._source.paths)
 
     @property
     def partition_expression(self) -> pc.Expression:
