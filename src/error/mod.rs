@@ -140,6 +140,18 @@ impl Error {
         Self::CorruptIndex(Self::fault(what, position, expected, found))
     }
 
+    /// [`Error::CorruptIndex`] about a line of a text file, which has no position.
+    #[cold]
+    pub fn corrupt_line(
+        what: &'static str,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        let mut fault = Self::fault(what, 0, expected, found);
+        fault.location.position = None;
+        Self::CorruptIndex(fault)
+    }
+
     /// [`Error::InvalidRecord`] at a position relative to the bytes at hand.
     #[cold]
     pub fn invalid(

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::dir::{DirState, Offsets, PathKind, dir_above, folder_name, read_parsed};
+use super::dir::{DirState, LOG_START, Offsets, PathKind, dir_above, folder_name, read_parsed};
 use super::listing;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
@@ -229,24 +229,62 @@ impl ListedLog {
     /// The offset after the last whole batch.
     ///
     /// # Errors
-    /// `Io`, or what is wrong with a header of the active segment.
+    /// `Io`, or what is wrong with a header of the active segment; `CorruptIndex` as [`ListedLog::check_log_start`].
     pub fn log_end_offset(&self) -> Result<Offset> {
-        if let Some(&known) = self.log_end_offset.get() {
-            return Ok(known);
-        }
-        let end = match self.segments.last() {
-            Some(active) => SegmentLookup::open(active)?.next_offset()?,
-            None => self.log_start_offset,
+        let end = if let Some(&known) = self.log_end_offset.get() {
+            known
+        } else {
+            let end = match self.segments.last() {
+                Some(active) => SegmentLookup::open(active)?.next_offset()?,
+                None => self.log_start_offset,
+            };
+            *self.log_end_offset.get_or_init(|| end)
         };
-        // A log that ends below its start starts again there.
-        let end = end.max(self.log_start_offset);
-        Ok(*self.log_end_offset.get_or_init(|| end))
+        let first = self.segments.first().map_or(end, |s| s.base_offset);
+        if first < end && end < self.log_start_offset {
+            return Err(self.starts_beyond(end));
+        }
+        // A log without a batch starts where the checkpoint says.
+        Ok(end.max(self.log_start_offset))
     }
 
     /// A walk to the end of the active segment has shown the offset after its last batch.
     pub(crate) fn note_log_end(&self, next_offset: Offset) {
-        let end = next_offset.max(self.log_start_offset);
-        self.log_end_offset.get_or_init(|| end);
+        self.log_end_offset.get_or_init(|| next_offset);
+    }
+
+    /// Refuses a log start beyond the log's end: it would hide every record. A broker would delete them
+    /// (`LogLoader.recoverLog`). No file is looked at where the start lies in a segment before the last one.
+    ///
+    /// # Errors
+    /// `CorruptIndex`; what [`ListedLog::log_end_offset`] finds.
+    pub(crate) fn check_log_start(&self) -> Result<()> {
+        match self.segments.last() {
+            Some(last) if last.base_offset < self.log_start_offset => {
+                self.log_end_offset().map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same; where its log start hides every record, from its first segment on.
+    #[must_use]
+    pub(crate) fn from_oldest(mut self) -> Self {
+        if let Err(Error::CorruptIndex(_)) = self.check_log_start() {
+            self.log_start_offset = self.segments.first().map_or(0, |s| s.base_offset);
+        }
+        self
+    }
+
+    fn starts_beyond(&self, end: Offset) -> Error {
+        let name = &self.name.topic_partition;
+        let expected = format!("at most {end}, where {name} ends");
+        let found = format!(
+            "{}, which hides every record; starting_offsets=\"oldest\" reads what the files hold",
+            self.log_start_offset
+        );
+        let checkpoint = dir_above(&self.path).join(LOG_START);
+        Error::corrupt_line("log start offset", expected, found).at(&checkpoint)
     }
 
     /// The topic's id, where the folder has it.
@@ -399,6 +437,7 @@ impl ListedLog {
             let text = format!("timestamp {timestamp}: must not be negative");
             return Err(Error::InvalidArgument(text));
         }
+        self.check_log_start()?;
         let first = if exact {
             self.floor(self.log_start_offset)
         } else {
@@ -426,6 +465,7 @@ impl ListedLog {
     /// # Errors
     /// `Io`; what is wrong with the bytes on the way.
     pub fn offset_of_max_timestamp(&self) -> Result<Option<OffsetAndTimestamp>> {
+        self.check_log_start()?;
         let mut best: Option<(TimestampMs, &LogSegment)> = None;
         for (n, segment) in self.segments.iter().enumerate() {
             let max = self.max_timestamp_of(n)?;

@@ -2,8 +2,8 @@
 //!
 //! | file | counts |
 //! |---|---|
-//! | `N.log` | yes, unless a finished swap replaces it |
-//! | `N.log.swap` | yes: the cleaner or a split was done and only the renaming is missing |
+//! | `N.log` | yes, unless a finished swap holds all of it |
+//! | `N.log.swap` | where the cleaner or a split was done and only the renaming is missing ([`super::swaps`]) |
 //! | any `.swap` at or above a `.cleaned` | no: that swap never finished, the originals are whole |
 //! | `.cleaned`, `.deleted` | no |
 
@@ -15,12 +15,14 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::swaps::{Log, choose};
 use crate::error::{Error, Result};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::disk::Disk;
 use crate::io::file::modified_ms;
+use crate::io::folder::DiskFolder;
 use crate::segment::LogSegment;
-use crate::segment::lookup::SegmentLookup;
-use crate::types::{Offset, TimestampMs};
+use crate::types::TimestampMs;
 
 /// How often a folder is listed again while the broker is exchanging segments in it.
 const LISTINGS: usize = 5;
@@ -144,41 +146,33 @@ impl Listing {
         segment
     }
 
-    /// Does what the loader does with `.swap` and `.cleaned` files, without touching them.
+    /// Does what the loader does with `.swap` and `.cleaned` files, without touching them, and without giving up a batch of
+    /// a live log.
     fn load(&self, folder: &Arc<Path>) -> Result<Vec<LogSegment>> {
-        let unfinished = self
-            .names()
-            .filter(|name| name.state == FileState::Cleaned)
-            .map(|name| name.offset)
-            .min();
-        let mut swapped = Vec::new();
-        let mut replaced: Option<(Offset, Offset)> = None;
-        for (&name, &stat) in &self.logs {
-            let finished = unfinished.is_none_or(|offset| name.offset < offset);
-            if name.state == FileState::Swap && finished {
-                let mut segment = self.segment(folder, name, stat);
-                // The loader asks for its last whole batch and minds no torn one after.
-                segment.is_active = true;
-                let next = SegmentLookup::open(&segment)?.next_offset()?;
-                segment.is_active = false;
-                let (low, high) = replaced.unwrap_or((name.offset, next));
-                replaced = Some((low.min(name.offset), high.max(next)));
-                swapped.push(segment);
-            }
+        let mut logs: Vec<Log> = self.live().collect();
+        if self.logs.keys().any(|name| name.state == FileState::Swap) {
+            let on_disk = DiskFolder::new(folder, &Disk::default());
+            logs = choose(&on_disk, &self.finished_swaps(), &logs)?;
         }
-        let is_replaced =
-            |offset| replaced.is_some_and(|(low, high)| (low..high).contains(&offset));
-        let mut segments: Vec<LogSegment> = self
-            .logs
-            .iter()
-            .filter(|(name, _)| name.state == FileState::Live && !is_replaced(name.offset))
-            .map(|(&name, &stat)| self.segment(folder, name, stat))
-            .filter(|live| swapped.iter().all(|s| s.base_offset != live.base_offset))
-            .collect();
-        segments.append(&mut swapped);
-        segments.sort_by_key(|segment| segment.base_offset);
+        let segment = |(name, size): Log| {
+            let &(_, modified_ms) = self.logs.get(&name)?;
+            Some(self.segment(folder, name, (size, modified_ms)))
+        };
+        let mut segments: Vec<LogSegment> = logs.into_iter().filter_map(segment).collect();
         link(&mut segments);
         Ok(segments)
+    }
+
+    /// Those below all that is half written.
+    fn finished_swaps(&self) -> Vec<Log> {
+        let cleaned = self.names().filter(|name| name.state == FileState::Cleaned);
+        let unfinished = cleaned.map(|name| name.offset).min();
+        let is_finished = |name: &FileName| unfinished.is_none_or(|offset| name.offset < offset);
+        let swaps = self.logs.iter();
+        swaps
+            .filter(|(name, _)| name.state == FileState::Swap && is_finished(name))
+            .map(|(&name, &(size, _))| (name, size))
+            .collect()
     }
 }
 
@@ -229,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_live_files_and_finished_swaps_count() {
+    fn only_live_files_count() {
         let n = |offset: u32, suffix: &str| format!("{offset:020}.{suffix}");
         assert_eq!(
             names(&[
@@ -243,9 +237,10 @@ mod tests {
             ]),
             [(n(0, "log"), true), (n(7, "log"), false)]
         );
+        // Empty ones hold nothing of what they would replace.
         assert_eq!(
             names(&[&n(0, "log"), &n(0, "log.swap"), &n(0, "index.swap")]),
-            [(n(0, "log.swap"), true)]
+            [(n(0, "log"), false)]
         );
         // Half a split: the swap at or above a `.cleaned` never finished.
         assert_eq!(
@@ -254,7 +249,7 @@ mod tests {
         );
         assert_eq!(
             names(&[&n(0, "log"), &n(5, "log.swap"), &n(9, "index.cleaned")]),
-            [(n(0, "log"), false), (n(5, "log.swap"), false)]
+            [(n(0, "log"), false)]
         );
     }
 }

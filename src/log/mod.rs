@@ -12,6 +12,7 @@
 //! | [`output`] | where results may be written: never among logs |
 //! | [`partition`] | a listed partition that stays askable while a broker replaces its files |
 //! | [`retention`] | which segments retention deletes |
+//! | [`swaps`] | which finished swaps count |
 
 pub(crate) mod cleanable;
 pub(crate) mod config;
@@ -23,3 +24,4 @@ pub(crate) mod listing;
 pub(crate) mod output;
 pub(crate) mod partition;
 pub(crate) mod retention;
+pub(crate) mod swaps;

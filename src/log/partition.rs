@@ -97,6 +97,14 @@ impl PartitionLog {
         self.ask(ListedLog::log_end_offset)
     }
 
+    /// Refuses a log start beyond the log's end ([`ListedLog::check_log_start`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn check_log_start(&self) -> Result<()> {
+        self.ask(ListedLog::check_log_start)
+    }
+
     /// The topic's id, if the folder has it.
     ///
     /// # Errors

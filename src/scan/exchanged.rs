@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::format::file_name::FileState;
 use crate::io::kept_map::KeptMap;
 use crate::log::listing::Listing;
 use crate::scan::range::SegmentRange;
@@ -74,10 +75,11 @@ pub(super) fn open_planned(
         Err(e) if is_gone(&e) => return Ok(None),
         Err(e) => return Err(e),
     };
-    // Asked after the opening: whatever was exchanged before it shows.
+    // Asked after the opening: whatever was exchanged before it shows. Of a swap only the beginning may count.
+    let is_swap = segment.file_name.ends_with(FileState::Swap.suffix());
     let same = segment.is_active
         || std::fs::metadata(folder.join(&segment.file_name))
-            .is_ok_and(|now| now.len() == segment.size);
+            .is_ok_and(|now| now.len() == segment.size || (is_swap && now.len() > segment.size));
     Ok(same.then_some(source))
 }
 

@@ -41,7 +41,6 @@ use crate::error::{Error, Result};
 use crate::log::listed::ListedLog;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
-use crate::segment::skipping::OnCorrupt;
 use crate::types::{Offset, TopicPartition};
 
 mod candidate;
@@ -95,7 +94,7 @@ pub(super) fn ask_all<T>(
     chosen
         .into_iter()
         .filter_map(|candidate| {
-            settled(candidate, options.on_corrupt, |log| question(log, options)).transpose()
+            settled(candidate, options, |log| question(log, options)).transpose()
         })
         .collect()
 }
@@ -104,13 +103,19 @@ pub(super) fn ask_all<T>(
 /// the whole folder is gone, unless it was named.
 fn settled<T>(
     candidate: &Candidate,
-    on_corrupt: OnCorrupt,
+    options: &PlanOptions,
     question: impl Fn(&ListedLog) -> Result<T>,
 ) -> Result<Option<T>> {
     let mut tries = LISTINGS;
     loop {
         tries = tries.saturating_sub(1);
-        let log = candidate.open().map(|log| log.on_corrupt(on_corrupt));
+        let log = candidate
+            .open()
+            .map(|log| log.on_corrupt(options.on_corrupt));
+        let log = match options.starting_offsets {
+            Starting::Oldest => log.map(ListedLog::from_oldest),
+            _ => log,
+        };
         match log.and_then(|log| question(&log)) {
             Err(Error::Io { source, .. }) if is_gone(&source) && !candidate.is_there() => {
                 if !candidate.is_named {

@@ -95,7 +95,10 @@ impl OffsetSpec {
         let found = match self {
             Self::Latest if is_committed => return log.last_stable_offset().map(Some),
             Self::Latest => return log.log_end_offset().map(Some),
-            Self::Earliest => return Ok(Some(log.log_start_offset())),
+            Self::Earliest => {
+                log.check_log_start()?;
+                return Ok(Some(log.log_start_offset()));
+            }
             Self::MaxTimestamp => log.offset_of_max_timestamp()?,
             Self::ForTimestamp(timestamp) => log.offset_for_timestamp(timestamp, false)?,
         };
@@ -152,6 +155,7 @@ impl Sums {
     /// # Errors
     /// As [`PartitionLog::statistics`].
     pub(crate) fn of(log: &PartitionLog, on_corrupt: OnCorrupt) -> Result<Self> {
+        log.check_log_start()?;
         let segments = log.statistics(on_corrupt)?;
         let log_start_offset = log.log_start_offset();
         let last = segments.iter().filter_map(|(_, sums)| sums.last_offset);

@@ -23,6 +23,7 @@ pub(super) fn start_of(log: &ListedLog, options: &PlanOptions) -> Result<Option<
         let found = log.offset_for_timestamp(timestamp, false)?;
         return Ok(found.map(|found| found.offset));
     }
+    log.check_log_start()?;
     let offset = match &options.starting_offsets {
         Starting::Earliest => EARLIEST,
         Starting::Oldest => {

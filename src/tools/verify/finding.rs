@@ -120,6 +120,7 @@ codes! {
     QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; remove it if an older snapshot and the log cover it";
     LEFTOVER "leftover" Info "a broker finishes or removes it at its start";
+    SWAP_LACKS_BATCHES "swap-lacks-batches" Warning "a broker puts it in the place of segments that hold more: unless compaction made it, move it away, or salvage";
     FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
     CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "its existence is what counts; a broker knows no epoch from it";
     PENDING_JOB "pending-job" Warning "a Spark job is appending, or died: run it again, or open the log dir with kafkalog.LogWriter, which takes back what it appended";

@@ -8,7 +8,7 @@ use super::checkpoints::Extent;
 use super::epochs::{self, EpochWalk};
 use super::finding::{
     FILE_NAME, Finding, Findings, INDEX_MISSING, INDEX_ORPHAN, LEFTOVER, SNAPSHOT_STRAY,
-    UNKNOWN_FILE, code_of,
+    SWAP_LACKS_BATCHES, UNKNOWN_FILE, code_of,
 };
 use super::identity::{self, QUORUM_STATE};
 use super::log::{self, Beside, Reading};
@@ -94,9 +94,14 @@ impl Partition {
             names.push((entry.file_name(), entry.path().is_dir()));
         }
         names.sort();
+        let parsed = names
+            .iter()
+            .filter_map(|(name, _)| FileName::parse(name.to_str()?));
+        let cleaned = parsed.filter(|name| name.state == FileState::Cleaned);
+        let unfinished = cleaned.map(|name| name.offset).min();
         for (name, is_dir) in &names {
             match name.to_str() {
-                Some(name) if !is_dir => partition.note(&path, name),
+                Some(name) if !is_dir => partition.note(&path, name, unfinished),
                 _ => {
                     let finding =
                         Finding::new(UNKNOWN_FILE, &path.join(name), "a folder or an odd name");
@@ -108,15 +113,25 @@ impl Partition {
         Ok(partition)
     }
 
-    /// Takes a file in by its name.
-    fn note(&mut self, folder: &Path, name: &str) {
+    /// Takes a file in by its name; from `unfinished` on no swap was ready.
+    fn note(&mut self, folder: &Path, name: &str, unfinished: Option<Offset>) {
         let path = folder.join(name);
+        let is_used = self.segments.iter().any(|s| s.file_name == name);
         let mut leftover = |what: &str| self.findings.add(Finding::new(LEFTOVER, &path, what));
         if let Some(found) = FileName::parse(name) {
             match found.state {
                 FileState::Live => self.note_live(&path, found),
                 FileState::Deleted => leftover("to be deleted"),
                 FileState::Cleaned => leftover("half written by compaction or a split"),
+                FileState::Swap
+                    if found.kind == FileKind::Log
+                        && !is_used
+                        && unfinished.is_none_or(|offset| found.offset < offset) =>
+                {
+                    let message = "not whole, or without batches of the segments in its place";
+                    let finding = Finding::new(SWAP_LACKS_BATCHES, &path, message);
+                    self.findings.add(finding.of(found.offset));
+                }
                 FileState::Swap => {
                     leftover("written by compaction or a split, not yet in its place");
                 }
