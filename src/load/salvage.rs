@@ -9,7 +9,7 @@
 //! of a magic above 2, which Kafka walks over but no reader decodes, and a batch without a transaction by a producer that has
 //! one open: Kafka loads no log that holds both.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::decoding::OpenTransactions;
@@ -25,6 +25,7 @@ use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::io::overlay::content::{Content, Source};
 use crate::io::storage::{ReadFolder as _, Storage as _};
 use crate::log::epochs::LeaderEpochs;
+use crate::log::swaps::{Log, choose};
 use crate::segment::resync::Lost;
 use crate::segment::source::MAX_SEGMENT_SIZE;
 use crate::types::Offset;
@@ -45,8 +46,8 @@ impl Loader<'_> {
         self.discard_broken_indexes()?;
         self.discard_offset_and_time_indexes();
         self.remove_temporary_files()?;
-        let replaced = self.judge_swaps()?;
-        self.swap_in(replaced)?;
+        self.judge_swaps()?;
+        self.swap_in(0..0)?;
         let logs = self.log_files()?;
         let mut floor = 0;
         let mut open = OpenTransactions::default();
@@ -179,42 +180,56 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// A swap that is damaged gives way to the segments it was made from, if they are still there. Indexes of swaps are
-    /// rebuilt anyway. Returns the offsets of what the others take the place of.
-    fn judge_swaps(&mut self) -> Result<Range<Offset>> {
+    /// Swaps take the place of live logs as for reading ([`choose`]); of both, what does not count goes. Indexes of swaps
+    /// are rebuilt anyway.
+    fn judge_swaps(&mut self) -> Result<()> {
         let folder = self.folder.clone();
-        let mut swaps = Vec::new();
+        let (mut swaps, mut lives): (Vec<Log>, Vec<Log>) = (Vec::new(), Vec::new());
         for name in folder.names() {
-            match name.strip_suffix(FileState::Swap.suffix()) {
-                Some(live) if is_index(live) => folder.delete(&name),
-                Some(live) if live.ends_with(FileKind::Log.suffix()) => swaps.push(name),
+            let live = name.strip_suffix(FileState::Swap.suffix());
+            if live.is_some_and(is_index) {
+                folder.delete(&name);
+            }
+            match FileName::parse(&name) {
+                Some(parsed) if parsed.kind != FileKind::Log => {}
+                Some(parsed) if parsed.state == FileState::Swap => {
+                    swaps.push((parsed, folder.length(&name)));
+                }
+                Some(parsed) if parsed.state == FileState::Live => {
+                    lives.push((parsed, folder.length(&name)));
+                }
+                // One of an unread name would come over another.
+                None if live.is_some_and(|live| folder.contains(live)) => {
+                    self.set_aside(&name, "what it was made from is still there")?;
+                }
                 _ => {}
             }
         }
-        let (mut low, mut high) = (Offset::MAX, Offset::MIN);
-        for name in swaps {
-            let (Some(base), Some(content)) = (leading_offset(&name), folder.get(&name)) else {
-                continue;
-            };
-            let batches = Batches::all(folder.open(&name)?, content.length(), base);
-            let kept = batches.each(&mut OpenTransactions::default(), |_, _| {})?;
-            let its = base..kept.end.max(base.saturating_add(1));
-            let is_original = |other: &String| {
-                other.ends_with(FileKind::Log.suffix())
-                    && leading_offset(other).is_some_and(|offset| its.contains(&offset))
-            };
-            if !kept.lost.is_empty() && folder.names().iter().any(is_original) {
-                folder.delete(&name);
-                self.notes.push(Note::SetAside {
-                    name,
-                    reason: "it is damaged, and what it was made from is still there".to_owned(),
-                });
-            } else {
-                low = low.min(base);
-                high = high.max(kept.end);
+        let chosen: BTreeMap<_, _> = choose(&folder, &swaps, &lives)?.into_iter().collect();
+        for (gone, _) in lives.iter().filter(|(name, _)| !chosen.contains_key(name)) {
+            for name in folder.names() {
+                let is_its = |other: FileName| other.offset == gone.offset;
+                if FileName::parse(&name).is_some_and(|n| is_its(n) && n.state != FileState::Swap) {
+                    folder.delete(&name);
+                }
             }
         }
-        Ok(low..high)
+        for (swap, length) in swaps {
+            let name = swap.to_string();
+            match chosen.get(&swap) {
+                Some(counted) if *counted < length => folder.set_length(&name, *counted),
+                Some(_) => {}
+                None => {
+                    folder.delete(&name);
+                    let reason = "it lacks batches of what it was made from, which is still there";
+                    self.notes.push(Note::SetAside {
+                        name,
+                        reason: reason.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The `.log` files, in the order of their batches.
