@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias, final
 
 from kafkalog.tools.reports import (
     CompactReport,
+    LeftOut,
     PartitionRecovery,
     PartitionRewrite,
     RecoveryReport,
@@ -511,15 +512,17 @@ def rewrite(
     out: str,
     *,
     now_ms: int,
-    drops: list[tuple[str, int, list[tuple[int, int]]]] = ...,
-    partitions: list[tuple[str, int]] | None = None,
+    drops: list[tuple[str, list[tuple[int, int]]]] = ...,
+    left_out: list[tuple[str, str]] = ...,
     rerolls: bool = False,
     raises: bool = False,
+    dry_run: bool = False,
     on_loss: Literal["refuse", "salvage"] = "refuse",
     settings: _Settings = ...,
     topics: list[tuple[str, _Settings]] = ...,
     progress: _Progress | None = None,
-) -> tuple[PartitionRewrite, ...]: ...
+) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]: ...
+def check_free(source: str, out: str) -> None: ...
 def rebuild_indexes(
     path: str,
     *,

@@ -7,11 +7,13 @@ use super::loaded::LoadedLog;
 use super::note::Note;
 use super::segments::Segments;
 use crate::error::Result;
+use crate::format::entry::ProducerState;
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::io::overlay::{Action, FileChange, Overlay};
 use crate::io::storage::ReadFolder;
 #[cfg(test)]
 use crate::io::storage::Storage;
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::writer::WritableSegment;
 use crate::types::TimestampMs;
 
@@ -75,6 +77,12 @@ impl Plan {
     /// The segments, in order.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &WritableSegment<Overlay>> {
         self.segments.iter()
+    }
+
+    /// Whether a file will hold a snapshot of the producers, and nothing else.
+    pub(crate) fn has_snapshot(&self, name: &str) -> bool {
+        let data = self.folder.read(name, MAX_SNAPSHOT);
+        data.is_ok_and(|data| ProducerState::parse_snapshot(&data).is_ok())
     }
 
     /// When the file was last modified whose bytes one of these names will have.

@@ -59,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use super::tables::{table_offsets, table_open_transactions, table_producers, table_records};
     #[pymodule_export]
-    use super::tools::{compact, rebuild_indexes, recover, retain, rewrite};
+    use super::tools::{check_free, compact, rebuild_indexes, recover, retain, rewrite};
     #[pymodule_export]
     use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]

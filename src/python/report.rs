@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -11,6 +12,7 @@ use crate::load::Note;
 use crate::log::retention::{Rule, SegmentAge};
 use crate::tools::compact::CleanerStats;
 use crate::tools::compact::run::{CompactReport, PartitionCompaction};
+use crate::tools::recover::LeftOut;
 use crate::tools::recover::report::{PartitionReport, RecoveryReport};
 use crate::tools::retain::{PartitionRetention, RetainReport};
 use crate::tools::rewrite::RewriteReport;
@@ -50,6 +52,7 @@ pub(super) fn recovery<'py>(
         partitions: tuple(py, &report.partitions, partition)?,
         checkpoints: tuple(py, &report.checkpoints, checkpoint)?,
         skipped: PyTuple::new(py, report.skipped.iter().map(|path| path.as_os_str()))?,
+        left_out: tuple(py, &report.left_out, left_out)?,
     })
 }
 
@@ -107,6 +110,13 @@ const fn kind(note: &Note) -> &'static str {
     }
 }
 
+fn left_out<'py>(py: Python<'py>, left: &LeftOut) -> PyResult<Bound<'py, PyAny>> {
+    instance!(py, "kafkalog.tools.reports", "LeftOut", {
+        path: left.path.as_os_str(),
+        reason: &left.reason,
+    })
+}
+
 fn file<'py>(py: Python<'py>, change: &FileChange) -> PyResult<Bound<'py, PyAny>> {
     instance!(py, "kafkalog.tools.reports", "FileChange", {
         name: &change.name,
@@ -140,6 +150,7 @@ pub(super) fn retention<'py>(
         partitions: tuple(py, &report.partitions, retained)?,
         checkpoints: tuple(py, &recovery.checkpoints, checkpoint)?,
         skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
+        left_out: tuple(py, &recovery.left_out, left_out)?,
     })
 }
 
@@ -178,6 +189,7 @@ pub(super) fn compaction<'py>(
         partitions: tuple(py, &report.partitions, compacted)?,
         damaged: tuple(py, &lost, partition)?,
         skipped: PyTuple::new(py, recovery.skipped.iter().map(|path| path.as_os_str()))?,
+        left_out: tuple(py, &recovery.left_out, left_out)?,
     })
 }
 
@@ -244,5 +256,6 @@ pub(super) fn rewriting<'py>(
     };
     let partitions = report.recovery.partitions.iter().map(partition);
     let partitions = PyTuple::new(py, partitions.collect::<PyResult<Vec<_>>>()?)?;
-    Ok(partitions.into_any())
+    let left = tuple(py, &report.recovery.left_out, left_out)?;
+    (partitions, left).into_bound_py_any(py)
 }

@@ -26,7 +26,6 @@ use crate::tools::rebuild::{self, Level, RebuildOptions};
 use crate::tools::recover::{self as recovering, OnLoss, RecoverOptions};
 use crate::tools::retain::{self as retaining, RetainOptions};
 use crate::tools::rewrite::{self as rewriting, Drops, RewriteOptions};
-use crate::types::TopicPartition;
 
 /// Runs without the interpreter, but with its signal handlers; a panic becomes an error.
 pub(super) fn run<T: Send>(py: Python<'_>, step: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
@@ -186,14 +185,21 @@ pub(super) fn retain(
     Ok(report::retention(py, &done, now_ms)?.unbind())
 }
 
+/// Refuses an output that lies among logs, or holds anything but what a killed run with the same source left.
+#[pyfunction]
+pub(super) fn check_free(py: Python<'_>, source: PathBuf, out: PathBuf) -> PyResult<()> {
+    run(py, || recovering::output::check_out(&source, &out))
+}
+
 /// Half-open ranges of offsets.
 type Ranges = Vec<(i64, i64)>;
 
-/// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings.
+/// Writes a log dir or a partition into a new log dir, without the records of these offsets or with other settings; folders
+/// by their names, those left out with the reason.
 #[pyfunction]
 #[pyo3(signature = (
-    path, out, *, now_ms, drops=Vec::new(), partitions=None, rerolls=false, raises=false, on_loss="refuse",
-    settings=Vec::new(), topics=Vec::new(), progress=None
+    path, out, *, now_ms, drops=Vec::new(), left_out=Vec::new(), rerolls=false, raises=false, dry_run=false,
+    on_loss="refuse", settings=Vec::new(), topics=Vec::new(), progress=None
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -204,25 +210,24 @@ pub(super) fn rewrite(
     path: PathBuf,
     out: PathBuf,
     now_ms: i64,
-    drops: Vec<(String, i32, Ranges)>,
-    partitions: Option<Vec<(String, i32)>>,
+    drops: Vec<(String, Ranges)>,
+    left_out: Vec<(String, String)>,
     rerolls: bool,
     raises: bool,
+    dry_run: bool,
     on_loss: &str,
     settings: Settings,
     topics: Vec<(String, Settings)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
-    let dropped = |(topic, partition, ranges): (String, i32, Ranges)| {
-        Ok((TopicPartition::new(topic, partition), Drops::new(ranges)?))
-    };
-    let kept = |(topic, partition): (String, i32)| TopicPartition::new(topic, partition);
+    let dropped = |(folder, ranges): (String, Ranges)| Ok((folder, Drops::new(ranges)?));
     let options = RewriteOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,
         rerolls,
         raises,
-        partitions: partitions.map(|some| some.into_iter().map(kept).collect()),
+        dry_run,
+        left_out: left_out.into_iter().collect(),
         drops: drops
             .into_iter()
             .map(dropped)

@@ -66,20 +66,21 @@ impl BatchOptions {
     /// # Errors
     /// `InvalidArgument` for options that contradict each other.
     pub fn check(&self) -> Result<()> {
+        let (id, epoch, sequence) = (self.producer_id, self.producer_epoch, self.base_sequence);
         let fault = if self.timestamp_type == TimestampType::NoTimestamp {
-            "a batch of magic 2 has a timestamp type"
-        } else if self.is_transactional && self.producer_id == NO_PRODUCER_ID {
-            "transactional records need a producer id"
-        } else if self.producer_id != NO_PRODUCER_ID && self.producer_epoch == NO_PRODUCER_EPOCH {
-            "a producer id needs a producer epoch"
-        } else if self.producer_id != NO_PRODUCER_ID && self.base_sequence < 0 && !self.is_control {
-            "a producer id needs a base sequence"
+            "a batch of magic 2 needs a timestamp type: found none".to_owned()
+        } else if self.is_transactional && id == NO_PRODUCER_ID {
+            "transactional records need a producer id: found none".to_owned()
+        } else if id != NO_PRODUCER_ID && epoch == NO_PRODUCER_EPOCH {
+            format!("producer id {id} needs a producer epoch: found none")
+        } else if id != NO_PRODUCER_ID && sequence < 0 && !self.is_control {
+            format!("producer id {id} needs a base sequence: found {sequence}")
         } else if self.base_offset < 0 {
-            "a base offset is 0 or more"
+            format!("a base offset is 0 or more: found {}", self.base_offset)
         } else {
             return Ok(());
         };
-        Err(Error::InvalidArgument(format!("{fault}: found {self:?}")))
+        Err(Error::InvalidArgument(fault))
     }
 }
 
@@ -176,9 +177,9 @@ impl BatchBuilder {
         value: &[u8],
     ) -> Result<()> {
         if !self.options.is_control || kind == ControlType::Unknown {
+            let is_control = self.options.is_control;
             return Err(Error::InvalidArgument(format!(
-                "control record {kind} in {:?}",
-                self.options
+                "control record {kind}: expected a known kind in a control batch, found is_control {is_control}"
             )));
         }
         let (offset, key) = (self.next_offset(), kind.key());

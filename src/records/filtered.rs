@@ -182,10 +182,10 @@ impl BatchFilter {
     ) -> Result<Filtered> {
         let begun = out.len();
         let done = self.filter_into(batch, header, filter, out);
-        if done.is_err() {
+        done.map_err(|error| {
             out.truncate(begun);
-        }
-        done
+            placed(error).for_offset(header.base_offset)
+        })
     }
 
     fn filter_into(
@@ -477,6 +477,20 @@ fn put_empty(header: &BatchHeader, out: &mut Vec<u8>) -> Result<BatchHeader> {
     let options = options_of(header);
     empty_batch(options, header.last_offset(), header.max_timestamp, out)?;
     header_at(out, begun)
+}
+
+/// What the builder says of arguments is said of a batch here, which has a place.
+fn placed(error: Error) -> Error {
+    match error {
+        Error::InvalidArgument(found) => {
+            Error::corrupt("batch header", 0, "fields that agree", found)
+        }
+        Error::InvalidRecord(mut fault) => {
+            fault.location.position.get_or_insert(0);
+            Error::InvalidRecord(fault)
+        }
+        other => other,
+    }
 }
 
 /// The header of the batch that was just written.

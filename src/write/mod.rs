@@ -121,6 +121,8 @@ pub struct WritableLog<S: Storage = DiskFolder> {
     segments: Segments<S>,
     log_start_offset: Offset,
     log_end_offset: Offset,
+    /// Where the log would end were it loaded again, if that is below the log end.
+    lower_end: Option<Offset>,
     recovery_point: Offset,
     high_watermark: Offset,
     first_unstable: Option<offsets::FirstUnstable>,
@@ -156,6 +158,11 @@ impl<S: Storage> WritableLog<S> {
     #[must_use]
     pub const fn log_end_offset(&self) -> Offset {
         self.log_end_offset
+    }
+
+    /// Where the log would end were it loaded again: no file says that it was cut at an offset inside of a batch.
+    pub(crate) fn end_when_loaded(&self) -> Offset {
+        self.lower_end.unwrap_or(self.log_end_offset)
     }
 
     /// The first offset that may not be on the disk.
@@ -218,13 +225,17 @@ impl<S: Storage> WritableLog<S> {
     }
 
     /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files cut
-    /// to what is in them; those that waited long enough for their removal are gone. Returns the recovery point: the log
-    /// end. A failed log is only let go of.
+    /// to what is in them; those that waited long enough for their removal are gone. What was cut inside of a batch ends
+    /// where that began. Returns the recovery point: the log end. A failed log is only let go of.
     ///
     /// # Errors
     /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.
     pub fn close(mut self, now_ms: TimestampMs) -> Result<Offset> {
-        let flushed = self.flush(true, now_ms);
+        let settled = match self.lower_end {
+            Some(end) => self.truncate_to(end, now_ms).map(drop),
+            None => Ok(()),
+        };
+        let flushed = settled.and_then(|()| self.flush(true, now_ms));
         if let Err(error) = flushed.and_then(|()| self.remove_deleted(now_ms)) {
             self.crash();
             return Err(error);

@@ -87,6 +87,7 @@ impl<S: Storage> WritableLog<S> {
     /// Moves the end of the log; the recovery point follows it down.
     pub(super) fn set_log_end(&mut self, offset: Offset) {
         self.log_end_offset = offset;
+        self.lower_end = None;
         self.recovery_point = self.recovery_point.min(offset);
     }
 

@@ -119,6 +119,7 @@ impl<S: Storage + 'static> WritableLog<S> {
             segments,
             log_start_offset: start,
             log_end_offset: loaded.log_end_offset,
+            lower_end: None,
             recovery_point: loaded.recovery_point.max(start),
             high_watermark: start,
             first_unstable: None,

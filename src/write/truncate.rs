@@ -43,6 +43,8 @@ impl<S: Storage> WritableLog<S> {
             let going = log.remove_segments_above(offset, now_ms)?;
             log.segments.active.truncate_to(offset, now_ms)?;
             log.set_log_end(offset);
+            let end = log.segments.active.read_next_offset()?;
+            log.lower_end = (end < offset).then_some(end);
             for base_offset in going {
                 log.delete_snapshot(base_offset, now_ms)?;
             }

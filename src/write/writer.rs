@@ -176,12 +176,13 @@ impl PartitionWriter {
     }
 
     fn progress(&self) -> Progress {
-        let start = self.log.log_start_offset();
+        let end = self.log.end_when_loaded();
+        let start = self.log.log_start_offset().min(end);
         let first = self.log.segments().first().map(|s| s.base_offset);
         Progress {
-            recovery_point: self.log.recovery_point(),
+            recovery_point: self.log.recovery_point().min(end),
             log_start_offset: first.is_some_and(|base| start > base).then_some(start),
-            high_watermark: self.log.high_watermark(),
+            high_watermark: self.log.high_watermark().min(end),
         }
     }
 }

@@ -234,7 +234,7 @@ def test_a_log_dir_keeps_all_else(tmp_path: Path) -> None:
     dropped = {f"{each.topic}-{each.partition}": each.records_dropped for each in report.partitions}
     assert dropped["__transaction_state-0"] == 0
     assert dropped["events-0"] > 0
-    some = kafkalog.rewrite(source, tmp_path / "some", partitions={"events": [0]})
+    some = kafkalog.rewrite(source, tmp_path / "some", keep_partitions={"events": [0]})
     assert [(each.topic, each.partition) for each in some.partitions] == [("events", 0)]
     folders = {each.name for each in (tmp_path / "some").iterdir() if each.is_dir()}
     assert folders == {"events-0", "__cluster_metadata-0"}

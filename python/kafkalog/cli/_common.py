@@ -332,6 +332,15 @@ def only_named(
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
 
 
+def print_left_out(report: Any, *, as_json: bool) -> None:
+    """Name what is in the source and not in the result."""
+    for left in report.left_out:
+        if as_json:
+            json_line({"path": left.path, "leftOut": left.reason})
+        else:
+            print(f"not in the result: {left}")
+
+
 def json_fields(report: Any) -> dict[str, Any]:
     """Return the fields of a report, spelled as columns are."""
     import dataclasses

@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(_line(partition))
         if damage:
             _print_damage(damage)
+    _common.print_left_out(report, as_json=arguments.json)
     if arguments.json:
         return 0
     for damage in lost.values():

@@ -60,12 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.json:
         print_json(report)
+        _common.print_left_out(report, as_json=True)
         return 0
     for partition in report.partitions:
         for line in lines_of(partition):
             print(line)
     for change in report.checkpoints:
         print(change)
+    _common.print_left_out(report, as_json=False)
     for path in report.skipped:
         print(f"{path}: not changed: a broker does not recover it with the others")
     return 0

@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             for line in _lines(partition):
                 print(line)
+    _common.print_left_out(report, as_json=arguments.json)
     if not arguments.json:
         done = "would be deleted" if report.dry_run else "deleted"
         print(f"{report.out or report.path}: {report.bytes_deleted} bytes {done}")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
+from pathlib import Path
 
 from kafkalog import tools
 from kafkalog.cli import _common
 from kafkalog.cli._progress import written
 
-if TYPE_CHECKING:
-    import argparse
-
 _EPILOG = """\
 OUT is a new log dir that a broker can mount, with the same offsets; the source is not changed. A record that any of the
---drop options selects goes; batches that lose nothing are copied byte for byte. The result is verified, and
-OUT.rewrite.json says how many records went and what the written files hash to.
+--drop options selects goes; batches that lose nothing are copied byte for byte. Nothing that may hold such a record is
+copied: leftovers, partitions being deleted and files that are not Kafka's stay behind and are named. The result is
+verified, and OUT.rewrite.json says how many records went and what the written files hash to.
 
 examples:
   kafkalog rewrite /data/kafka-logs /clean/kafka-logs --drop-key customer-4711 --dry-run
@@ -40,7 +39,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-t", "--topic", metavar="TOPIC", action="append", help="drop from this topic alone; may be repeated"
     )
     parser.add_argument(
-        "-p", "--partition", type=_common.number(), action="append", help="keep this partition alone; may be repeated"
+        "-p",
+        "--partition",
+        type=_common.number(),
+        action="append",
+        help="drop from this partition alone; repeatable",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="TOPIC:PARTITION",
+        type=_partition,
+        action="append",
+        help="leave the other partitions out of OUT; may be repeated",
     )
     parser.add_argument(
         "--compression-type", choices=["uncompressed", "gzip", "snappy", "lz4", "zstd"], help="the codec of all batches"
@@ -57,12 +67,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-J", "--json", action="store_true", help="one JSON object per partition")
 
 
+def _partition(text: str) -> tuple[str, int]:
+    """Parse a topic and a partition, for ``type=``."""
+    topic, _, number = text.rpartition(":")
+    if not topic or not number.isascii() or not number.isdigit():
+        raise argparse.ArgumentTypeError(f"expected TOPIC:PARTITION, found {text!r}")
+    return topic, int(number)
+
+
+def _by_topic(only: list[tuple[str, int]] | None) -> dict[str, list[int]] | None:
+    if only is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in only:
+        by_topic.setdefault(topic, []).append(number)
+    return by_topic
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Copy what stays, and print what went."""
     keys = list(arguments.drop_key or ())
     if arguments.drop_keys is not None:
-        from pathlib import Path
-
         keys += [line for line in Path(arguments.drop_keys).read_bytes().splitlines() if line]
     before, from_ = arguments.drop_before, arguments.drop_from
     if before is not None and from_ is not None and from_ >= before:
@@ -79,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             drop_timestamps=None if before is None and from_ is None else (from_, before),
             topics=arguments.topic,
             partitions=arguments.partition,
+            keep_partitions=_by_topic(arguments.only),
             compression_type=arguments.compression_type,
             config=dict(arguments.config) if arguments.config else None,
             magic=2 if arguments.magic else None,
@@ -92,8 +118,10 @@ def run(arguments: argparse.Namespace) -> int:
         done = "" if report.dry_run else f"; {partition.bytes_before} bytes before, {partition.bytes_after} after"
         lost = f"; {partition.bytes_lost} damaged bytes left out" if partition.bytes_lost else ""
         goes = "would go" if report.dry_run else "went"
+        name = Path(partition.path).name
         print(
-            f"{partition.topic}-{partition.partition}: offsets {partition.log_start_offset} to "
+            f"{name}: offsets {partition.log_start_offset} to "
             f"{partition.log_end_offset}: {partition.records_dropped} record(s) {goes}{done}{lost}"
         )
+    _common.print_left_out(report, as_json=arguments.json)
     return int(any(partition.bytes_lost for partition in report.partitions))

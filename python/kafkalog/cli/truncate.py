@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
 from kafkalog import tools
 from kafkalog.cli import _common
@@ -42,8 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         config=_common.config(arguments),
     )
     if arguments.json:
-        _common.json_line({_common.camel(name): value for name, value in dataclasses.asdict(report).items()})
+        _common.json_line(_common.json_fields(report))
         return 0
+    _common.print_left_out(report, as_json=False)
     print(
         f"{report.out or report.path}: offsets {report.log_start_offset} to {report.log_end_offset} "
         f"(before: {report.log_end_before}), {report.segments} segment(s), {report.bytes_cut} bytes cut"

@@ -20,6 +20,7 @@ from kafkalog import _arguments, _core
 from kafkalog.log import LogDir
 from kafkalog.tools import rewriting
 from kafkalog.tools.reports import RewriteReport
+from kafkalog.tools.soundness import UNFINISHED, Soundness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,8 +40,6 @@ _CHECKPOINTS = (
     "replication-offset-checkpoint",
 )
 _MARKER = ".kafka_cleanshutdown"
-_NOT_COPIED = {*_CHECKPOINTS, _MARKER, ".lock"}
-_METADATA = "__cluster_metadata"
 
 
 def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) -> RewriteReport:
@@ -55,8 +54,8 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     out : path
         A new log dir. Until it is whole it has another name, ``<out>.parts``, which the same call starts over.
     **options
-        Those of :func:`kafkalog.rewrite`, but for ``partitions``, ``dry_run`` and ``progress``. A function for ``drop``
-        is pickled.
+        Those of :func:`kafkalog.rewrite`, but for ``keep_partitions``, ``dry_run`` and ``progress``. A function for
+        ``drop`` is pickled.
 
     Returns
     -------
@@ -79,40 +78,53 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
         _remove_left(parts)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log_dir.path])
-    refused = {"partitions", "dry_run", "progress"} & options.keys()
+    refused = {"keep_partitions", "dry_run", "progress"} & options.keys()
     if refused:
         raise ValueError(f"{min(refused)} is not an option on Spark; use kafkalog.rewrite")
-    live = [each for each in log_dir.folders if each.state == "live" and each.topic != _METADATA]
-    named = options.pop("topics", None)
-    topics = {named} if isinstance(named, str) else None if named is None else set(named)
+    work = rewriting.Rewriting.of(log_dir.path, **options)
+    soundness = Soundness(log_dir.path)
+    live = [log for log in work.source.logs if Path(log.path).name == f"{log.topic}-{log.partition}"]
+    of_tasks = {name: value for name, value in options.items() if name not in {"topics", "partitions"}}
     _begin(parts)
-    tasks = [(each.path, _keeps_all(each.topic, topics)) for each in live]
+    tasks = [(log.path, (log.topic, log.partition) not in work.wanted) for log in live]
     rows = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    work = partial(_rewrite_parts, str(parts), tasks, options)
-    done = sorted(rows.mapInArrow(work, _RESULT).collect(), key=lambda row: row["part"])
-    reports = [pickle.loads(row["report"]) for row in done]  # noqa: S301 - from our own tasks
-    every = [each for report in reports for each in report.partitions]
-    partitions = sorted(every, key=lambda each: (each.topic, each.partition))
+    write = partial(_rewrite_parts, str(parts), tasks, of_tasks)
+    done = sorted(rows.mapInArrow(write, _RESULT).collect(), key=lambda row: row["part"])
+    reports: list[RewriteReport] = [pickle.loads(row["report"]) for row in done]  # noqa: S301 - from our own tasks
     whole = parts / "whole"
-    _assemble(Path(log_dir.path), whole, [parts / row["part"] for row in done], {Path(path).name for path, _ in tasks})
-    manifest = rewriting.finished(log_dir.path, whole, target, tuple(partitions))
+    rest, left_out = work.write(str(whole), apart={Path(path).name for path, _ in tasks})
+    _assemble(whole, [parts / row["part"] for row in done])
+    soundness.require(str(whole))
+    partitions = [*rest, *(each for report in reports for each in report.partitions)]
+    left = [*left_out, *(each for report in reports for each in report.left_out)]
+    report = RewriteReport(
+        log_dir.path,
+        str(target),
+        str(rewriting.manifest_of(target)),
+        dry_run=False,
+        partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.partition, each.path))),
+        left_out=tuple(sorted(left, key=lambda each: each.path)),
+        source_errors=soundness.errors,
+    )
+    rewriting.write_manifest(report, whole)
+    (whole / UNFINISHED).unlink()
     whole.rename(target)
     # An attempt that Spark gave up may still write there.
     with contextlib.suppress(OSError):
         _remove_left(parts)
-    return RewriteReport(log_dir.path, str(target), str(manifest), dry_run=False, partitions=tuple(partitions))
+    return report
 
 
 def _begin(parts: Path) -> None:
     """Make the folder for what the tasks write; remove what a killed call left in it."""
     _remove_left(parts)
     parts.mkdir(parents=True)
-    (parts / rewriting.UNFINISHED).touch()
+    (parts / UNFINISHED).touch()
 
 
 def _remove_left(parts: Path) -> None:
     """Remove what the tasks of a call left, the note by which it is known last. A kill may leave the empty folder."""
-    note = parts / rewriting.UNFINISHED
+    note = parts / UNFINISHED
     if note.exists():
         for entry in parts.iterdir():
             if entry.is_dir():
@@ -122,10 +134,6 @@ def _remove_left(parts: Path) -> None:
         note.unlink()
     if parts.is_dir() and not any(parts.iterdir()):
         parts.rmdir()
-
-
-def _keeps_all(topic: str, topics: set[str] | None) -> bool:
-    return topic.startswith("__") if topics is None else topic not in topics
 
 
 def _rewrite_parts(
@@ -147,24 +155,16 @@ def _rewrite_parts(
             yield pa.RecordBatch.from_arrays(row, names=["part", "report"])
 
 
-def _assemble(source: Path, whole: Path, parts: list[Path], rewritten: set[str]) -> None:
-    """Put the partitions' log dirs together, with what else is in the source."""
-    whole.mkdir()
+def _assemble(whole: Path, parts: list[Path]) -> None:
+    """Put the log dirs of single partitions into the one that holds the rest."""
     for part in parts:
         for folder in part.iterdir():
             if folder.is_dir():
                 folder.rename(whole / folder.name)
     for name in _CHECKPOINTS:
-        texts = [(part / name).read_text(encoding="utf-8") for part in parts if (part / name).exists()]
+        texts = [(each / name).read_text(encoding="utf-8") for each in (whole, *parts) if (each / name).exists()]
         lines = sorted(line for text in texts for line in text.splitlines()[2:])
-        if lines:
+        if texts:
             (whole / name).write_text("\n".join(["0", str(len(lines)), *lines, ""]), encoding="utf-8")
-    for entry in source.iterdir():
-        if entry.name in _NOT_COPIED or entry.name in rewritten:
-            continue
-        if entry.is_dir():
-            shutil.copytree(entry, whole / entry.name)
-        else:
-            shutil.copy2(entry, whole / entry.name)
-    if (source / _MARKER).exists() and all((part / _MARKER).exists() for part in parts):
-        shutil.copy2(source / _MARKER, whole / _MARKER)
+    if not all((part / _MARKER).exists() for part in parts):
+        (whole / _MARKER).unlink(missing_ok=True)

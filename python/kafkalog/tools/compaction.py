@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
+from kafkalog.tools.soundness import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +52,8 @@ def compact(
     source : path
         A log dir, or a partition's folder.
     out : path
-        A new log dir. Of a log dir, everything else is copied as well. It needs room for the copy and, while a group of
+        A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
+        from starting is not, and the report names it. It needs room for the copy and, while a group of
         segments is compacted, for its result.
     now : int or datetime, optional
         The time of the compaction, in milliseconds since the epoch. Default: the system's clock.
@@ -105,7 +108,9 @@ def compact(
     settings.require(topics, path)
     _require_compacted(path, [settings.of(topic) for topic in topics])
     others, named = settings.compiled()
-    return _core.compact(
+    tell = _arguments.function("progress", progress)
+    soundness = None if dry_run else checked(path, target)
+    report = _core.compact(
         path,
         target,
         now_ms=now_ms,
@@ -115,8 +120,12 @@ def compact(
         roll=roll,
         settings=others,
         topics=named,
-        progress=_arguments.function("progress", progress),
+        progress=tell,
     )
+    if soundness is None:
+        return report
+    soundness.finish(target)
+    return replace(report, source_errors=soundness.errors)
 
 
 def _require_compacted(path: str, configs: list[LogConfig | None]) -> None:

@@ -9,6 +9,7 @@ __all__ = [
     "CompactReport",
     "DeletedSegment",
     "FileChange",
+    "LeftOut",
     "PartitionCompaction",
     "PartitionRecovery",
     "PartitionRetention",
@@ -90,6 +91,25 @@ class CheckpointChange:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A file or folder of the source that is not in the result.
+
+    Attributes
+    ----------
+    path : str
+        Where it is in the source.
+    reason : str
+        Why it was left out.
+    """
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class PartitionRecovery:
     """How one partition was recovered.
 
@@ -162,6 +182,8 @@ class RecoveryReport:
         Lines of the log dir's checkpoints that changed, by file and partition.
     skipped : tuple of str
         Folders that a broker does not recover with the others: those being deleted, and the metadata log.
+    left_out : tuple of LeftOut
+        Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
     """
 
     path: str
@@ -171,6 +193,7 @@ class RecoveryReport:
     partitions: tuple[PartitionRecovery, ...]
     checkpoints: tuple[CheckpointChange, ...]
     skipped: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def highest_producer_id(self) -> int | None:
@@ -214,6 +237,10 @@ class TruncateReport:
         The number of segments afterwards, and the size of their ``.log`` files in bytes.
     bytes_cut : int
         Bytes of ``.log`` files that were left out.
+    left_out : tuple of LeftOut
+        Folders in the partition's folder that are not in ``out``.
+    source_errors : tuple of str
+        What verification found wrong in the source before the work: no failure of the result.
     """
 
     path: str
@@ -225,6 +252,8 @@ class TruncateReport:
     segments: int
     size: int
     bytes_cut: int
+    left_out: tuple[LeftOut, ...] = ()
+    source_errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -309,6 +338,10 @@ class CompactReport:
         Partitions, of all topics, that lost damaged bytes; empty unless damage was skipped.
     skipped : tuple of str
         Folders that are copied as they are: those being deleted, and the metadata log.
+    left_out : tuple of LeftOut
+        Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
+    source_errors : tuple of str
+        What verification found wrong in the source before the work: no failure of the result.
     """
 
     path: str
@@ -318,6 +351,8 @@ class CompactReport:
     partitions: tuple[PartitionCompaction, ...]
     damaged: tuple[PartitionRecovery, ...]
     skipped: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    source_errors: tuple[str, ...] = ()
 
     @property
     def bytes_saved(self) -> int:
@@ -411,6 +446,10 @@ class RetainReport:
         Lines of checkpoints that differ from the source's, by file and partition.
     skipped : tuple of str
         Folders that are copied as they are: those being deleted, and the metadata log.
+    left_out : tuple of LeftOut
+        Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
+    source_errors : tuple of str
+        What verification found wrong in the source before the work: no failure of the result.
     """
 
     path: str
@@ -420,6 +459,8 @@ class RetainReport:
     partitions: tuple[PartitionRetention, ...]
     checkpoints: tuple[CheckpointChange, ...]
     skipped: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    source_errors: tuple[str, ...] = ()
 
     @property
     def bytes_deleted(self) -> int:
@@ -482,7 +523,12 @@ class RewriteReport:
     dry_run : bool
         Whether nothing was written.
     partitions : tuple of PartitionRewrite
-        By topic and number.
+        By topic and number; also folders of them that are not live.
+    left_out : tuple of LeftOut
+        Files and folders of the source that are not in the result, by path: what is being deleted, leftovers, files
+        that are not Kafka's, partitions that were not to be kept.
+    source_errors : tuple of str
+        What verification found wrong in the source before the work: no failure of the result.
     """
 
     path: str
@@ -490,6 +536,8 @@ class RewriteReport:
     manifest: str | None
     dry_run: bool
     partitions: tuple[PartitionRewrite, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    source_errors: tuple[str, ...] = ()
 
     @property
     def records_dropped(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
+from kafkalog.tools.soundness import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +46,8 @@ def retain(
     source : path
         A log dir, or a partition's folder.
     out : path
-        A new log dir. Of a log dir, everything else is copied as well.
+        A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
+        from starting is not, and the report names it.
     now : int or datetime, optional
         The time at which retention looks at the segments, in milliseconds since the epoch. Default: the system's
         clock.
@@ -84,12 +87,18 @@ def retain(
     settings = topic_settings(path, config)
     settings.require(topics_in(path), path)
     others, topics = settings.compiled()
-    return _core.retain(
+    tell = _arguments.function("progress", progress)
+    soundness = None if dry_run else checked(path, target)
+    report = _core.retain(
         path,
         target,
         now_ms=now_ms,
         dry_run=dry_run,
         settings=others,
         topics=topics,
-        progress=_arguments.function("progress", progress),
+        progress=tell,
     )
+    if soundness is None:
+        return report
+    soundness.finish(target)
+    return replace(report, source_errors=soundness.errors)

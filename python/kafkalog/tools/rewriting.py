@@ -7,31 +7,36 @@ import errno
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _arguments, _core
 from kafkalog._files import replace
 from kafkalog.config import LogConfig
-from kafkalog.errors import CorruptRecordError, LogLockedError, UnknownTopicOrPartitionError
+from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog, PartitionOpener
 from kafkalog.reader import scan
 from kafkalog.tools.dropping import Dropped, Dropping
+from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.settings import clock, topic_settings
-from kafkalog.tools.verification import verify
+from kafkalog.tools.soundness import UNFINISHED, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
     from kafkalog.tools.dropping import Predicate
-    from kafkalog.tools.settings import Config
+    from kafkalog.tools.reports import LeftOut
+    from kafkalog.tools.settings import Config, TopicSettings
     from kafkalog.typing import Partitions, StrPath
 
 __all__ = ["rewrite"]
 
-UNFINISHED = ".kafkalog-unfinished"
+# Partition numbers, of every topic or by topic.
+_Numbers: TypeAlias = "list[int] | dict[str, list[int]]"
+
 _ON_CORRUPT: tuple[Literal["raise", "skip"], ...] = ("raise", "skip")
 _ON_LOSS: dict[str, Literal["refuse", "salvage"]] = {"raise": "refuse", "skip": "salvage"}
 _SEGMENTS = {"segment_bytes", "segment_ms"}
@@ -48,6 +53,7 @@ def rewrite(
     drop_timestamps: tuple[int | datetime | None, int | datetime | None] | None = None,
     topics: str | Iterable[str] | None = None,
     partitions: Partitions | None = None,
+    keep_partitions: Partitions | None = None,
     compression_type: str | None = None,
     config: Config = None,
     magic: Literal[2] | None = None,
@@ -71,7 +77,10 @@ def rewrite(
     source : path
         A log dir, or a partition's folder.
     out : path
-        A new log dir. Of a log dir, everything else is copied as well.
+        A new log dir. Of a log dir, Kafka's own files and the metadata log are copied as well, and nothing that may
+        hold what goes: no leftovers, no files or folders that are not Kafka's, no partition that is being deleted.
+        Partitions that are being moved (``-future``) or were set aside (``-stray``) are rewritten like the others if
+        they can be loaded. The report names everything that is left out.
     drop_keys : iterable of bytes or str, or path, optional
         Records with these keys go; a path is that of a file with one key a line.
     drop_key_pattern : str, optional
@@ -87,7 +96,9 @@ def rewrite(
     topics : str or iterable of str, optional
         The topics from which records are dropped. Default: all but internal ones in a log dir.
     partitions : optional
-        The partitions of the result, as for ``scan``. Default: all.
+        The partitions from which records are dropped, as for ``scan``. Default: all of these topics.
+    keep_partitions : optional
+        The partitions of the result, in the same form; the others are left out. Default: all.
     compression_type : str, optional
         The codec of all batches; ``config`` has its level. Default: each batch keeps its own.
     config : LogConfig or mapping, optional
@@ -99,7 +110,7 @@ def rewrite(
     on_corrupt : {"raise", "skip"}
         ``skip`` leaves out what is damaged, as ``recover(salvage=True)`` does.
     dry_run : bool
-        Only count the records that would go.
+        Only count the records that would go, and say what would be left out.
     progress : callable, optional
         Called now and then, in the caller's thread, with ``read`` while it is found out which records go, later with
         ``written``, the bytes of logs for which that is done, and all. What it raises ends the work.
@@ -107,7 +118,7 @@ def rewrite(
     Returns
     -------
     RewriteReport
-        Counts for each partition.
+        Counts for each partition, and what was left out.
 
     Raises
     ------
@@ -128,42 +139,128 @@ def rewrite(
     """
     path, target = _arguments.path(source), _arguments.path(out)
     dry_run = _arguments.flag("dry_run", dry_run)
-    on_loss = _ON_LOSS[_arguments.choose("on_corrupt", on_corrupt, _ON_CORRUPT)]
-    if magic not in {None, 2}:
-        raise ValueError(f"magic must be 2, not {magic!r}: other formats are not written")
-    dropping = Dropping(drop_keys, drop_key_pattern, drop, drop_offsets, drop_timestamps)
-    settings = topic_settings(path, config).compressed(compression_type)
-    logs = _logs(path, _arguments.partitions(partitions))
-    manifest = _manifest_of(Path(target))
+    work = Rewriting.of(
+        path,
+        drop_keys=drop_keys,
+        drop_key_pattern=drop_key_pattern,
+        drop=drop,
+        drop_offsets=drop_offsets,
+        drop_timestamps=drop_timestamps,
+        topics=topics,
+        partitions=partitions,
+        keep_partitions=keep_partitions,
+        compression_type=compression_type,
+        config=config,
+        magic=magic,
+        on_corrupt=on_corrupt,
+    )
+    manifest = manifest_of(Path(target))
     if manifest.exists() and not Path(target, UNFINISHED).exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(manifest))
-    _core.check_output(target, [path])
-    wanted = _topics(path, logs, _arguments.names("topics", topics))
     tell = _arguments.function("progress", progress)
-    found = _found_in([log for log in logs if log.topic in wanted], dropping, on_corrupt, tell, count=dry_run)
     if dry_run:
-        nothing = Dropped([], 0, None)
-        planned = tuple(_planned(log, found.get((log.topic, log.partition), nothing).records) for log in logs)
-        return RewriteReport(path, None, None, dry_run, planned)
-    others, by_topic = settings.compiled()
-    done = _core.rewrite(
-        path,
-        target,
-        now_ms=clock(None),
-        drops=[(topic, partition, dropped.ranges) for (topic, partition), dropped in found.items() if dropped.ranges],
-        partitions=None if partitions is None else [(log.topic, log.partition) for log in logs],
-        rerolls=_rerolls(config),
-        raises=magic is not None,
-        on_loss=on_loss,
-        settings=others,
-        topics=by_topic,
-        progress=tell,
-    )
-    for each in done:
-        _require_all_seen(each, Path(target), found.get((each.topic, each.partition)))
-    finished(path, Path(target), Path(target), done)
+        _core.check_free(path, target)
+        done, left_out = work.write(target, dry_run=True, tell=tell)
+        return RewriteReport(path, None, None, dry_run, done, left_out)
+    soundness = checked(path, target)
+    done, left_out = work.write(target, tell=tell)
+    soundness.require(target)
+    report = RewriteReport(path, target, str(manifest), dry_run, done, left_out, soundness.errors)
+    write_manifest(report, Path(target))
     Path(target, UNFINISHED).unlink()
-    return RewriteReport(path, target, str(manifest), dry_run, done)
+    return report
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What is asked of a rewrite.
+
+    Attributes
+    ----------
+    source : _Source
+        The partitions there are.
+    wanted : set of (str, int)
+        Those from which records are dropped.
+    dropping : Dropping
+        Which records are dropped.
+    settings : TopicSettings
+        The settings of topics.
+    rerolls, raises : bool
+        Whether segments are rolled by the settings, and old formats become magic 2.
+    on_corrupt : {"raise", "skip"}
+        What to do about damage.
+    """
+
+    source: _Source
+    wanted: set[tuple[str, int]]
+    dropping: Dropping
+    settings: TopicSettings
+    rerolls: bool
+    raises: bool
+    on_corrupt: Literal["raise", "skip"]
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        *,
+        drop_keys: Iterable[bytes | str] | StrPath | None = None,
+        drop_key_pattern: str | None = None,
+        drop: Predicate | None = None,
+        drop_offsets: Mapping[str, Mapping[int, Iterable[tuple[int, int]]]] | None = None,
+        drop_timestamps: tuple[int | datetime | None, int | datetime | None] | None = None,
+        topics: str | Iterable[str] | None = None,
+        partitions: Partitions | None = None,
+        keep_partitions: Partitions | None = None,
+        compression_type: str | None = None,
+        config: Config = None,
+        magic: Literal[2] | None = None,
+        on_corrupt: Literal["raise", "skip"] = "raise",
+    ) -> Rewriting:
+        """Check the arguments of :func:`rewrite`, and open the source."""
+        on_corrupt = _arguments.choose("on_corrupt", on_corrupt, _ON_CORRUPT)
+        if magic not in {None, 2}:
+            raise ValueError(f"magic must be 2, not {magic!r}: other formats are not written")
+        dropping = Dropping(drop_keys, drop_key_pattern, drop, drop_offsets, drop_timestamps)
+        settings = topic_settings(path, config).compressed(compression_type)
+        named, numbers = _arguments.names("topics", topics), _arguments.partitions(partitions)
+        source = _Source.of(path, _arguments.partitions(keep_partitions), on_corrupt)
+        wanted = source.dropped_from(named, numbers)
+        return cls(source, wanted, dropping, settings, _rerolls(config), magic is not None, on_corrupt)
+
+    def write(
+        self,
+        target: str,
+        *,
+        apart: Collection[str] = (),
+        dry_run: bool = False,
+        tell: Callable[[str, int, int], object] | None = None,
+    ) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]:
+        """Write the result without folders written elsewhere; return what was done, and what was left out."""
+        logs = [log for log in self.source.logs if Path(log.path).name not in apart]
+        chosen = [log for log in logs if (log.topic, log.partition) in self.wanted]
+        found = _found_in(chosen, self.dropping, self.on_corrupt, tell, count=dry_run)
+        others, topics = self.settings.compiled()
+        done, left_out = _core.rewrite(
+            self.source.path,
+            target,
+            now_ms=clock(None),
+            drops=[(folder, dropped.ranges) for folder, dropped in found.items() if dropped.ranges],
+            left_out=[*self.source.left_out.items(), *((name, "") for name in apart)],
+            rerolls=self.rerolls,
+            raises=self.raises,
+            dry_run=dry_run,
+            on_loss=_ON_LOSS[self.on_corrupt],
+            settings=others,
+            topics=topics,
+            progress=tell,
+        )
+        if dry_run:
+            sizes = {Path(log.path).name: log.size for log in logs}
+            return tuple(_planned(each, found, sizes) for each in done), left_out
+        for each in done:
+            _require_all_seen(each, Path(target), found.get(Path(each.path).name))
+        return done, tuple(left for left in left_out if left.reason)
 
 
 def _found_in(
@@ -173,52 +270,108 @@ def _found_in(
     tell: Callable[[str, int, int], object] | None,
     *,
     count: bool,
-) -> dict[tuple[str, int], Dropped]:
-    """Find what to drop from each partition."""
+) -> dict[str, Dropped]:
+    """Find what to drop from each partition, by the names of their folders."""
     found = {}
     read, total = 0, sum(log.size for log in logs)
     for log in logs:
-        found[log.topic, log.partition] = dropping.of(log, on_corrupt, count=count)
+        found[Path(log.path).name] = dropping.of(log, on_corrupt, count=count)
         read += log.size
         if tell is not None and total and (dropping.asks_records or count):
             tell("read", read, total)
     return found
 
 
-def finished(path: str, written: Path, target: Path, done: tuple[PartitionRewrite, ...]) -> Path:
-    """Verify what was written, and write the manifest of the target; return its path."""
-    manifest = _manifest_of(target)
-    _require_sound(str(written))
-    _write_manifest(manifest, path, written, done)
-    return manifest
-
-
-def _manifest_of(target: Path) -> Path:
+def manifest_of(target: Path) -> Path:
     return Path(f"{target.absolute()}.rewrite.json")
 
 
-def _logs(path: str, partitions: Any) -> list[PartitionLog]:
-    """Open the partitions of the result."""
-    if Path(path).is_file():
-        raise ValueError(f"{path}: neither a log dir nor a partition folder")
-    try:
-        logs = [PartitionLog(path)]
-    except ValueError:
-        folders = LogDir(path).folders
-        live = [each for each in folders if each.state == "live" and each.topic != "__cluster_metadata"]
+class _Source(NamedTuple):
+    """What is rewritten.
+
+    Attributes
+    ----------
+    path : str
+        The log dir, or the partition's folder.
+    logs : list of PartitionLog
+        The partitions of the result.
+    others : list of PartitionLog
+        Partitions that are not to be kept.
+    left_out : dict of str to str
+        Why other folders are not in the result, by their names.
+    """
+
+    path: str
+    logs: list[PartitionLog]
+    others: list[PartitionLog]
+    left_out: dict[str, str]
+
+    @classmethod
+    def of(cls, path: str, kept: _Numbers | None, on_corrupt: Literal["raise", "skip"]) -> _Source:
+        """Open the partitions, those that are not live too if they can be loaded."""
+        if Path(path).is_file():
+            raise ValueError(f"{path}: neither a log dir nor a partition folder")
+        source = cls(path, [], [], {})
+        try:
+            source.logs.append(PartitionLog(path))
+        except ValueError:
+            source._open(on_corrupt)
+        if kept is not None:
+            chosen = source.chosen("keep_partitions", kept, source.logs)
+            every = list(source.logs)
+            source.logs[:] = [log for log in every if (log.topic, log.partition) in chosen]
+            source.others[:] = [log for log in every if (log.topic, log.partition) not in chosen]
+            source.left_out.update({Path(log.path).name: "not in keep_partitions" for log in source.others})
+        return source
+
+    def _open(self, on_corrupt: Literal["raise", "skip"]) -> None:
         opener = PartitionOpener()
-        logs = [opener.open(each.path) for each in sorted(live, key=lambda each: (each.topic, each.partition))]
-    if partitions is None:
-        return logs
-    by_topic = partitions if isinstance(partitions, dict) else dict.fromkeys((log.topic for log in logs), partitions)
-    chosen = [log for log in logs if log.partition in by_topic.get(log.topic, ())]
-    found = {(log.topic, log.partition) for log in chosen}
-    for topic, numbers in by_topic.items():
-        for number in numbers:
-            named = {(topic, number)} if isinstance(partitions, dict) else {(log.topic, number) for log in logs}
-            if not named & found:
-                raise UnknownTopicOrPartitionError(f"no partition {number} in {path}; {_found(logs)}")
-    return chosen
+        for folder in sorted(LogDir(self.path).folders, key=lambda each: (each.topic, each.partition, each.path)):
+            if folder.topic == "__cluster_metadata" or folder.state == "delete":
+                continue
+            if folder.state == "live":
+                self.logs.append(opener.open(folder.path))
+                continue
+            try:
+                log = opener.open(folder.path)
+                recover(folder.path, salvage=on_corrupt == "skip", dry_run=True)
+                with scan(folder.path, starting_offsets="oldest", on_corrupt=on_corrupt) as reader:
+                    for _ in reader:
+                        pass
+                self.logs.append(log)
+            except KafkaLogError as error:
+                # Not its message, which may quote a record.
+                reason = f"a broker does not serve it, and it cannot be loaded ({type(error).__name__})"
+                self.left_out[Path(folder.path).name] = reason
+
+    def chosen(self, option: str, given: _Numbers, logs: list[PartitionLog]) -> set[tuple[str, int]]:
+        """Return the partitions that are named; each must be there."""
+        by_topic = given if isinstance(given, dict) else dict.fromkeys((log.topic for log in logs), given)
+        there = {(log.topic, log.partition) for log in logs}
+        chosen = {(topic, number) for topic, numbers in by_topic.items() for number in numbers}
+        found = chosen & there
+        missing = sorted(chosen - there)
+        if not isinstance(given, dict):
+            missing = [each for each in missing if each[1] not in {number for _, number in found}]
+        if missing or not found:
+            named = f"{missing[0][0]}-{missing[0][1]}" if missing else str(given)
+            raise UnknownTopicOrPartitionError(f"{option}: no partition {named} in {self.path}; {_found(logs)}")
+        return found
+
+    def dropped_from(self, topics: list[str] | None, partitions: _Numbers | None) -> set[tuple[str, int]]:
+        """Return the partitions from which records are dropped; internal ones of a log dir only if they are named."""
+        every = [*self.logs, *self.others]
+        found = {log.topic for log in every}
+        missing = sorted(set(topics or ()) - found)
+        if missing:
+            raise UnknownTopicOrPartitionError(f'no topic "{missing[0]}" in {self.path}; {_found(every)}')
+        is_partition = len(every) == 1 and every[0].path == self.path
+        if topics is None and (is_partition or isinstance(partitions, dict)):
+            topics = sorted(found)
+        named = [log for log in every if (log.topic in topics if topics is not None else log.topic[:2] != "__")]
+        if partitions is not None:
+            return self.chosen("partitions", partitions, named)
+        return {(log.topic, log.partition) for log in named}
 
 
 def _found(logs: list[PartitionLog], most: int = 20) -> str:
@@ -227,39 +380,16 @@ def _found(logs: list[PartitionLog], most: int = 20) -> str:
     return f"found: {', '.join(names[:most]) or 'none'}{more}"
 
 
-def _topics(path: str, logs: list[PartitionLog], named: list[str] | None) -> set[str]:
-    found = {log.topic for log in logs}
-    if named is not None:
-        missing = sorted(set(named) - found)
-        if missing:
-            raise UnknownTopicOrPartitionError(f'no topic "{missing[0]}" in {path}; {_found(logs)}')
-        return set(named)
-    is_partition = len(logs) == 1 and logs[0].path == path
-    return found if is_partition else {topic for topic in found if not topic.startswith("__")}
-
-
 def _rerolls(config: Config) -> bool:
     if config is None or isinstance(config, LogConfig):
         return config is not None
     return bool(_SEGMENTS & {name.replace(".", "_") for name in config})
 
 
-def _planned(log: PartitionLog, dropped: int) -> PartitionRewrite:
-    return PartitionRewrite(
-        path=log.path,
-        topic=log.topic,
-        partition=log.partition,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        records_dropped=dropped,
-        batches_copied=0,
-        batches_rewritten=0,
-        batches_emptied=0,
-        batches_dropped=0,
-        bytes_before=log.size,
-        bytes_after=0,
-        bytes_lost=0,
-    )
+def _planned(loaded: PartitionRewrite, found: dict[str, Dropped], sizes: dict[str, int]) -> PartitionRewrite:
+    name = Path(loaded.path).name
+    records = found[name].records if name in found else 0
+    return dataclasses.replace(loaded, records_dropped=records, bytes_before=sizes[name])
 
 
 def _require_all_seen(done: PartitionRewrite, target: Path, dropped: Dropped | None) -> None:
@@ -276,27 +406,22 @@ def _require_all_seen(done: PartitionRewrite, target: Path, dropped: Dropped | N
             )
 
 
-def _require_sound(target: str) -> None:
-    """Verify the result; what is wrong with it keeps the note that it is not finished."""
-    findings = verify(target).to_pylist()
-    for finding in findings:
-        if finding["severity"] == "error":
-            raise CorruptRecordError(
-                f"{finding['file']}: the result does not verify: {finding['message']}",
-                finding["file"],
-                position=finding["position"],
-            )
-
-
-def _write_manifest(manifest: Path, path: str, target: Path, done: tuple[PartitionRewrite, ...]) -> None:
+def write_manifest(report: RewriteReport, written: Path) -> None:
+    """Write what went, and what the files hash to; nothing of the records."""
     partitions = []
-    for each in done:
-        folder = target / Path(each.path).name
+    for each in report.partitions:
+        folder = written / Path(each.path).name
         counts = {name: value for name, value in dataclasses.asdict(each).items() if name != "path"}
         files = {file.name: _sum(file) for file in sorted(folder.iterdir()) if file.is_file()}
-        partitions.append({**counts, "files": files})
-    said = {"kafkalog": _core.__version__, "source": path, "partitions": partitions}
-    replace(manifest, json.dumps(said, indent=1))
+        partitions.append({"folder": folder.name, **counts, "files": files})
+    left_out = [dataclasses.asdict(each) for each in report.left_out]
+    said = {
+        "kafkalog": _core.__version__,
+        "source": report.path,
+        "partitions": partitions,
+        "left_out": left_out,
+    }
+    replace(Path(str(report.manifest)), json.dumps(said, indent=1))
 
 
 def _sum(file: Path) -> dict[str, int | str]:

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import TruncateReport
+from kafkalog.tools.soundness import Soundness
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def truncate(
     """Copy a partition up to an offset into a new log dir that a broker can mount, as Kafka's truncation does.
 
     A batch that contains the offset is removed whole. As in Kafka's memory, the reported log end offset is the offset
-    itself; no file records it, so a broker, or any other reader, continues after the last batch that is left. The
-    source is not changed.
+    itself; no file records it, so a broker, or any other reader, continues after the last batch that is left, and the
+    checkpoints say so. The source is not changed. The result is verified.
 
     Parameters
     ----------
@@ -76,12 +78,16 @@ def truncate(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log.path])
-    _require_sound(log, recover(source, dry_run=True, config=config).partitions[0], offset)
-    planned = _planned_cut(log, offset)
+    recovered = recover(log.path, dry_run=True, out=target / Path(log.path).name, config=config)
+    _require_sound(log, recovered.partitions[0], offset)
+    planned = replace(_planned_cut(log, offset), left_out=recovered.left_out)
     if dry_run:
         return planned
+    soundness = Soundness(log.path)
     with _emptied_on_error(target):
-        return _cut(log, target, offset, config, planned.log_end_before)
+        done = _cut(log, target, offset, config, planned.log_end_before)
+        soundness.require(str(target))
+    return replace(done, left_out=recovered.left_out, source_errors=soundness.errors)
 
 
 @contextmanager

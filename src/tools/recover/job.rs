@@ -13,9 +13,14 @@ use crate::log::dir::PartitionFolder;
 
 /// What comes after the loading of each partition, on the way into a new log dir.
 pub(in crate::tools) trait Steps {
-    /// Whether the partition is among those of the result.
-    fn keeps(&self, _partition: &PartitionFolder) -> bool {
-        true
+    /// Why the partition is not in the result, if it is not.
+    fn why_left_out(&self, _partition: &PartitionFolder) -> Option<&str> {
+        None
+    }
+
+    /// Whether nothing may be copied that is not read, as it may hold what is to go.
+    fn erases(&self) -> bool {
+        false
     }
 
     /// Plans more, before the log is closed. A plan that took too much memory is made again.
@@ -30,11 +35,6 @@ pub(in crate::tools) trait Steps {
         to: &Path,
     ) -> Result<()> {
         plan.write_to(disk, to)
-    }
-
-    /// Whether the result is whole then; else the caller removes the note that it is not.
-    fn finishes(&self) -> bool {
-        true
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `planned` | what is to become of each partition |
 //! | `refused` | what is wrong with the partitions that are left alone |
 //! | `carry_out` | doing it, in place or elsewhere |
+//! | `beside` | what else is in the source: copied, or left behind |
 //! | `unwritten` | a new directory as it would be, for who goes on from there in a dry run |
 //! | `output` | a new directory for the result: whole, or removed again |
 //! | [`report`] | what was found and done |
@@ -22,10 +23,11 @@
 //! the controller that nothing acknowledged was lost (KIP-966): none is made where there was none, and none is left where
 //! the caller said that it lies, or where bytes of a log were cut.
 
+mod beside;
 mod carry_out;
 mod job;
 mod options;
-pub(super) mod output;
+pub(crate) mod output;
 mod planned;
 mod refused;
 pub(crate) mod report;
@@ -34,7 +36,9 @@ mod unwritten;
 
 use std::path::Path;
 
-use self::carry_out::{in_place, into, into_new_log_dir, marker_to_keep, write_marker};
+use self::beside::Beside;
+pub use self::beside::LeftOut;
+use self::carry_out::{in_place, into, marker_to_keep, write_marker};
 use self::job::Job;
 pub(super) use self::job::{After, Steps};
 pub use self::options::{OnLoss, RecoverOptions};
@@ -108,11 +112,10 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
         partitions,
         skipped,
     } = Source::of(path)?;
-    let keeps = |partition: &PartitionFolder| job.steps.is_none_or(|steps| steps.keeps(partition));
-    let (partitions, left_out): (Vec<_>, Vec<_>) = partitions.into_iter().partition(keeps);
     if let Some(out) = &options.out {
         check_out(path, out)?;
     }
+    let (partitions, beside) = sort_out(path, is_log_dir, partitions, job)?;
     if job.makes_log_dir(is_log_dir) {
         partitions
             .iter()
@@ -149,7 +152,8 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
         (Some(out), _) if !options.dry_run => {
             let makes_log_dir = job.makes_log_dir(is_log_dir);
             let marker = marker_to_keep(&log_dir, makes_log_dir, &planned, options)?;
-            let finishes = job.steps.is_none_or(Steps::finishes);
+            // Where more than loading was done the caller verifies the result, and then removes the note.
+            let finishes = job.steps.is_none() && job.after.is_none();
             let sizes = planned.iter().map(|each| each.report.size);
             options.progress.begin(Stage::Written, sizes.sum());
             let work = |disk: &Disk| {
@@ -161,11 +165,7 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                     options: &options,
                     ..job
                 };
-                if makes_log_dir && !is_log_dir {
-                    into_new_log_dir(out, &planned, job)?;
-                } else {
-                    into(path, is_log_dir, out, &planned, &left_out, job)?;
-                }
+                into(path, out, &planned, &beside, job, makes_log_dir)?;
                 checkpoints.write(disk, out)?;
                 write_marker(marker, out, &options)?;
                 let reports: Vec<_> = planned.iter().map(|each| each.report.clone()).collect();
@@ -199,7 +199,37 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
         partitions: planned.into_iter().map(|planned| planned.report).collect(),
         checkpoints: checkpoints.changes().to_vec(),
         skipped,
+        left_out: beside.left_out,
     })
+}
+
+/// The partitions that are loaded, and what becomes of the rest of the source where the result goes elsewhere.
+fn sort_out(
+    path: &Path,
+    is_log_dir: bool,
+    all: Vec<PartitionFolder>,
+    job: Job<'_>,
+) -> Result<(Vec<PartitionFolder>, Beside)> {
+    let mut beside = Beside::new(job.steps.is_some_and(Steps::erases));
+    if job.options.out.is_none() {
+        return Ok((all, beside));
+    }
+    if is_log_dir {
+        let apart: Vec<_> = all.iter().map(|one| one.path.as_path()).collect();
+        beside.look_beside(path, &apart)?;
+    }
+    let mut loaded = Vec::new();
+    for partition in all {
+        match job.steps.and_then(|steps| steps.why_left_out(&partition)) {
+            Some(reason) => beside.left_out.push(LeftOut::new(&partition.path, reason)),
+            None => {
+                beside.look_into(&partition.path)?;
+                loaded.push(partition);
+            }
+        }
+    }
+    beside.left_out.sort();
+    Ok((loaded, beside))
 }
 
 /// Kafka's refusal, with the way out.

@@ -17,7 +17,7 @@ use crate::log::dir::{PartitionFolder, PathKind, folder_name};
 use crate::log::output::{UNFINISHED, check_output};
 
 /// An output is a new or empty directory, and does not lie among logs ([`check_output`]).
-pub(in crate::tools) fn check_out(path: &Path, out: &Path) -> Result<()> {
+pub(crate) fn check_out(path: &Path, out: &Path) -> Result<()> {
     ensure_free(path, out)?;
     let name = match PathKind::of(path)? {
         PathKind::Partition(_) => Some(folder_name(path)),
@@ -135,17 +135,9 @@ fn begin<'a>(source: &Path, out: &'a Path, disk: &Disk) -> Result<Unfinished<'a>
     Ok(unfinished)
 }
 
-/// Copies a file, or a folder with all that is in it.
+/// Copies a file.
 pub(super) fn copy(disk: &Disk, from: &Path, to: &Path) -> Result<()> {
     interrupt::check()?;
-    if from.is_dir() {
-        disk.create_folders(to)?;
-        for entry in fs::read_dir(from).map_err(Error::io(from))? {
-            let entry = entry.map_err(Error::io(from))?;
-            copy(disk, &entry.path(), &to.join(entry.file_name()))?;
-        }
-        return disk.sync_folder(to);
-    }
     let (mut source, target) = (
         fs::File::open(from).map_err(Error::io(from))?,
         disk.create(to)?,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::beside::LeftOut;
 use crate::error::{Error, Result};
 use crate::io::overlay::FileChange;
 use crate::load::{LoadRequest, Note, Plan};
@@ -117,4 +118,6 @@ pub struct RecoveryReport {
     pub checkpoints: Vec<CheckpointChange>,
     /// Folders that a broker does not load so: on their way out, or the metadata log.
     pub skipped: Vec<PathBuf>,
+    /// What is in the source, and not in `out`.
+    pub left_out: Vec<LeftOut>,
 }

@@ -10,7 +10,7 @@
 //! Which records go is known by offset before the first byte is written. A batch that loses none is copied byte for byte
 //! and never decompressed, unless its codec changes or it is of magic 0 or 1 and to be raised. A batch that loses all keeps
 //! its header if the state of its producer, or the log end, depends on it. Markers of transactions stay, and so do producer
-//! snapshots, aborted transactions and leader epochs, which name offsets and no records.
+//! snapshots, aborted transactions and leader epochs, which name offsets and no records. Nothing else is copied.
 
 mod drops;
 mod segments;
@@ -31,13 +31,14 @@ use super::recover::{OnLoss, RecoverOptions, Steps, recover_then};
 use super::threads::{in_order, processors};
 use crate::compress::{Codec, DecodeLimit};
 use crate::error::Result;
+use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName};
 use crate::io::disk::Disk;
 use crate::load::Plan;
 use crate::log::config::{BrokerCompression, LogConfig};
-use crate::log::dir::PartitionFolder;
+use crate::log::dir::{PartitionFolder, folder_name};
 use crate::records::filtered::{BatchFilter, FilterRules, Outcome};
-use crate::types::{TimestampMs, TopicPartition};
+use crate::types::TimestampMs;
 
 /// How to rewrite.
 #[derive(Clone, Debug)]
@@ -51,12 +52,14 @@ pub struct RewriteOptions {
     pub rerolls: bool,
     /// Write messages of magic 0 and 1 as batches of magic 2.
     pub raises: bool,
-    /// The partitions of the result; `None`: all.
-    pub partitions: Option<Vec<TopicPartition>>,
-    /// The records that go.
-    pub drops: BTreeMap<TopicPartition, Drops>,
+    /// Why partitions are not in the result, by the names of their folders.
+    pub left_out: BTreeMap<String, String>,
+    /// The records that go, by the names of folders: one that is not live has records of its own.
+    pub drops: BTreeMap<String, Drops>,
     /// The clock.
     pub now_ms: TimestampMs,
+    /// Only load.
+    pub dry_run: bool,
     /// What to do about damage.
     pub on_loss: OnLoss,
     /// The most bytes that a batch may decompress to.
@@ -74,9 +77,10 @@ impl RewriteOptions {
             topics: BTreeMap::new(),
             rerolls: false,
             raises: false,
-            partitions: None,
+            left_out: BTreeMap::new(),
             drops: BTreeMap::new(),
             now_ms,
+            dry_run: false,
             on_loss: OnLoss::default(),
             limit: DecodeLimit::default(),
             progress: Arc::default(),
@@ -149,6 +153,7 @@ pub fn rewrite(path: &Path, out: &Path, options: &RewriteOptions) -> Result<Rewr
         config: options.config.clone(),
         topics: options.topics.clone(),
         on_loss: options.on_loss,
+        dry_run: options.dry_run,
         out: Some(out.to_path_buf()),
         progress: Arc::clone(&options.progress),
         ..RecoverOptions::at(options.now_ms)
@@ -181,9 +186,13 @@ impl Rewriting<'_> {
 }
 
 impl Steps for Rewriting<'_> {
-    fn keeps(&self, partition: &PartitionFolder) -> bool {
-        let kept = self.options.partitions.as_ref();
-        kept.is_none_or(|kept| kept.contains(&partition.name.topic_partition))
+    fn why_left_out(&self, partition: &PartitionFolder) -> Option<&str> {
+        let reason = self.options.left_out.get(&folder_name(&partition.path));
+        reason.map(String::as_str)
+    }
+
+    fn erases(&self) -> bool {
+        true
     }
 
     fn plan(&self, _: &PartitionFolder, _: &LogConfig, _: &mut Plan) -> Result<()> {
@@ -198,19 +207,16 @@ impl Steps for Rewriting<'_> {
         to: &Path,
     ) -> Result<()> {
         let options = self.options;
-        // The segments' files are written again; in other segments, so are the aborted transactions.
-        plan.write_some(disk, to, |name| {
-            FileName::parse(name).is_none_or(|name| match name.kind {
-                FileKind::Log | FileKind::OffsetIndex | FileKind::TimeIndex => false,
-                FileKind::TxnIndex => !options.rerolls,
-                FileKind::Snapshot => true,
-            })
+        // The segments' files are written again, and nothing is copied that may hold a record.
+        plan.write_some(disk, to, |name| match FileName::parse(name) {
+            Some(found) => found.kind == FileKind::Snapshot && plan.has_snapshot(name),
+            None => [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA].contains(&name),
         })?;
         let done = rewrite_partition(
             plan,
             self.config_of(partition),
             options,
-            options.drops.get(&partition.name.topic_partition),
+            options.drops.get(&folder_name(&partition.path)),
             Output::new(
                 disk,
                 to,
@@ -223,10 +229,6 @@ impl Steps for Rewriting<'_> {
         self.done.borrow_mut().insert(partition.path.clone(), done);
         Ok(())
     }
-
-    fn finishes(&self) -> bool {
-        false
-    }
 }
 
 fn rewrite_partition(
@@ -237,7 +239,7 @@ fn rewrite_partition(
     mut out: Output<'_>,
 ) -> Result<PartitionRewrite> {
     let mut workers = workers(plan, config, options, drops)?;
-    let mut windows = Windows::of(plan, options.rerolls);
+    let mut windows = Windows::of(plan);
     let mut done = PartitionRewrite::default();
     in_order(
         &mut workers,

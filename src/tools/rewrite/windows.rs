@@ -86,20 +86,18 @@ pub(super) struct Windows<'a> {
     segments: vec::IntoIter<&'a WritableSegment<Overlay>>,
     walk: Option<(&'a WritableSegment<Overlay>, LogWalk)>,
     next_offset: Offset,
-    asks_aborted: bool,
     /// Bytes of the segments so far.
     pub(super) size: u64,
 }
 
 impl<'a> Windows<'a> {
-    /// `asks_aborted`: where aborted transactions are to be told, too.
-    pub(super) fn of(plan: &'a Plan, asks_aborted: bool) -> Self {
+    /// From the beginning.
+    pub(super) fn of(plan: &'a Plan) -> Self {
         Self {
             plan,
             segments: plan.segments().collect::<Vec<_>>().into_iter(),
             walk: None,
             next_offset: 0,
-            asks_aborted,
             size: 0,
         }
     }
@@ -122,11 +120,7 @@ impl<'a> Windows<'a> {
             Some(Beginning {
                 base_offset: segment.base_offset(),
                 modified_ms: self.plan.modified_ms(&segment.name(FileKind::Log)),
-                aborted: if self.asks_aborted {
-                    segment.aborted()?
-                } else {
-                    Vec::new()
-                },
+                aborted: segment.aborted()?,
             })
         };
         let Some((segment, mut walk)) = self.walk.take() else {

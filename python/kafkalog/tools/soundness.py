@@ -1,0 +1,85 @@
+"""Whether a result is sound: verified before it counts as finished, and held against what its source had already."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafkalog import _core
+from kafkalog.errors import CorruptRecordError
+from kafkalog.tools.verification import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["UNFINISHED", "Soundness"]
+
+UNFINISHED = ".kafkalog-unfinished"
+# Lines that are logged of a source; its report has all.
+_MOST_LOGGED = 20
+_log = logging.getLogger("kafkalog")
+
+
+class Soundness:
+    """What verification finds in a source before the work; nothing else may be wrong with the result.
+
+    Parameters
+    ----------
+    source : str
+        A log dir, or a partition's folder.
+
+    Attributes
+    ----------
+    errors : tuple of str
+        What is wrong with the source.
+    """
+
+    def __init__(self, source: str) -> None:
+        found = list(_errors(source, _root_of(source)))
+        self._known = {key for key, _ in found}
+        self.errors = tuple(f"{row['file']}: {row['message']} ({row['code']})" for _, row in found)
+        for text in self.errors[:_MOST_LOGGED]:
+            _log.warning("in the source: %s", text)
+        if len(self.errors) > _MOST_LOGGED:
+            _log.warning("in the source: %d more errors", len(self.errors) - _MOST_LOGGED)
+
+    def finish(self, out: str) -> None:
+        """Verify the result, and remove the note that it is not finished; with a new error the note stays."""
+        self.require(out)
+        Path(out, UNFINISHED).unlink()
+
+    def require(self, out: str) -> None:
+        """Verify the result; raise for an error that the source does not have."""
+        for key, row in _errors(out, out):
+            if key not in self._known:
+                raise CorruptRecordError(
+                    f"{row['file']}: the result does not verify: {row['message']} ({row['code']})",
+                    row["file"],
+                    position=row["position"],
+                    offset=row["offset"],
+                )
+
+
+def checked(source: str, out: str) -> Soundness:
+    """Verify a source, after making sure that the output may be written at all."""
+    _core.check_free(source, out)
+    return Soundness(source)
+
+
+def _root_of(source: str) -> str:
+    """Return the log dir of a source, by which the paths of findings are those of the result."""
+    try:
+        _core.PartitionLog(source)
+    except ValueError:
+        return source
+    return str(Path(source).parent)
+
+
+def _errors(path: str, root: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Yield the errors with what makes them the same in another log dir: segments may begin elsewhere there."""
+    for row in verify(path).to_pylist():
+        if row["severity"] == "error":
+            file = Path(row["file"])
+            name = file.name if file.parent == Path(root) else file.parent.name
+            yield (row["code"], name, row["topic"], row["partition"], row["offset"]), row

@@ -1,0 +1,216 @@
+//! What stands in a source beside the logs that are loaded: what of it is copied into a new directory, and what stays behind.
+//!
+//! | in a log dir | in the result |
+//! |---|---|
+//! | `meta.properties`, checkpoints, other files of Kafka or of this crate | copied |
+//! | other files | copied, unless something is erased |
+//! | the metadata log, a partition being deleted, `remote-log-index-cache` | copied; where something is erased, the first alone |
+//! | a folder that is no partition's: a broker does not start with it (`LogManager.loadLogs`) | no |
+//! | folders in partition folders, special files | no |
+//!
+//! Where something is erased nothing is copied that may hold it: of what is not read, only files with Kafka's names, and no
+//! leftovers.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::output::copy;
+use crate::error::{Error, Result};
+use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
+use crate::format::file_name::{
+    CLUSTER_METADATA_TOPIC, FileName, FileState, FolderName, FolderState,
+};
+use crate::io::disk::Disk;
+use crate::io::lock::LOCK_FILE;
+use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, folder_name};
+use crate::log::output::UNFINISHED;
+use crate::tables::plan::{BOOTSTRAP, is_snapshot};
+use crate::write::storage::OWN_FILES;
+
+/// Indexes of segments in remote storage.
+const REMOTE_INDEXES: &str = "remote-log-index-cache";
+/// Voters and votes of a KRaft node.
+const QUORUM_STATE: &str = "quorum-state";
+
+const FOREIGN_FOLDER: &str = "no partition's folder; a broker does not start with it";
+const INNER_FOLDER: &str = "a folder in a partition's folder, which is not Kafka's";
+const FOREIGN_FILE: &str = "not Kafka's, and it may hold what was to go";
+const LEFT_FILE: &str = "left by a broker, and it may hold what was to go";
+const DELETED_FOLDER: &str = "being deleted: a broker removes it at its start";
+const CACHE: &str = "a cache, which a broker fills again";
+const SPECIAL: &str = "no regular file";
+
+/// What is in a source, and not in the result.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeftOut {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+impl LeftOut {
+    pub(super) fn new(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+/// What is copied, and what stays behind.
+#[derive(Debug)]
+pub(super) struct Beside {
+    folders: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    pub(super) left_out: Vec<LeftOut>,
+    /// Nothing is copied that may hold what is to go.
+    erases: bool,
+}
+
+impl Beside {
+    /// Nothing yet.
+    pub(super) const fn new(erases: bool) -> Self {
+        Self {
+            folders: Vec::new(),
+            files: Vec::new(),
+            left_out: Vec::new(),
+            erases,
+        }
+    }
+
+    /// Looks into a log dir; its partitions in `apart` are dealt with elsewhere.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn look_beside(&mut self, path: &Path, apart: &[&Path]) -> Result<()> {
+        for entry in entries(path)? {
+            let name = folder_name(&entry);
+            match fs::metadata(&entry) {
+                Ok(found) if found.is_dir() => {
+                    if !apart.contains(&entry.as_path()) {
+                        self.add_folder(entry, &name)?;
+                    }
+                }
+                Ok(found) if found.is_file() => self.add_file(entry, &name),
+                _ => self.leave(entry, SPECIAL),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_folder(&mut self, path: PathBuf, name: &str) -> Result<()> {
+        let reason = match FolderName::parse(name) {
+            Some(name) if name.state == FolderState::Delete => {
+                self.erases.then_some(DELETED_FOLDER)
+            }
+            Some(name) if name.topic_partition.topic == CLUSTER_METADATA_TOPIC => None,
+            None if name == REMOTE_INDEXES => self.erases.then_some(CACHE),
+            _ => Some(FOREIGN_FOLDER),
+        };
+        if let Some(reason) = reason {
+            self.leave(path, reason);
+            return Ok(());
+        }
+        let copied = self.look_into(&path)?;
+        self.files.extend(copied);
+        self.folders.push(path);
+        Ok(())
+    }
+
+    fn add_file(&mut self, path: PathBuf, name: &str) {
+        let is_own = name.starts_with(OWN_FILES)
+            || CHECKPOINTS.contains(&name)
+            || [META_PROPERTIES, BOOTSTRAP].contains(&name);
+        if [CLEAN_SHUTDOWN, LOCK_FILE, UNFINISHED].contains(&name) {
+            // The result has its own.
+        } else if self.erases && !is_own {
+            self.leave(path, FOREIGN_FILE);
+        } else {
+            self.files.push(path);
+        }
+    }
+
+    /// Looks into a partition folder; returns what may be copied of it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn look_into(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let mut copied = Vec::new();
+        for entry in entries(folder)? {
+            let found = fs::metadata(&entry);
+            if found.as_ref().is_ok_and(fs::Metadata::is_dir) {
+                self.leave(entry, INNER_FOLDER);
+            } else if !found.is_ok_and(|found| found.is_file()) {
+                self.leave(entry, SPECIAL);
+            } else if let Some(reason) = why_not(&entry).filter(|_| self.erases) {
+                self.leave(entry, reason);
+            } else {
+                copied.push(entry);
+            }
+        }
+        Ok(copied)
+    }
+
+    fn leave(&mut self, path: PathBuf, reason: &str) {
+        self.left_out.push(LeftOut::new(path, reason));
+    }
+
+    /// Copies from the log dir into the new one, its identity last: a broker takes no log dir for its own without it, should
+    /// we be killed before the end.
+    ///
+    /// # Errors
+    /// `Io`; `Interrupted`.
+    pub(super) fn copy(&self, disk: &Disk, from: &Path, to: &Path) -> Result<()> {
+        let target = |path: &Path| {
+            let name = path.strip_prefix(from);
+            name.map_or_else(|_| to.to_path_buf(), |name| to.join(name))
+        };
+        for folder in &self.folders {
+            disk.create_folders(&target(folder))?;
+        }
+        let is_identity = |path: &&PathBuf| path.file_name() == Some(OsStr::new(META_PROPERTIES));
+        let (last, first): (Vec<_>, Vec<_>) = self.files.iter().partition(is_identity);
+        for file in first.into_iter().chain(last) {
+            copy(disk, file, &target(file))?;
+        }
+        let mut folders = self.folders.iter();
+        folders.try_for_each(|folder| disk.sync_folder(&target(folder)))
+    }
+}
+
+/// Why a file of a partition folder is not copied where something is erased.
+fn why_not(file: &Path) -> Option<&'static str> {
+    let name = folder_name(file);
+    match FileName::parse(&name) {
+        Some(name) if name.state == FileState::Live => None,
+        Some(_) => Some(LEFT_FILE),
+        None if [LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE].contains(&&*name) => {
+            None
+        }
+        None if is_snapshot(file) => None,
+        None if [".tmp", ".part", ".deleted"]
+            .iter()
+            .any(|end| name.ends_with(end)) =>
+        {
+            Some(LEFT_FILE)
+        }
+        None => Some(FOREIGN_FILE),
+    }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::io(folder))?;
+    let paths = entries.map(|entry| Ok(entry.map_err(Error::io(folder))?.path()));
+    let mut paths = paths.collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
