@@ -225,17 +225,13 @@ impl<S: Storage> WritableLog<S> {
     }
 
     /// Closes cleanly: everything on the disk, a snapshot of the producers at the log end, the last time entry, files cut
-    /// to what is in them; those that waited long enough for their removal are gone. What was cut inside of a batch ends
-    /// where that began. Returns the recovery point: the log end. A failed log is only let go of.
+    /// to what is in them; those that waited long enough for their removal are gone. Returns the recovery point: the log
+    /// end. A failed log is only let go of.
     ///
     /// # Errors
     /// `Io`; the folder is then as after a crash. `Refused` for a log that had failed.
     pub fn close(mut self, now_ms: TimestampMs) -> Result<Offset> {
-        let settled = match self.lower_end {
-            Some(end) => self.truncate_to(end, now_ms).map(drop),
-            None => Ok(()),
-        };
-        let flushed = settled.and_then(|()| self.flush(true, now_ms));
+        let flushed = self.flush(true, now_ms);
         if let Err(error) = flushed.and_then(|()| self.remove_deleted(now_ms)) {
             self.crash();
             return Err(error);

@@ -171,7 +171,8 @@ impl PartitionWriter {
             ));
         }
         let mut progress = self.progress();
-        progress.recovery_point = self.log.close(now_ms)?;
+        let end = self.log.end_when_loaded();
+        progress.recovery_point = self.log.close(now_ms)?.min(end);
         self.dir.close(&progress)
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = [
     "CheckpointChange",
@@ -253,7 +253,7 @@ class TruncateReport:
     size: int
     bytes_cut: int
     left_out: tuple[LeftOut, ...] = ()
-    source_errors: tuple[str, ...] = ()
+    source_errors: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ class CompactReport:
     damaged: tuple[PartitionRecovery, ...]
     skipped: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
-    source_errors: tuple[str, ...] = ()
+    source_errors: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def bytes_saved(self) -> int:
@@ -460,7 +460,7 @@ class RetainReport:
     checkpoints: tuple[CheckpointChange, ...]
     skipped: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
-    source_errors: tuple[str, ...] = ()
+    source_errors: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def bytes_deleted(self) -> int:
@@ -537,7 +537,7 @@ class RewriteReport:
     dry_run: bool
     partitions: tuple[PartitionRewrite, ...]
     left_out: tuple[LeftOut, ...] = ()
-    source_errors: tuple[str, ...] = ()
+    source_errors: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def records_dropped(self) -> int:
