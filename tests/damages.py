@@ -271,7 +271,8 @@ ADVERSARIAL: dict[str, Callable[[int], bytes]] = {
 def damaged(segment: Segment, kind: str, chance: random.Random, number: int) -> list[Damaged]:
     """Damage a segment; nothing where the damage may as well be of another batch.
 
-    Of a batch that is there twice either may be taken for the one in its place: then there is more than one answer.
+    Of a batch that is there twice either may be taken for the one in its place, unless they follow each other: then
+    there is more than one answer.
     """
     parts = KINDS[kind](segment, chance, number)
     originals = [segment.batch(number) for number in range(len(segment))]
@@ -285,6 +286,8 @@ def damaged(segment: Segment, kind: str, chance: random.Random, number: int) -> 
     for at, part in enumerate(parts):
         if isinstance(part, bytes) and part in originals:
             twin = originals.index(part)
+            if parts[at - 1] == twin:
+                continue
             moved: list[Part] = [part if each == twin else each for each in parts]
             moved[at] = twin
             numbers = [each for each in moved if isinstance(each, int)]

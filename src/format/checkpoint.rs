@@ -108,17 +108,30 @@ pub fn parse_offsets(data: &[u8]) -> Result<BTreeMap<TopicPartition, Offset>> {
         .collect()
 }
 
+/// As [`number`], refusing those below 0 as `LeaderEpochFileCache.assign` does.
+fn not_negative<T: FromStr + PartialOrd + Default>(
+    what: &'static str,
+    line: Line<'_>,
+) -> Result<T> {
+    let found = number(what, line)?;
+    if found < T::default() {
+        let (at, text) = line;
+        return Err(Error::corrupt_index(what, at, "0 or more", text));
+    }
+    Ok(found)
+}
+
 /// Reads a `leader-epoch-checkpoint`.
 ///
 /// # Errors
-/// `CorruptIndex` where Kafka would refuse the file.
+/// `CorruptIndex` where Kafka would refuse the file, or the log with it.
 pub fn parse_epochs(data: &[u8]) -> Result<Vec<EpochEntry>> {
     entries::<2>(data)?
         .into_iter()
         .map(|(at, [epoch, start_offset])| {
             Ok(EpochEntry {
-                epoch: number("leader epoch", (at, epoch))?,
-                start_offset: number("start offset", (at, start_offset))?,
+                epoch: not_negative("leader epoch", (at, epoch))?,
+                start_offset: not_negative("start offset", (at, start_offset))?,
             })
         })
         .collect()
@@ -276,6 +289,15 @@ mod tests {
             [entry(0, 0), entry(7, 123_456_789_012)]
         );
         assert!(parse_epochs(b"0\n1\n0 0 0\n").is_err());
+        for (text, told) in [("-1 5", "leader epoch"), ("1 -5", "start offset")] {
+            let error = parse_epochs(format!("0\n2\n0 0\n{text}\n").as_bytes()).unwrap_err();
+            let number = text
+                .split(' ')
+                .find(|number| number.starts_with('-'))
+                .unwrap();
+            let expected = format!("<bytes>: byte 8: {told}: expected 0 or more, found {number}");
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]

@@ -246,6 +246,28 @@ impl FolderName {
     }
 }
 
+/// Whether a broker takes a folder of its log dir for a partition's, whatever stands for the topic: nothing there asks
+/// whether that is a legal name (`UnifiedLog.parseTopicPartitionName`). At any other folder it ends its start.
+#[must_use]
+pub(crate) fn is_taken_for_a_partitions(name: &str) -> bool {
+    let states = [FolderState::Delete, FolderState::Future, FolderState::Stray];
+    let is_marked = states.iter().any(|state| {
+        let stem = name.strip_suffix(state.name());
+        stem.is_some_and(|stem| stem.ends_with('-'))
+    });
+    let stem = if is_marked {
+        let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
+        match name.rsplit_once('.') {
+            Some((stem, _)) if !name.contains(is_blank) => stem,
+            _ => return false,
+        }
+    } else {
+        name
+    };
+    stem.rsplit_once('-')
+        .is_some_and(|(topic, partition)| !topic.is_empty() && partition.parse::<i32>().is_ok())
+}
+
 /// Whether Kafka takes `name` for a topic (`Topic.validate`).
 #[must_use]
 pub fn is_topic_name(name: &str) -> bool {
@@ -258,6 +280,41 @@ pub fn is_topic_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As `UnifiedLog.parseTopicPartitionName` of Kafka 4.3.1 answers.
+    #[test]
+    fn folders_that_end_a_start() {
+        let taken = [
+            "a+b-0",
+            "sp ace-0",
+            "a--1",
+            "a-+7",
+            "-x-0",
+            "é-3",
+            "a+b-0.1f-stray",
+            "t-0.u-delete",
+        ];
+        let ends = [
+            "lost+found",
+            ".snapshot",
+            "tmp",
+            "t",
+            "t-",
+            "-0",
+            "t-x",
+            "t-2147483648",
+            "sp ace-0.1f-stray",
+            "t-0-stray",
+            "t-.u-delete",
+            ".u-0-delete",
+        ];
+        for name in taken {
+            assert!(is_taken_for_a_partitions(name), "{name}");
+        }
+        for name in ends {
+            assert!(!is_taken_for_a_partitions(name), "{name}");
+        }
+    }
 
     #[test]
     fn names_come_apart_and_together_again() {

@@ -174,7 +174,10 @@ impl Loader<'_> {
 
         match text.and_then(|text| parse(&text)) {
             Err(error @ Error::Io { .. }) => return Err(error),
-            Err(error) => self.set_aside(name, &error.to_string())?,
+            Err(error) => {
+                let error = error.at(&folder.path_of(name));
+                self.set_aside(name, &error.to_string())?;
+            }
             Ok(()) => {}
         }
         Ok(())

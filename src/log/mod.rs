@@ -6,6 +6,7 @@
 //! | [`config`] | the settings of a topic, by Kafka's names |
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
 //! | [`epochs`] | the first offset of each leader epoch |
+//! | [`gaps`] | offsets missing between segments: compaction, or a lost segment |
 //! | `kept` | checkpoints that were read last |
 //! | `listing` | which files of a partition folder make up the log |
 //! | [`listed`] | a partition folder as a broker would have it after loading |
@@ -18,6 +19,7 @@ pub(crate) mod cleanable;
 pub(crate) mod config;
 pub(crate) mod dir;
 pub(crate) mod epochs;
+pub(crate) mod gaps;
 mod kept;
 pub(crate) mod listed;
 pub(crate) mod listing;

@@ -33,6 +33,12 @@ impl VerifyProgress {
         Self::default()
     }
 
+    /// Partition folders; 0 before they are known.
+    #[getter]
+    fn partitions(&self) -> u64 {
+        self.inner.partitions()
+    }
+
     /// Bytes of logs that were verified.
     #[getter]
     fn done(&self) -> u64 {

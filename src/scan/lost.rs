@@ -1,14 +1,12 @@
 //! What reading past damage leaves out, by partition and segment.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
-use crate::format::checkpoint::parse_offsets;
-use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileKind, FileName, INTERNAL_TOPIC_PREFIX};
+use crate::format::file_name::{FileKind, FileName};
 use crate::io::folder::DiskReader;
-use crate::log::dir::{CLEANER, dir_above, read_parsed};
+use crate::log::gaps;
 use crate::scan::planned::OpenSegment;
 use crate::scan::range::{PartitionRange, SegmentRange};
 use crate::segment::metrics::Metrics;
@@ -57,15 +55,9 @@ pub(crate) fn add(all: &mut Vec<LostRange>, next: LostRange) -> bool {
 }
 
 /// The segment that a gap between two segments stands for; `None` where compaction may have made it.
-///
-/// A broker names a segment by the log end offset, so a gap is the work of the cleaner, or a file is missing. Which logs
-/// it cleans it notes in a checkpoint of the log dir. Internal topics are compacted everywhere but for
-/// `__cluster_metadata`.
 pub(crate) fn missing(range: &PartitionRange, (from, to): (Offset, Offset)) -> Option<LostRange> {
     let name = TopicPartition::new(&range.topic, range.partition);
-    let is_internal =
-        range.topic.starts_with(INTERNAL_TOPIC_PREFIX) && range.topic != CLUSTER_METADATA_TOPIC;
-    if is_internal || is_cleaned(&range.folder, &name) {
+    if gaps::may_be_compacted(&range.folder, &name, to) {
         return None;
     }
     let lost = Lost {
@@ -157,11 +149,4 @@ impl PastDamage {
         self.segment.next_base_offset = None;
         Ok(None)
     }
-}
-
-/// Whether the cleaner has been at the partition.
-fn is_cleaned(folder: &Path, name: &TopicPartition) -> bool {
-    let checkpoint = dir_above(folder).join(CLEANER);
-    let offsets = read_parsed(&checkpoint, parse_offsets).ok().flatten();
-    offsets.is_some_and(|offsets| offsets.contains_key(name))
 }

@@ -156,8 +156,8 @@ pub(super) struct Skipping {
     given: Position,
     /// Where the last batch of this walk begins, as long as there is no survey.
     last: Option<Position>,
-    /// The end of what was lost last.
-    accounted: Position,
+    /// The end of what was lost last, if anything was.
+    accounted: Option<Position>,
 }
 
 impl Skipping {
@@ -181,7 +181,7 @@ impl Skipping {
             open: None,
             given: position,
             last: None,
-            accounted: 0,
+            accounted: None,
         }
     }
 
@@ -328,7 +328,7 @@ impl Skipping {
         reason: Reason,
         floor: Offset,
     ) {
-        self.accounted = end;
+        self.accounted = Some(end);
         match &mut self.open {
             Some((open, _)) if open.end == position => open.end = end,
             _ => self.open = Some((Lost::new(position, end, reason), floor)),
@@ -371,7 +371,7 @@ impl Skipping {
             .bounds
             .next_base_offset
             .filter(|_| self.end.is_none())?;
-        (next_offset < next && self.accounted < self.size).then_some((next_offset, next))
+        (next_offset < next && self.accounted != Some(self.size)).then_some((next_offset, next))
     }
 }
 

@@ -33,6 +33,7 @@ pub struct Progress {
     stage: AtomicUsize,
     done: Arc<AtomicU64>,
     total: AtomicU64,
+    partitions: AtomicU64,
 }
 
 impl Progress {
@@ -43,6 +44,16 @@ impl Progress {
         self.done.store(0, Ordering::Relaxed);
         self.stage.store(at.unwrap_or_default(), Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// So many partition folders more are looked at.
+    pub(crate) fn add_partitions(&self, count: usize) {
+        self.partitions.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Partition folders that are looked at, for who counts them.
+    pub(crate) fn partitions(&self) -> u64 {
+        self.partitions.load(Ordering::Relaxed)
     }
 
     /// So many bytes more are done.

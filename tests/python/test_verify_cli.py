@@ -49,7 +49,8 @@ def test_the_exit_code_does_not_depend_on_what_is_shown(capsys: pytest.CaptureFi
 
 def test_json_lines_are_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-J", str(FLIPPED), str(DATA)]) == 1
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    *rows, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert set(last) == {"summary"}
     assert rows == kafkalog.verify([FLIPPED, DATA]).to_pylist()
 
 
@@ -66,7 +67,9 @@ def test_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines == expected
     assert last == f"{len(files)} files; none changed while they were verified"
     assert main(["verify", str(log_dir), "--evidence", "-J", "-s", "error"]) == 0
-    *rows, total = [json.loads(line)["evidence"] for line in capsys.readouterr().out.splitlines()]
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert json.loads(last)["summary"]["files"] == len(files)
+    *rows, total = [json.loads(line)["evidence"] for line in lines]
     assert [row["file"] for row in rows] == [str(file) for file in files]
     assert {row["unchanged"] for row in rows} == {True}
     assert total == {"files": len(files), "changed": 0}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import sys
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +25,9 @@ _SEVERITIES = ("info", "warning", "error")
 _CHUNK = 1 << 20
 
 _EPILOG = """\
-Prints one line for each finding: file, position, severity, what was expected and found, code, advice. The exit code is
-0 if nothing is worse than info, else 1. Nothing is written, locked or changed; a running broker's log dir may be
-verified. kafkalog help damage explains the codes and what to do.
+Prints one line for each finding: file, position, severity, what was expected and found, code, advice. On a terminal and
+with -J the last line sums up. The exit code is 0 if nothing is worse than info, else 1. Nothing is written, locked or
+changed; a running broker's log dir may be verified. kafkalog help damage explains the codes and what to do.
 
 --evidence adds the size and the SHA-256 of every file, and whether any file changed while they were verified.
 
@@ -47,21 +50,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--threads", metavar="N", type=_common.number(1, MAX_THREADS), help="default: as many as there are processors"
     )
     parser.add_argument("--evidence", action="store_true", help="add size and SHA-256 of every file")
-    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding")
+    parser.add_argument("-J", "--json", action="store_true", help="one JSON object per finding, and a summary")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, and print the findings."""
+    begun = time.monotonic()
     before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
     progress = _core.VerifyProgress()
     with Shown(lambda: _line(progress)):
         table = table_of(arguments.path, arguments.level, arguments.threads, progress)
     least = _SEVERITIES.index(arguments.severity)
-    worst = 0
+    found: Counter[str] = Counter()
     for row in table.to_pylist():
-        severity = _SEVERITIES.index(row["severity"])
-        worst = max(worst, severity)
-        if severity < least:
+        found[row["severity"]] += 1
+        if _SEVERITIES.index(row["severity"]) < least:
             continue
         if arguments.json:
             _common.json_line(row)
@@ -69,7 +72,20 @@ def run(arguments: argparse.Namespace) -> int:
             print(line_of(row))
     if arguments.evidence:
         _print_evidence(before, json=arguments.json)
-    return _common.DAMAGED if worst > 0 else 0
+    if arguments.json or sys.stdout.isatty():
+        sizes = [size for size in map(_size, _files(arguments.path)) if size is not None]
+        summary = {
+            "partitions": progress.partitions,
+            "files": len(sizes),
+            "bytes": sum(sizes),
+            **{f"{severity}s": found[severity] for severity in reversed(_SEVERITIES)},
+            "seconds": round(time.monotonic() - begun, 3),
+        }
+        if arguments.json:
+            _common.json_line({"summary": summary})
+        else:
+            print(_summed_up(summary))
+    return _common.DAMAGED if found["warning"] or found["error"] else 0
 
 
 def line_of(row: dict[str, Any]) -> str:
@@ -79,6 +95,26 @@ def line_of(row: dict[str, Any]) -> str:
         end = row["endPosition"]
         place += f": byte {row['position']}" + ("" if end is None else f" to {end}")
     return f"{place}: {row['severity']}: {row['message']} [{row['code']}]; {row['advice']}"
+
+
+def _summed_up(summary: dict[str, Any]) -> str:
+    """Return the line that sums up: ``1 partition, 9 files, 12,345 bytes: 0 errors, ...``."""
+
+    def counted(name: str) -> str:
+        count = summary[name]
+        return f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+
+    looked_at = ", ".join(map(counted, ("partitions", "files", "bytes")))
+    found = ", ".join(map(counted, ("errors", "warnings", "infos")))
+    return f"{looked_at}: {found}; {summary['seconds']:.1f} seconds"
+
+
+def _size(path: Path) -> int | None:
+    """Return the size of a file; None for one that a running broker has removed."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _line(progress: _core.VerifyProgress) -> str:

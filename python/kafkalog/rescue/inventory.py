@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
-from kafkalog.errors import KafkaLogError
+from kafkalog.errors import CorruptIndexError, KafkaLogError
 from kafkalog.reader import RecordReader
 from kafkalog.rescue.plan import Damage, Disk, Finding, Replica
 
@@ -127,7 +127,7 @@ def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list
             log_dir = _core.LogDir(path)
         except NotADirectoryError as error:
             raise ValueError(f"{path}: expected a log dir, found a file") from error
-        disk = _disk(path, log_dir)
+        disk, lack = _disk(path, log_dir)
         for known, _ in opened:
             if os.path.realpath(known.path) == os.path.realpath(path):
                 findings.append(Finding("warning", "same-disk", f"the same directory as {known.path}: left out", path))
@@ -138,9 +138,8 @@ def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list
                 break
         else:
             opened.append((disk, log_dir))
-            if disk.cluster_id is None or disk.node_id is None:
-                text = "no meta.properties says which cluster and node it belongs to"
-                findings.append(Finding("warning", "unknown-disk", text, path))
+            if lack:
+                findings.append(Finding("warning", "unknown-disk", lack, path))
     clusters: dict[str, list[str]] = {}
     for disk, _ in opened:
         if disk.cluster_id is not None:
@@ -151,14 +150,21 @@ def _opened(paths: Iterable[str]) -> tuple[list[tuple[Disk, _core.LogDir]], list
     return opened, findings
 
 
-def _disk(path: str, log_dir: _core.LogDir) -> Disk:
-    meta = log_dir.meta or {}
+def _disk(path: str, log_dir: _core.LogDir) -> tuple[Disk, str | None]:
+    """Return what a log dir says of itself, and what it does not say."""
+    lack = None
+    try:
+        meta = log_dir.meta
+    except CorruptIndexError as error:
+        meta, lack = {}, f"meta.properties is damaged: {error}"
+    if meta is None:
+        meta, lack = {}, "no meta.properties says which cluster and node it belongs to"
 
     def number(*names: str) -> int | None:
         found = next((meta[name] for name in names if name in meta), "")
         return int(found) if found.isdecimal() else None
 
-    return Disk(
+    disk = Disk(
         path=path,
         node_id=number("node.id", "broker.id"),
         directory_id=meta.get("directory.id"),
@@ -167,6 +173,11 @@ def _disk(path: str, log_dir: _core.LogDir) -> Disk:
         clean_shutdown=log_dir.clean_shutdown,
         folders=len(log_dir.folders()),
     )
+    said = {"version": disk.meta_version, "node.id": disk.node_id, "cluster.id": disk.cluster_id}
+    missing = [name for name, value in said.items() if value is None]
+    if lack is None and missing:
+        lack = f"meta.properties is damaged or cut: expected {', '.join(missing)}, found none"
+    return disk, lack
 
 
 def _twice(replicas: Iterable[Replica]) -> Iterator[Finding]:

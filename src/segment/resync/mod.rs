@@ -348,11 +348,7 @@ impl Resync {
         let spans: Vec<Span> = run
             .iter()
             .filter_map(|part| match part {
-                Part::Batch(_, header) if fits(header) => Some(Span {
-                    first: header.base_offset,
-                    last: header.last_offset(),
-                    epoch: header.partition_leader_epoch,
-                }),
+                Part::Batch(_, header) if fits(header) => Some(Span::of(header)),
                 Part::Batch(..) | Part::Damage(..) => None,
             })
             .collect();

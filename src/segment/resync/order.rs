@@ -8,10 +8,11 @@
 //! leaves just the room for the one batch between them. What is left is a draw: the run that ends with the lowest offset
 //! stays, of several the one that ends first in the file.
 
+use crate::format::batch::BatchHeader;
 use crate::types::Offset;
 
 /// What order is about in a batch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// First offset.
     pub(super) first: Offset,
@@ -19,9 +20,21 @@ pub(super) struct Span {
     pub(super) last: Offset,
     /// Leader epoch, -1 for none.
     pub(super) epoch: i32,
+    /// Checksum: of two equal batches the first is in its place.
+    pub(super) crc: u32,
 }
 
 impl Span {
+    /// Of a whole batch.
+    pub(super) fn of(header: &BatchHeader) -> Self {
+        Self {
+            first: header.base_offset,
+            last: header.last_offset(),
+            epoch: header.partition_leader_epoch,
+            crc: header.crc,
+        }
+    }
+
     const fn offsets(&self) -> Offset {
         self.last.wrapping_sub(self.first).wrapping_add(1)
     }
@@ -118,7 +131,8 @@ fn by_offset(spans: &[Span], floor: Offset) -> Vec<bool> {
     let mut runs: Vec<Run> = Vec::with_capacity(spans.len());
     let mut before = vec![0u32; spans.len()];
     for (n, span) in spans.iter().enumerate() {
-        if span.first < floor {
+        let is_copy = n.checked_sub(1).and_then(|n| spans.get(n)) == Some(span);
+        if span.first < floor || is_copy {
             runs.push(Run::default());
             continue;
         }
@@ -236,6 +250,7 @@ mod tests {
             first,
             last,
             epoch: 0,
+            crc: 0,
         };
         offsets.iter().map(span).collect()
     }
@@ -265,6 +280,9 @@ mod tests {
     #[test]
     fn copies_and_strangers_go() {
         assert_eq!(lost(&[(0, 9), (10, 19), (10, 19), (20, 29)], 0), [2]);
+        // Before it a batch of the same length was compacted away.
+        assert_eq!(lost(&[(0, 9), (20, 29), (20, 29), (30, 39)], 0), [2]);
+        assert_eq!(lost(&[(20, 29), (20, 29), (20, 29), (50, 59)], 10), [1, 2]);
         assert_eq!(
             lost(
                 &[(0, 9), (50, 59), (60, 69), (10, 19), (20, 29), (30, 39)],
@@ -329,6 +347,7 @@ mod tests {
                     first: n,
                     last: n,
                     epoch,
+                    crc: 0,
                 })
                 .collect();
             kept(&spans, 0, 1)

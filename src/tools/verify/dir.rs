@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoints::{self, Checkpoints, Extent};
 use super::finding::{
-    DUPLICATE_PARTITION, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING, LEFTOVER,
-    PENDING_JOB, UNFINISHED_OUTPUT, UNKNOWN_FILE, UNKNOWN_FOLDER,
+    DUPLICATE_PARTITION, FOLDER_NAME, Finding, Findings, IDENTITY_MISMATCH, IDENTITY_MISSING,
+    LEFTOVER, PENDING_JOB, STRAY_FOLDER, UNFINISHED_OUTPUT, UNKNOWN_FILE, UNKNOWN_FOLDER,
 };
 use super::identity;
 use super::log::Reading;
@@ -17,7 +17,7 @@ use super::pool::Pool;
 use super::records::BatchCheck;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::PARTITION_METADATA;
-use crate::format::file_name::{FolderName, FolderState};
+use crate::format::file_name::{FolderName, FolderState, is_taken_for_a_partitions};
 use crate::format::uuid::Uuid;
 use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
 use crate::log::output::UNFINISHED;
@@ -158,9 +158,17 @@ pub(super) fn check(
                 Some(FolderState::Live) => {}
                 Some(state) => {
                     let message = format!("a partition folder in state {}", state.name());
-                    findings.add(Finding::new(LEFTOVER, &path, message));
+                    let code = match state {
+                        FolderState::Stray => STRAY_FOLDER,
+                        _ => LEFTOVER,
+                    };
+                    findings.add(Finding::new(code, &path, message));
                 }
                 None if name == REMOTE_INDEXES => {}
+                None if is_taken_for_a_partitions(&name) => {
+                    let message = "folder name: expected the name of a topic before the partition";
+                    findings.add(Finding::new(FOLDER_NAME, &path, message));
+                }
                 None => {
                     let message = "folder name: expected TOPIC-PARTITION";
                     findings.add(Finding::new(UNKNOWN_FOLDER, &path, message));

@@ -63,70 +63,131 @@ macro_rules! codes {
 
 const _: () = assert!(!CODES.is_empty());
 
+// What Kafka does was read in its classes, named above each line, up to 4.3.
 codes! {
+    // DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid: consumers fail, LogSegment.recover cuts from here on.
     BATCH_CRC "batch-crc" Error "the bytes changed after they were written; read on with on_corrupt=\"skip\", or restore the segment from a replica";
-    BATCH_LENGTH "batch-length" Error "Kafka stops here and loses all that follows; salvage keeps the batches after it";
-    BATCH_MAGIC "batch-magic" Error "no known format; salvage keeps the other batches, or restore the segment from a replica";
-    BATCH_ORDER "batch-order" Error "the batch does not belong where it stands; salvage keeps the other batches, or restore the segment from a replica";
+    // FileLogInputStream.nextBatch throws or ends; LogSegment.recover cuts.
+    BATCH_LENGTH "batch-length" Error "Kafka reads no further, and its recovery cuts off all that follows; kafkalog recover --salvage keeps the batches after it";
+    // FileLogInputStream.nextBatch, DefaultRecordBatch.ensureValid
+    BATCH_MAGIC "batch-magic" Error "no known format; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
+    // OffsetIndex.append (InvalidOffsetException), LogSegment.ensureOffsetInRange
+    BATCH_ORDER "batch-order" Error "the batch does not belong where it stands; kafkalog recover --salvage keeps the other batches, or restore the segment from a replica";
+    // DefaultRecord.readFrom (InvalidRecordException), in consumers and the cleaner; loading reads headers alone.
     BATCH_RECORDS "batch-records" Error "consumers fail on this batch although its checksum holds: its writer was faulty; skip it";
+    // Compression.wrapForInput, as above
     BATCH_CODEC "batch-codec" Error "consumers fail on this batch although its checksum holds: it cannot be decompressed; skip it";
+    // FileLogInputStream.nextBatch ends where the size leads beyond the file.
     BATCH_TORN "batch-torn" Error "the rest of the batch is gone; restore the segment from a replica";
-    BATCH_FOREIGN "batch-foreign" Error "bytes of something else; salvage keeps the batches around them, or restore the segment from a replica";
+    BATCH_FOREIGN "batch-foreign" Error "bytes of something else; kafkalog recover --salvage keeps the batches around them, or restore the segment from a replica";
+    // ProducerAppendInfo.appendDataBatch (InvalidTxnStateException), EndTransactionMarker.deserialize (IllegalArgumentException), both
+    // of LogSegment.recover and UnifiedLog.loadProducersFromRecords
+    BATCH_TRANSACTION "batch-transaction" Error "a broker that reads this batch at its start does not load the log; kafkalog recover --salvage leaves it out";
+    // DefaultRecordBatch.iterator counts on the header alone.
     BATCH_OFFSETS "batch-offsets" Error "record offsets contradict the header: its writer was faulty; consumers may skip or repeat records";
+    // TimeIndex.maybeAppend, by DefaultRecordBatch.maxTimestamp
     BATCH_TIMESTAMP "batch-timestamp" Warning "lookups by timestamp and retention use the header; nothing to repair";
+    // DefaultRecord.readFrom: any length below 0 is null.
     BATCH_NULL_LENGTH "batch-null-length" Warning "read as null; its writer was faulty";
     BATCH_LEVEL "batch-level" Error "a broker of this version cannot read it; use a newer one";
+    // FileRecords.<init> (KafkaException)
     SEGMENT_SIZE "segment-size" Error "Kafka opens no segment above 2 GiB; salvage or truncate it";
-    SEGMENT_MISSING "segment-missing" Error "restore the segment from a replica";
-    TORN_TAIL "torn-tail" Warning "a crash in the middle of a write; a broker cuts it off when it recovers the log, as does kafkalog recover";
+    // UnifiedLog.read goes on with the next segment; LogLoader does not compare neighbours.
+    SEGMENT_MISSING "segment-missing" Error "a broker loads the log without these records and says nothing; restore the segment from a replica";
+    // LogSegment.recover, LogLoader.recoverLog. In a closed segment fetches end there with CorruptRecordException.
+    TORN_TAIL "torn-tail" Warning "a crash in the middle of a write left it; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
+    // FileRecords.open (preallocate), LogSegment.recover
     ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
+    // LogLoader.recoverLog recovers nothing after a clean stop, and FileRecords.append goes on behind the zeros.
     ZERO_TAIL_CLEAN "zero-tail-clean" Error "the clean-shutdown marker is wrong: remove it so that the broker recovers the log";
-    INDEX_MISSING "index-missing" Info "a broker rebuilds it at its start";
+    // LogLoader.loadSegmentFiles, LogSegment.sanityCheck: without .index the segment is recovered; a new .timeindex alone is cut to 0.
+    INDEX_MISSING "index-missing" Info "a broker rebuilds all indexes of a segment without .index at its start; a .timeindex alone it leaves empty: rebuild the indexes";
+    // AbstractIndex.<init> maps whole entries; only TransactionIndex.sanityCheck runs at a start.
     INDEX_LENGTH "index-length" Warning "rebuild the indexes";
     INDEX_ORDER "index-order" Error "rebuild the indexes";
     INDEX_POSITION "index-position" Error "rebuild the indexes";
+    // LogSegment.translateOffset, LogSegment.findOffsetByTimestamp
     INDEX_OFFSET "index-offset" Error "lookups miss records; rebuild the indexes";
+    // LogSegment.readNextOffset: no batch at the last entry is no batch at all.
     INDEX_BEYOND_LOG "index-beyond-log" Error "a broker may take the log for shorter or empty; rebuild the indexes";
+    // AbstractIndex.<init> (maxIndexSize), AbstractIndex.trimToValidSize
     INDEX_ZERO_TAIL "index-zero-tail" Info "room that a broker allocates ahead, left by a crash; lookups are slower, never wrong";
+    // LogLoader.loadSegmentFiles
     INDEX_ORPHAN "index-orphan" Warning "its .log is missing, which may be a lost segment; a broker deletes the file at its start";
+    // LogSegment.largestTimestamp
     TIME_INDEX_EMPTY "time-index-empty" Info "written before 0.10.1, or replaced by a broker: retention uses the file's modification time; rebuild the indexes";
+    // LogSegment.findOffsetByTimestamp, UnifiedLog.fetchOffsetByTimestamp
     TIME_INDEX_INCOMPLETE "time-index-incomplete" Warning "lookups by timestamp may pass over the segment; rebuild the indexes";
+    // LogSegment.collectAbortedTxns, by which consumers leave records out
     TXN_INDEX_MISSING_ENTRY "txn-index-missing-entry" Error "read_committed consumers get aborted records; rebuild the indexes";
     TXN_INDEX_ENTRY "txn-index-entry" Error "read_committed consumers may lose or gain records; rebuild the indexes";
+    // ProducerStateManager.loadFromSnapshot (CorruptSnapshotException)
     SNAPSHOT_UNREADABLE "snapshot-unreadable" Warning "a broker deletes it and reads the log instead; rebuild the indexes";
+    // ProducerAppendInfo.checkSequence, ProducerStateEntry.findDuplicateBatch
     SNAPSHOT_OUTDATED "snapshot-outdated" Warning "producers may be refused, or duplicates taken; rebuild the indexes";
+    // ProducerStateManager.firstUnstableOffset
     SNAPSHOT_TRANSACTION "snapshot-transaction" Warning "the last stable offset may be wrong; rebuild the indexes";
+    // ProducerStateManager.removeStraySnapshots
     SNAPSHOT_STRAY "snapshot-stray" Info "a broker deletes it at its start";
-    EPOCHS_UNREADABLE "epochs-unreadable" Error "a broker does not load the log; recover rewrites the file from the log";
-    EPOCHS_ORDER "epochs-order" Warning "a broker drops the entries that do not rise";
-    EPOCHS_MISMATCH "epochs-mismatch" Warning "a follower may truncate at the wrong offset; remove the file so that recovery rebuilds it";
+    // CheckpointFile.read, LeaderEpochFileCache.<init> (IllegalArgumentException); kafkalog recover ends there, too.
+    EPOCHS_UNREADABLE "epochs-unreadable" Error "a broker does not load the log; kafkalog recover --salvage writes the file again from the log";
+    // LeaderEpochFileCache.assign removes the entries before that are not below the next one.
+    EPOCHS_ORDER "epochs-order" Warning "a broker drops entries that do not lie below the ones after them";
+    // LeaderEpochFileCache.endOffsetFor; LogSegment.recover writes entries of what it recovers alone.
+    EPOCHS_MISMATCH "epochs-mismatch" Warning "a follower may truncate at the wrong offset; remove the file and rebuild the indexes, which writes it again from the log";
+    // LogLoader.load (truncateFromEndAsyncFlush)
     EPOCHS_BEYOND_END "epochs-beyond-end" Warning "records of this epoch are missing, or were cut; a broker drops the entry at its start";
-    CHECKPOINT_UNREADABLE "checkpoint-unreadable" Error "remove the file: a broker then begins at offset 0 or at the first segment";
+    // CheckpointFileWithFailureHandler.read takes the log dir offline; without a file LogManager.loadLogs uses offset 0.
+    CHECKPOINT_UNREADABLE "checkpoint-unreadable" Error "a broker takes the log dir offline; remove the file: a broker then begins at offset 0 or at the first segment";
+    // UnifiedLog.updateHighWatermark, LogLoader.load: a log start above the end drops the log.
     CHECKPOINT_BEYOND_END "checkpoint-beyond-end" Error "the log has lost its end, or belongs to another time than the checkpoint; restore it from a replica";
-    CHECKPOINT_ORDER "checkpoint-order" Warning "a broker moves it at its start";
+    // UnifiedLog.updateHighWatermark, LogCleanerManager.cleanableOffsets
+    CHECKPOINT_ORDER "checkpoint-order" Warning "a broker moves the offset into the log when it first uses it";
+    // LogManager.checkpointRecoveryOffsetsInDir, ReplicaManager.checkpointHighWatermarks, LogCleanerManager.updateCheckpoints
     CHECKPOINT_STALE "checkpoint-stale" Info "a broker removes the line when it next writes the file";
+    // LogManager.loadLog (IllegalStateException)
     DUPLICATE_PARTITION "duplicate-partition" Error "a broker does not start with it; move the shorter or older folder away";
-    IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it; restore it, or remove it if the directory is to be formatted again";
+    // MetaPropertiesEnsemble.Loader.load, KafkaRaftServer.initializeLogDirs; PartitionMetadataFile.read takes the log dir offline.
+    IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it, or takes the log dir offline; restore it, or write it again with the ids of the others";
+    // KafkaRaftServer.initializeLogDirs; before KRaft KafkaServer.checkpointBrokerMetadata wrote it.
     IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
-    IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker refuses it";
+    // MetaPropertiesEnsemble.verify; of a topic's id LogManager.isStrayKraftReplica
+    IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker does not start with it, or sets the folder aside as -stray";
+    // LogManager.isStrayKraftReplica, LogManager.loadLog (renameDir)
     TOPIC_DELETED "topic-deleted" Warning "the topic was deleted, or the folder is another cluster's; a broker sets it aside as -stray at its start and serves none of it: export what is still wanted";
     TOPIC_RECREATED "topic-recreated" Warning "the topic was deleted and created again; a broker sets this folder aside as -stray at its start and serves none of it: export what is still wanted";
     TOPIC_ID_MISSING "topic-id-missing" Warning "a broker sets the folder aside as -stray at its start; write partition.metadata with this id again";
     PARTITION_UNKNOWN "partition-unknown" Warning "the folder is another cluster's, or the metadata log has lost its end; a broker sets it aside as -stray at its start and serves none of it: export what is still wanted";
     REPLICA_MOVED "replica-moved" Warning "the partition was reassigned to other brokers; a broker sets it aside as -stray at its start and serves none of it: export what they do not have";
+    // PartitionRegistration.isr; ReplicaFetcherThread truncates it to its leader.
     REPLICA_OUT_OF_SYNC "replica-out-of-sync" Info "its end may lack committed records; prefer a replica of the ISR";
+    // Partition.createLogIfNotExists
     REPLICA_MISSING "replica-missing" Error "a broker creates it empty at its start; unless another replica is in sync its records are lost: restore the folder first";
     REPLICA_NOT_CREATED "replica-not-created" Info "a broker creates it at its start";
+    // FileQuorumStateStore.readElectionState
     QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
-    METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; remove it if an older snapshot and the log cover it";
-    LEFTOVER "leftover" Info "a broker finishes or removes it at its start";
+    // RecordsSnapshotReader, MetadataLoader.handleLoadSnapshot, BootstrapDirectory.readFromBinaryFile
+    METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; copy it from another controller, or remove it if an older snapshot and the log after it cover it";
+    // LogLoader.removeTempFilesAndCollectSwapFiles and LogManager.loadLog (.deleted, .cleaned, .swap, -delete), ReplicaManager.maybeAddLogDirFetchers
+    // (-future), KafkaMetadataLog.recoverSnapshots (.part), CheckpointFile.write (.tmp: the next one writes over it)
+    LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it by itself";
+    // LogManager.addStrayLog: it is loaded, not served, and kept.
+    STRAY_FOLDER "stray-folder" Info "a broker serves none of it and never removes it: export what is still wanted, then delete it";
+    // LogLoader.completeSwapOperations
     SWAP_LACKS_BATCHES "swap-lacks-batches" Warning "a broker puts it in the place of segments that hold more: unless compaction made it, move it away, or salvage";
+    // LogFileUtils.offsetFromFileName (NumberFormatException)
     FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
+    // CleanShutdownFileHandler.read
     CLEAN_SHUTDOWN_CONTENT "clean-shutdown-content" Info "its existence is what counts; a broker knows no epoch from it";
     PENDING_JOB "pending-job" Warning "a Spark job is appending, or died: run it again, or open the log dir with kafkalog.LogWriter, which takes back what it appended";
     UNFINISHED_OUTPUT "unfinished-output" Warning "a command was killed while it wrote here: run it again with the same source, or delete the directory";
+    // LogLoader.loadSegmentFiles, LogManager.loadLogs (directories alone)
     UNKNOWN_FILE "unknown-file" Info "not Kafka's; a broker leaves it alone";
-    UNKNOWN_FOLDER "unknown-folder" Warning "a broker does not start with a folder in its log dir that is no partition's; move it away";
+    // UnifiedLog.parseTopicPartitionName (KafkaException), in LogManager.loadLogs
+    UNKNOWN_FOLDER "unknown-folder" Error "a broker does not start with a folder in its log dir that is no partition's; move it away";
+    // UnifiedLog.parseTopicPartitionName asks for no topic's name; LogManager.isStrayKraftReplica knows no such topic.
+    FOLDER_NAME "folder-name" Warning "a broker takes it for a partition of a topic that cannot be, and sets it aside as -stray at its start; move it away";
+    // LogLoader.removeTempFilesAndCollectSwapFiles (IOException): the log dir goes offline.
     UNREADABLE "unreadable" Error "the disk or its permissions; copy the directory with a tool that reads past errors";
     MORE "more" Info "findings of the same kind were left out";
 }

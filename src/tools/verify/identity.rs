@@ -2,7 +2,7 @@
 //!
 //! | file | rules |
 //! |---|---|
-//! | `meta.properties` | version 0 or 1; 1 has `cluster.id` and `node.id`; `directory.id` is an id and not reserved (`MetaPropertiesEnsemble`) |
+//! | `meta.properties` | version 0 or 1; 0 has `broker.id`, 1 has `cluster.id` and `node.id`; `directory.id` is an id and not reserved (`MetaPropertiesEnsemble`) |
 //! | `partition.metadata` | two lines, a topic id other than zero (`PartitionMetadataFile`) |
 //! | `quorum-state` | a JSON object of data version 0 or 1 (`FileQuorumStateStore`) |
 //! | `.kafka_cleanshutdown` | empty, or a JSON object (`CleanShutdownFileHandler`) |
@@ -55,15 +55,16 @@ fn check_meta(properties: &BTreeMap<String, String>) -> Result<()> {
         Error::corrupt_index(what, 0, expected, format_args!("{found:?}"))
     };
     let get = |key: &str| properties.get(key);
-    let number = |what, key: &str, is_needed: bool| match get(key) {
-        None if !is_needed => Ok(()),
-        found if found.is_some_and(|text| text.trim().parse::<i32>().is_ok()) => Ok(()),
-        found => Err(fault(what, "a number", found)),
+    let number = |key| match get(key) {
+        Some(text) if text.trim().parse::<i32>().is_ok() => Ok(()),
+        found => Err(fault(key, "a number", found)),
     };
-    match get("version").map_or("0", String::as_str) {
-        "0" => number("broker.id", "broker.id", false)?,
+    // Brokers up to 2.7 refuse a file without a version. Later ones take it for version 0, and those of KRaft end for want
+    // of the node's id (`KafkaRaftServer.initializeLogDirs`).
+    match get("version").map_or("", |version| version.trim()) {
+        "0" => number("broker.id")?,
         "1" => {
-            number("node.id", "node.id", true)?;
+            number("node.id")?;
             if get("cluster.id").is_none_or(String::is_empty) {
                 return Err(fault("cluster.id", "a cluster's id", get("cluster.id")));
             }

@@ -301,6 +301,8 @@ impl<'a> Walk<'a> {
         // Fewer zeros may be the first bytes of a header; Kafka never looks at them (`FileLogInputStream`).
         let is_room = left > HEADER_SIZE_UP_TO_MAGIC as u64 && source.is_zero_from(end)?;
         let (code, what): (&'static Code, _) = match (is_room, self.reading.is_clean) {
+            // Nothing is allocated ahead in a closed segment.
+            (true, _) if !self.bounds.is_active => (TORN_TAIL, "zeros"),
             (true, true) => (ZERO_TAIL_CLEAN, "zeros after a clean shutdown"),
             (true, false) => (ZERO_TAIL, "zeros"),
             (false, _) => (TORN_TAIL, "bytes of an incomplete batch"),

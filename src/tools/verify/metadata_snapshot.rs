@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::finding::{Finding, Findings, METADATA_SNAPSHOT, UNREADABLE};
+use super::finding::{BATCH_LEVEL, Finding, Findings, METADATA_SNAPSHOT, Severity, UNREADABLE};
 use super::log::{self, Beside, Reading};
 use super::pool::Pool;
 use super::records::BatchCheck;
@@ -111,7 +111,25 @@ pub(super) fn check(
     };
     let segment = LogSegment::named(Arc::from(folder), name.to_owned(), 0, size, 0);
     let mut frame = Frame::default();
-    log::check(&segment, reading, &mut [&mut frame], threads, findings)?;
+    let mut of_batches = Findings::default();
+    log::check(
+        &segment,
+        reading,
+        &mut [&mut frame],
+        threads,
+        &mut of_batches,
+    )?;
+    // What helps with a log's segment is of no use here.
+    for finding in of_batches.finish() {
+        let is_readable = finding.code.severity < Severity::Error;
+        let kept = [UNREADABLE, BATCH_LEVEL].contains(&finding.code);
+        let code = if is_readable || kept {
+            finding.code
+        } else {
+            METADATA_SNAPSHOT
+        };
+        findings.add(Finding { code, ..finding });
+    }
     if frame.is_damaged {
         return Ok(());
     }

@@ -168,6 +168,7 @@ fn verify_targets(targets: &[Target], options: &VerifyOptions) -> Result<Vec<Fin
             partitions.push((n, partition));
         }
     }
+    options.progress.add_partitions(partitions.len());
     let tasks = tasks(targets, &partitions, &options.progress);
     let threads = match options.threads {
         0 => processors(),

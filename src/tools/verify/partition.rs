@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::checkpoints::Extent;
 use super::epochs::{self, EpochWalk};
 use super::finding::{
-    FILE_NAME, Finding, Findings, INDEX_MISSING, INDEX_ORPHAN, LEFTOVER, SNAPSHOT_STRAY,
-    SWAP_LACKS_BATCHES, UNKNOWN_FILE, code_of,
+    BATCH_TRANSACTION, FILE_NAME, Finding, Findings, INDEX_MISSING, INDEX_ORPHAN, LEFTOVER,
+    SEGMENT_MISSING, SNAPSHOT_STRAY, SWAP_LACKS_BATCHES, UNKNOWN_FILE, code_of,
 };
 use super::identity::{self, QUORUM_STATE};
 use super::log::{self, Beside, Reading};
@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName, FileState};
 use crate::log::dir::{DirState, PartitionFolder};
+use crate::log::gaps;
 use crate::log::listed::ListedLog;
 use crate::segment::LogSegment;
 use crate::types::Offset;
@@ -223,7 +224,8 @@ impl Partition {
         let of_batches = first
             .findings
             .iter()
-            .filter(|finding| finding.file == log && finding.code.name.starts_with("batch-"));
+            .filter(|finding| finding.file == log && finding.code.name.starts_with("batch-"))
+            .filter(|finding| finding.code != BATCH_TRANSACTION);
         let said: Said = of_batches
             .filter_map(|finding| Some((finding.position?, finding.message.clone())))
             .collect();
@@ -256,7 +258,7 @@ impl Partition {
         // a start recovers them.
         let may_be_ahead = segment.is_active && !self.reading.is_clean;
         let entries = TxnEntries::open(segment, may_be_ahead, &mut findings);
-        let mut producers = ProducerWalk::new(cuts.collect(), entries, next);
+        let mut producers = ProducerWalk::new(segment, cuts.collect(), entries);
         let mut epochs = EpochWalk::default();
         let mut offsets = segment
             .has_offset_index
@@ -303,12 +305,42 @@ impl Partition {
         Ok(findings.finish())
     }
 
+    /// Names the offsets between the last batch of a segment and the next segment, if no damage and no compaction accounts
+    /// for them. Only what a broker serves counts.
+    fn compare_neighbours(&self, checked: &[Checked], findings: &mut Findings) {
+        for (segment, Checked { summary, .. }) in self.segments.iter().zip(checked) {
+            let Some(next) = segment.next_base_offset else {
+                continue;
+            };
+            let from = summary.next_offset.max(self.log_start_offset);
+            // Bytes after the last batch are a finding of their own.
+            if from >= next || summary.end != segment.size {
+                continue;
+            }
+            let name = &self.folder.name.topic_partition;
+            if gaps::may_be_compacted(&self.folder.path, name, next) {
+                continue;
+            }
+            let (path, what) = if segment.size == 0 {
+                (segment.path(), "the file is empty")
+            } else {
+                let missing = FileName::new(from, FileKind::Log).to_string();
+                (self.folder.path.join(missing), "no such file")
+            };
+            let message = format!(
+                "{what}; offsets {from} to {} are lost",
+                next.saturating_sub(1)
+            );
+            findings.add(Finding::new(SEGMENT_MISSING, &path, message).of(from));
+        }
+    }
+
     /// Holds the segments' results, in their order, against the files about the whole log.
     ///
     /// # Errors
     /// `OutOfMemory`, `Interrupted`.
-    pub(super) fn finish(self, checked: Vec<Checked>) -> Result<(Extent, Vec<Finding>)> {
-        let mut findings = self.findings;
+    pub(super) fn finish(mut self, checked: Vec<Checked>) -> Result<(Extent, Vec<Finding>)> {
+        let mut findings = std::mem::take(&mut self.findings);
         let mut found = Vec::new();
         let folder = &self.folder.path;
         let extent = Extent {
@@ -323,6 +355,7 @@ impl Partition {
                 snapshots.insert(offset, (folder.join(name), states));
             }
         }
+        self.compare_neighbours(&checked, &mut findings);
         let first = self.segments.first().map_or(0, |first| first.base_offset);
         let mut history = History::from(first);
         let mut runs = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::finding::{
     BATCH_CODEC, BATCH_CRC, BATCH_FOREIGN, BATCH_LENGTH, BATCH_MAGIC, BATCH_ORDER, BATCH_RECORDS,
-    BATCH_TORN, Code, Finding, Findings, SEGMENT_MISSING,
+    BATCH_TORN, BATCH_TRANSACTION, Code, Finding, Findings, SEGMENT_MISSING,
 };
 use super::log::{Beside, Reading, Walk};
 use super::pool::Pool;
@@ -61,6 +61,14 @@ pub(super) fn check(
             {
                 walk.tail(&mut source, lost.position, findings)?;
             }
+            // The same in a closed segment, which a power cut left: there is no room for an offset before the next one.
+            Step::Lost(lost)
+                if lost.reason == Reason::Torn
+                    && lost.end >= source.len()
+                    && lost.first_offset.is_none() =>
+            {
+                walk.tail(&mut source, lost.position, findings)?;
+            }
             Step::Lost(lost) => {
                 walk.summary.is_damaged = true;
                 for each in beside.iter_mut() {
@@ -99,8 +107,8 @@ const fn code(reason: Reason) -> &'static Code {
         Reason::Crc => BATCH_CRC,
         Reason::Length => BATCH_LENGTH,
         Reason::Magic => BATCH_MAGIC,
-        // The latter is salvage's alone.
-        Reason::Order | Reason::Transaction => BATCH_ORDER,
+        Reason::Order => BATCH_ORDER,
+        Reason::Transaction => BATCH_TRANSACTION,
         // The latter only readers that convert timestamps meet.
         Reason::Records | Reason::Timestamp => BATCH_RECORDS,
         Reason::Codec => BATCH_CODEC,

@@ -5,16 +5,19 @@
 //! Memory grows with the producers and the snapshots, not with batches or transactions.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY};
+use super::finding::{
+    BATCH_TRANSACTION, Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY, words,
+};
 use super::log::Beside;
 use super::summary::Summary;
 use super::txn_index::TxnEntries;
 use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
-use crate::records::control::EndTransaction;
+use crate::records::control::{EndTransaction, NO_END};
+use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
 
@@ -41,6 +44,16 @@ pub(super) struct Open {
     pub has_records: bool,
 }
 
+/// A batch without a transaction. Kafka loads no log with one inside of its producer's transaction
+/// (`ProducerAppendInfo.appendDataBatch`, `InvalidTxnStateException`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plain {
+    offset: Offset,
+    position: Position,
+    /// Where the transaction begins, if some of it is among the same batches.
+    since: Option<Offset>,
+}
+
 /// What some batches do to one producer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
@@ -50,10 +63,12 @@ pub(super) struct Change {
     pub ended: Option<Offset>,
     /// What is open after that.
     pub open: Option<Open>,
+    /// The first batch without a transaction before any marker and any transaction, and the first one inside of one.
+    plain: [Option<Plain>; 2],
 }
 
 impl Change {
-    fn records(&mut self, header: &BatchHeader) {
+    fn records(&mut self, position: Position, header: &BatchHeader) {
         self.last = Some(LastBatch {
             last_offset: header.last_offset(),
             epoch: header.producer_epoch,
@@ -65,6 +80,15 @@ impl Change {
                 has_records: false,
             });
             open.has_records |= header.records_count > Some(0);
+        } else if self.open.is_some() || self.ended.is_none() {
+            let since = self.open.map(|open| open.first);
+            let [unknown, inside] = &mut self.plain;
+            let place = if since.is_some() { inside } else { unknown };
+            place.get_or_insert(Plain {
+                offset: header.base_offset,
+                position,
+                since,
+            });
         }
     }
 
@@ -102,6 +126,7 @@ struct Aborted {
 /// The producers of one segment.
 #[derive(Debug)]
 pub(super) struct ProducerWalk {
+    log: PathBuf,
     /// Offsets of snapshots within the segment that are still ahead, descending.
     cuts: Vec<Offset>,
     /// Changes up to each cut, and after the last one.
@@ -119,13 +144,10 @@ pub(super) struct ProducerWalk {
 impl ProducerWalk {
     /// Will stop at the snapshots' offsets `cuts`, and hold aborted transactions against `entries`.
     #[must_use]
-    pub(super) fn new(
-        mut cuts: Vec<Offset>,
-        entries: TxnEntries,
-        next_base_offset: Option<Offset>,
-    ) -> Self {
+    pub(super) fn new(segment: &LogSegment, mut cuts: Vec<Offset>, entries: TxnEntries) -> Self {
         cuts.sort_unstable_by(|a, b| b.cmp(a));
         Self {
+            log: segment.path(),
             cuts,
             done: Vec::new(),
             current: Changes::new(),
@@ -133,7 +155,7 @@ impl ProducerWalk {
             entries,
             deferred: Vec::new(),
             is_damaged: false,
-            next_base_offset,
+            next_base_offset: segment.next_base_offset,
         }
     }
 
@@ -153,6 +175,13 @@ impl ProducerWalk {
         let batch = source.bytes(position, header.size.min(MAX_MARKER))?;
         let marker = match EndTransaction::of(batch, header) {
             Ok(Some(marker)) => marker,
+            // Kafka loads no log with one (`EndTransactionMarker.deserialize`).
+            Err(Error::InvalidRecord(fault)) if fault.what == NO_END => {
+                let finding = Finding::new(BATCH_TRANSACTION, &self.log, words(&fault));
+                let end = position.saturating_add(header.size as u64);
+                findings.add(finding.at(position).to(end).of(header.base_offset));
+                return Ok(());
+            }
             // The log's own check tells of broken ones.
             Ok(None) | Err(Error::InvalidRecord(_)) => return Ok(()),
             Err(error) if error.is_of_the_files() => return Ok(()),
@@ -192,6 +221,7 @@ impl ProducerWalk {
             changes: self.done,
             rest: self.current,
             deferred: self.deferred,
+            log: self.log,
             may_be_ahead: self.entries.may_be_ahead,
             txn_index: self.entries.path,
             is_damaged: self.is_damaged,
@@ -220,7 +250,7 @@ impl Beside for ProducerWalk {
             changes
                 .entry(header.producer_id)
                 .or_default()
-                .records(header);
+                .records(position, header);
         }
         Ok(())
     }
@@ -244,7 +274,7 @@ impl Aborted {
         &self,
         ended: Option<Offset>,
         is_certain: bool,
-        txn_index: &std::path::Path,
+        txn_index: &Path,
         findings: &mut Findings,
     ) {
         let (producer_id, marker) = (self.producer_id, self.marker);
@@ -285,6 +315,7 @@ pub(super) struct SegmentProducers {
     changes: Vec<(Offset, Changes)>,
     rest: Changes,
     deferred: Vec<Aborted>,
+    log: PathBuf,
     txn_index: PathBuf,
     may_be_ahead: bool,
     is_damaged: bool,
@@ -342,16 +373,41 @@ impl History {
             aborted.check(before.ended, is_certain, &segment.txn_index, findings);
         }
         for (cut, changes) in segment.changes {
+            if !segment.is_damaged {
+                self.check_plain(&changes, &segment.log, findings);
+            }
             self.apply(&changes);
             if !segment.is_damaged {
                 at_snapshot(cut, self);
             }
+        }
+        if !segment.is_damaged {
+            self.check_plain(&segment.rest, &segment.log, findings);
         }
         self.apply(&segment.rest);
         if segment.is_damaged {
             // What follows is compared with what follows only.
             self.is_whole = false;
             self.producers.clear();
+        }
+    }
+
+    /// Names batches without a transaction inside of one.
+    fn check_plain(&self, changes: &Changes, log: &Path, findings: &mut Findings) {
+        for (producer_id, change) in changes {
+            let before = self.producers.get(producer_id);
+            let open = before.and_then(|known| known.change.open);
+            for plain in change.plain.iter().flatten() {
+                let Some(since) = plain.since.or_else(|| open.map(|open| open.first)) else {
+                    continue;
+                };
+                let message = format!(
+                    "batch: expected a transactional one, as producer {producer_id} has a transaction open since offset \
+                     {since}, found a plain one"
+                );
+                let finding = Finding::new(BATCH_TRANSACTION, log, message);
+                findings.add(finding.at(plain.position).of(plain.offset));
+            }
         }
     }
 

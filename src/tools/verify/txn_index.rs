@@ -43,6 +43,8 @@ impl TxnEntries {
         let index = match opened {
             Ok(index) => index,
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                // Without an offset index a start recovers the segment, which writes this file (`LogSegment.sanityCheck`).
+                entries.may_be_ahead |= !segment.has_offset_index;
                 return entries;
             }
             Err(error) => {

@@ -1,0 +1,75 @@
+//! Offsets that no batch has, between two segments: the cleaner's work, or a segment that is missing.
+//!
+//! A broker names a segment by the log end offset at that time, so without compaction segments follow each other without a
+//! gap. Logs that are compacted:
+//!
+//! | sign | source |
+//! |---|---|
+//! | an internal topic other than `__cluster_metadata` | `Topic.isInternal`; brokers compact these |
+//! | a line in `cleaner-offset-checkpoint` | `LogCleanerManager.updateCheckpoints` |
+//! | a batch beside the gap with fewer records than offsets, or offsets missing before one | `Cleaner.cleanInto` |
+//!
+//! The last is for a folder that was copied without its log dir.
+
+use std::path::Path;
+
+use super::dir::{CLEANER, dir_above, read_parsed};
+use super::listing;
+use crate::format::batch::BatchHeader;
+use crate::format::checkpoint::parse_offsets;
+use crate::format::file_name::{CLUSTER_METADATA_TOPIC, INTERNAL_TOPIC_PREFIX};
+use crate::segment::LogSegment;
+use crate::segment::batches::BatchCursor;
+use crate::segment::source::Access;
+use crate::types::{Offset, TopicPartition};
+
+/// Whether compaction may have made the gap before `to` in the log of a partition folder.
+pub(crate) fn may_be_compacted(folder: &Path, name: &TopicPartition, to: Offset) -> bool {
+    let is_internal =
+        name.topic.starts_with(INTERNAL_TOPIC_PREFIX) && name.topic != CLUSTER_METADATA_TOPIC;
+    is_internal || is_cleaned(folder, name) || has_compacted_neighbour(folder, to)
+}
+
+/// Whether the cleaner has been at the partition.
+fn is_cleaned(folder: &Path, name: &TopicPartition) -> bool {
+    let checkpoint = dir_above(folder).join(CLEANER);
+    let offsets = read_parsed(&checkpoint, parse_offsets).ok().flatten();
+    offsets.is_some_and(|offsets| offsets.contains_key(name))
+}
+
+fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
+    let segments = listing::segments(folder).unwrap_or_default();
+    let beside = segments.iter().filter(|segment| {
+        segment.base_offset == to || segment.next_base_offset.is_some_and(|next| next == to)
+    });
+    beside.into_iter().any(is_compacted)
+}
+
+/// Whether the headers of a segment show that records were taken out; what is damaged shows nothing.
+fn is_compacted(segment: &LogSegment) -> bool {
+    let Ok(mut source) = segment.open(Access::Headers) else {
+        return false;
+    };
+    let mut cursor = BatchCursor::new(segment.bounds(), 0);
+    let mut expected = segment.base_offset;
+    while let Ok(Some((_, header))) = cursor.next(&mut source) {
+        if has_room(&header, expected) {
+            return true;
+        }
+        expected = header.next_offset();
+    }
+    false
+}
+
+/// Whether offsets are missing in a batch, or before it.
+fn has_room(header: &BatchHeader, expected: Offset) -> bool {
+    // A wrapper of magic 0 or 1 names its last offset alone.
+    if header.is_legacy() {
+        return !header.is_wrapper() && header.base_offset > expected;
+    }
+    let offsets = header.next_offset().saturating_sub(header.base_offset);
+    header.base_offset > expected
+        || header
+            .records_count
+            .is_some_and(|count| i64::from(count) < offsets)
+}
