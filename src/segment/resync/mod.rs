@@ -127,11 +127,8 @@ impl Resync {
     /// # Errors
     /// `CorruptRecord` for a file longer than Kafka's positions reach.
     pub(crate) fn new(file: Arc<dyn ReadFile>, length: u64, bounds: Bounds) -> Result<Self> {
-        let farthest = bounds.base_offset.saturating_add(i64::from(i32::MAX));
-        let most = bounds
-            .next_base_offset
-            .map_or(farthest, |next| next.saturating_sub(1).min(farthest));
-        let offsets = (bounds.base_offset, most);
+        let next = bounds.next_base_offset.unwrap_or(Offset::MAX);
+        let offsets = (bounds.base_offset, next.saturating_sub(1));
         Ok(Self {
             chain: Chain::Unknown(Arc::clone(&file), bounds),
             ..Self::between(
@@ -425,12 +422,16 @@ impl Resync {
             match legacy::first_offset(batch, &header, DecodeLimit::default()) {
                 Ok(first) => {
                     let last = header.last_offset();
-                    let delta = i32::try_from(last.wrapping_sub(first));
-                    let Ok(delta @ 0..) = delta else {
-                        return Ok(Part::Damage(position, end, Reason::Records));
-                    };
-                    header.base_offset = first;
-                    header.last_offset_delta = delta;
+                    match i32::try_from(last.wrapping_sub(first)) {
+                        // Offsets of magic 0 that contradict their wrapper's say nothing about its place.
+                        Ok(delta) if header.magic == 0 && (delta < 0 || first < self.floor) => {}
+                        Ok(delta @ 0..) => {
+                            header.base_offset = first;
+                            header.last_offset_delta = delta;
+                        }
+                        _ if header.magic == 0 => {}
+                        _ => return Ok(Part::Damage(position, end, Reason::Records)),
+                    }
                 }
                 Err(error) if error.as_fault().is_some() => {
                     let reason = Reason::of_decoding(&error);

@@ -81,7 +81,7 @@ impl Bytes<'_> {
         let mut bytes = self.batch(number);
         bytes[..8].copy_from_slice(&offset.to_be_bytes());
         let mut damaged = self.with(number, bytes, &[]);
-        if !self.is_dense() {
+        if !self.is_dense() || self.seed.batches[number].1.magic == 0 {
             // Where offsets are missing anyway, the wrong one may be as good as right, or a neighbour looks wrong.
             damaged.unclear = (
                 (number.saturating_sub(1)..self.len().min(number + 2)).collect(),

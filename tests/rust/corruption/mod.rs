@@ -189,6 +189,12 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
         let batch = data.get(at..at + header.size)?;
         header.ensure_valid(batch).ok()?;
         let first = legacy::first_offset(batch, &header, checks::LIMIT).ok()?;
+        // Of magic 0 nothing holds a wrapper's offset against those inside.
+        let first = if header.magic == 0 {
+            header.base_offset
+        } else {
+            first
+        };
         spans.push((first, header.last_offset(), header.partition_leader_epoch));
         at += header.size;
     }
@@ -203,11 +209,8 @@ fn is_plausible(seed: &Seed, data: &[u8], is_active: bool) -> bool {
     let (mut floor, mut epoch) = (seed.base_offset, -1);
     for (first, last, its) in spans {
         let bounded = is_active || last < seed.next_offset();
-        let near = last
-            .checked_sub(seed.base_offset)
-            .is_some_and(|far| far <= i64::from(i32::MAX));
         let ordered = first >= floor && last >= first && (its == -1 || its >= epoch) && its >= -1;
-        if !(bounded && near && ordered) {
+        if !(bounded && ordered) {
             return false;
         }
         (floor, epoch) = (last + 1, epoch.max(its));
