@@ -10,7 +10,7 @@ pub(crate) use crate::scan::exchanged::Opening;
 use crate::scan::exchanged::{open_planned, replacement};
 use crate::scan::range::{PartitionRange, SegmentRange};
 use crate::segment::source::{Copying, SegmentSource};
-use crate::types::Offset;
+use crate::types::{Offset, Position};
 
 /// Opens planned segments in order.
 #[derive(Debug)]
@@ -22,12 +22,39 @@ pub(crate) struct PlannedSegments {
     opening: Opening,
     /// The source that was read last: the next range is often a piece of the same file.
     last: Option<SegmentSource>,
-    /// No segment of the range at hand was opened yet.
-    begins_range: bool,
+    /// Where the segment of the last turn ended, if it was read as planned; `None` also before the first of a range.
+    ended: Option<Ended>,
     /// Offsets of the partition at hand below this were given, or are not wanted.
     floor: Offset,
     /// The open segment gives nothing at or above this.
     ceiling: Offset,
+}
+
+/// The end of a planned segment: what comes right after it.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// The rest of the file, from this position on.
+    At(String, Position),
+    /// The segment of this base offset.
+    Before(Offset),
+}
+
+impl Ended {
+    /// `None` where nothing can come after it.
+    fn of(segment: &SegmentRange) -> Option<Self> {
+        match segment.end {
+            Some(cut) => Some(Self::At(segment.file_name.clone(), cut.position)),
+            None => segment.next_base_offset.map(Self::Before),
+        }
+    }
+
+    /// Whether `segment` begins there.
+    fn meets(&self, segment: &SegmentRange) -> bool {
+        match self {
+            Self::At(file, at) => *file == segment.file_name && *at == segment.start_position,
+            Self::Before(base) => *base == segment.base_offset && segment.start_position == 0,
+        }
+    }
 }
 
 /// What became of a planned segment.
@@ -48,8 +75,9 @@ pub(crate) struct OpenSegment {
     pub source: SegmentSource,
     /// From which offset on, and up to which.
     pub wanted: (Offset, Offset),
-    /// The first of its range.
-    pub begins_range: bool,
+    /// It begins where the one before it ended. Otherwise what lies between was not read, such as the end of a
+    /// transaction.
+    pub goes_on: bool,
 }
 
 impl PlannedSegments {
@@ -62,7 +90,7 @@ impl PlannedSegments {
             segments: Vec::new().into_iter(),
             opening,
             last: None,
-            begins_range: true,
+            ended: None,
             floor: Offset::MIN,
             ceiling: Offset::MAX,
         }
@@ -112,7 +140,7 @@ impl PlannedSegments {
                 };
                 self.segments = std::mem::take(&mut range.segments).into_iter();
                 self.floor = range.start_offset;
-                self.begins_range = true;
+                self.ended = None;
                 self.range = range;
                 continue;
             };
@@ -122,8 +150,11 @@ impl PlannedSegments {
             let folder = &self.range.folder;
             let end = self.range.end_offset.unwrap_or(Offset::MAX);
             let planned = open_planned(folder, &segment, self.opening, &mut self.last)?;
+            let ended = self.ended.take();
+            let goes_on = planned.is_some() && ended.is_some_and(|ended| ended.meets(&segment));
             let (segment, source) = if let Some(source) = planned {
                 self.ceiling = Offset::MAX;
+                self.ended = Ended::of(&segment);
                 (segment, source)
             } else if let Some((found, source)) =
                 replacement(folder, &segment, self.floor, self.opening)?
@@ -138,7 +169,7 @@ impl PlannedSegments {
                 segment,
                 source,
                 wanted: (self.floor, end.min(self.ceiling)),
-                begins_range: std::mem::take(&mut self.begins_range),
+                goes_on,
             }))));
         }
     }

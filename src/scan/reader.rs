@@ -217,7 +217,7 @@ impl LogReader {
                 }
                 None => return Ok(false),
             };
-            if opened.begins_range {
+            if !opened.goes_on {
                 self.state.given.clear();
             }
             let (range, segment) = (self.segments.range(), &opened.segment);

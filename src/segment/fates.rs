@@ -5,7 +5,9 @@
 //!
 //! # What was planned is held against the log
 //! Which transactions were aborted may have been planned from an index, and an index may have lost entries. So a reader
-//! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many.
+//! remembers whose transactional records it gave: a marker that aborts them is an error, never a quiet row too many. Where
+//! bytes between are not read (segments left out for their timestamps, damage), markers may have been among them, and it
+//! forgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +130,7 @@ pub(crate) struct GivenTransactions {
 }
 
 impl GivenTransactions {
-    /// Forgets all: another partition begins.
+    /// Forgets all: markers may have been passed over since, or another partition begins.
     pub(crate) fn clear(&mut self) {
         self.producers.clear();
     }

@@ -335,10 +335,16 @@ impl Skipping {
         }
     }
 
+    /// Whether bytes were passed over since the last batch that was found.
+    #[inline]
+    pub(super) const fn is_after_loss(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// A batch was found that begins with `offset`: what was lost before it is known.
     #[inline]
     pub(super) fn find(&mut self, offset: Offset, out: &mut Vec<Lost>, metrics: &mut Metrics) {
-        if self.open.is_some() {
+        if self.is_after_loss() {
             self.close(Some(offset), out, metrics);
         }
     }

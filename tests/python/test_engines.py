@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from kafkalog.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 # Records of all formats, of transactions, under both types of timestamps; some of the keys and values are null.
 LOG_DIRS = [
@@ -164,6 +166,50 @@ def test_the_conditions_are_many_and_of_every_kind(memory: pa.Table) -> None:
         assert {part[1] for part in found if part[0] == kind} == set(ASKED), kind
     zones = {value.utcoffset() for part in found if part[:2] == ("range", "timestamp") for value in part[2:]}
     assert len(zones) == len(predicates.ZONES)
+
+
+def _copies(folder: Path, chance: random.Random, *, index: bool) -> list[Path]:
+    """Copy the log dirs, and hurt some of their index files, or a byte of some of the segments."""
+    copies = []
+    for n, source in enumerate(LOG_DIRS):
+        copies.append(folder / str(n) / source.name)
+        shutil.copytree(source, copies[-1])
+        files = sorted(copies[-1].rglob("*.*index") if index else copies[-1].rglob("*.log"))
+        for file in chance.sample(files, len(files) // 2):
+            data = bytearray(file.read_bytes())
+            for _ in range(chance.choice([1, 1, 8]) if data else 0):
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+            file.write_bytes(data[: chance.choice([len(data), len(data) // 2])] if index else data)
+    return copies
+
+
+OTHER_READS: dict[str, dict[str, Any]] = {
+    "read_committed": {"isolation_level": "read_committed"},
+    "latest": {"latest": True},
+    "hurt indexes": {},
+    "hurt indexes, read_committed": {"isolation_level": "read_committed"},
+    "damage": {"on_corrupt": "skip"},
+    "damage, read_committed": {"on_corrupt": "skip", "isolation_level": "read_committed"},
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_READS)
+@pytest.mark.parametrize("seed", range(10 if os.environ.get("KAFKALOG_SLOW") else 1))
+def test_random_conditions_on_other_reads(kind: str, seed: int, tmp_path: Path) -> None:
+    """Of several log dirs; beside the condition on all rows of the same read."""
+    chance = random.Random(f"{kind} {seed}")  # noqa: S311 - repeatable
+    paths = LOG_DIRS
+    if kind.startswith(("hurt", "damage")):
+        paths = _copies(tmp_path, chance, index=kind.startswith("hurt"))
+    options = {"columns": COLUMNS, "include_control": "latest" not in kind, **OTHER_READS[kind]}
+    memory = kafkalog.read_table(paths, **options)
+    logs = kafkalog.dataset(paths, **options)
+    asks, witness = pyarrow_over(logs), pyarrow_over(memory)
+    drawn = predicates.Conditions(memory, chance, ASKED)
+    for condition in (drawn.draw() for _ in range(ROUNDS // 2)):
+        expected = rows(witness(condition))
+        assert rows(asks(condition)) == expected, condition
+        assert logs.count_rows(filter=predicates.arrow(condition)) == len(expected), condition
 
 
 @engines

@@ -7,7 +7,7 @@ use crate::records::block::Payload;
 use crate::records::chunk::{Chunk, RecordBytes};
 use crate::records::parts::Size;
 use crate::records::walk::Walk;
-use crate::segment::skipping::ensure_decodes;
+use crate::segment::skipping::{Skipping, ensure_decodes};
 use crate::segment::transactions::{marker_type, sound_marker_type};
 use crate::types::{Compression, Offset, Position};
 
@@ -51,6 +51,9 @@ impl SegmentReader {
         let Some(aborted) = &mut self.aborted else {
             return Ok(!is_hidden);
         };
+        if self.skipping.as_ref().is_some_and(Skipping::is_after_loss) {
+            state.given.clear();
+        }
         if header.is_control() && header.producer_id >= 0 {
             let batch = self.source.bytes(position, header.size)?;
             let kind = if self.options.check_crcs {
@@ -194,7 +197,7 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// A wrapper's first offset, now that it is known; it may not lie in what comes before.
+    /// A wrapper's first offset, now that it is known; that of magic 1 may not lie in what comes before.
     fn set_first_offset(
         &self,
         header: &mut BatchHeader,
@@ -202,7 +205,8 @@ impl SegmentReader {
         position: Position,
     ) -> Result<()> {
         let (last, floor) = (header.last_offset(), self.cursor.floor_before());
-        if first < floor {
+        // Of magic 0, offsets stand in the messages, whatever the wrapper says of them.
+        if header.magic > 0 && first < floor {
             let expected = format!("at least {floor}, after the batch before it");
             return Err(self.located(
                 Error::corrupt("first offset", position, expected, first),

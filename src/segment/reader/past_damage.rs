@@ -131,6 +131,9 @@ impl SegmentReader {
     #[inline]
     pub(super) fn found(&mut self, state: &mut ReadState, offset: Offset) {
         if let Some(skipping) = &mut self.skipping {
+            if skipping.is_after_loss() {
+                state.given.clear();
+            }
             skipping.find(offset, &mut state.lost, &mut state.metrics);
         }
     }
