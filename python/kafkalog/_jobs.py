@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _core
-from kafkalog._files import replace, sync_folder
+from kafkalog._files import read_small, regular, replace, sync_folder
 from kafkalog.errors import LogLockedError
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _read(log_dir: str) -> Job | None:
     """
     path = Path(log_dir) / NOTE
     try:
-        first, text = path.read_text().split("\n", 1)
+        first, text = read_small(path).split("\n", 1)
         noted = json.loads(text)
         place = noted.pop("place")
         job = Job(**noted)
@@ -346,7 +346,7 @@ def locked_folder(folder: str, *, wait: bool) -> Iterator[Path]:
     path = Path(folder) / LOCK
     for _ in range(_TRIES):
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with path.open("a+") as lock:
+        with open(path, "a+", opener=regular) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
@@ -366,7 +366,7 @@ def state_file(log_dir: str, stream: str) -> Path:
 def read_state(dirs: Iterable[str], stream: str) -> dict[str, Any]:
     """Read which batch of a stream was appended last, and the ends of its partitions; empty if none is known."""
     files = [state_file(log_dir, stream) for log_dir in dirs]
-    states: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files if file.exists()]
+    states: list[dict[str, Any]] = [json.loads(read_small(file)) for file in files if file.exists()]
     return max(states, key=lambda state: int(state["batch"]), default={})
 
 

@@ -5,13 +5,14 @@
 //! disk does, or let through only a part of a write.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::file::{open_as, open_or_create};
 use super::syncing::Syncing;
 use crate::error::{Error, Result};
 
@@ -140,7 +141,11 @@ impl Disk {
     /// `Io`.
     pub fn create(&self, path: &Path) -> Result<File> {
         self.before(Step::Create, path)?;
-        File::create(path).map_err(Error::io(path))
+        let opened = open_as(
+            path,
+            File::options().write(true).create(true).truncate(true),
+        );
+        opened.map(|(file, _)| file).map_err(Error::io(path))
     }
 
     /// Opens a file for reading and writing; it is created where there is none.
@@ -149,13 +154,7 @@ impl Disk {
     /// `Io`.
     pub fn open_or_create(&self, path: &Path) -> Result<File> {
         self.before(Step::Create, path)?;
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(Error::io(path))
+        open_or_create(path).map_err(Error::io(path))
     }
 
     /// Creates a folder and those above it, with their names on the device; one that is there is fine.
@@ -280,8 +279,8 @@ impl Disk {
             UNIX_EPOCH.checked_add(since)
         };
         let time = time.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-        let file = OpenOptions::new().write(true).open(path);
-        time.and_then(|time| file?.set_modified(time))
+        let file = open_as(path, File::options().write(true));
+        time.and_then(|time| file?.0.set_modified(time))
             .map_err(Error::io(path))
     }
 

@@ -1,41 +1,54 @@
-//! Files opened for reading, and reads of a stretch of one.
+//! The one function that opens files, and reads of a stretch of one.
+//!
+//! Only regular files are opened: a pipe would block until another process comes, a device may have no end.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Opens a file for reading, and nothing else, and tells what there is to know about it.
+use crate::error::{Error, Result};
+
+/// Opens a file for reading, and tells what there is to know about it.
 ///
 /// # Errors
-/// What the operating system reports; of what is no file too.
+/// As [`open_as`].
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    match open_without_waiting(path) {
+    open_as(path, File::options().read(true))
+}
+
+/// Opens a file, and tells what there is to know about it.
+///
+/// # Errors
+/// What the operating system reports; for what is no regular file, what it would report at the first read.
+pub(crate) fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    match options.open(path) {
         // Of many small files, looking at the name first would be half the cost.
         Ok(file) => {
             let about = ensure_file(file.metadata()?)?;
             Ok((file, about))
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Err(e),
-        Err(_) => {
-            let about = about(path)?;
-            Ok((File::open(path)?, about))
-        }
+        // A folder, a socket, or a pipe that nobody reads: the system says less of it.
+        Err(error) => match fs::metadata(path) {
+            Ok(about) => ensure_file(about).and(Err(error)),
+            Err(_) => Err(error),
+        },
     }
 }
 
-/// A pipe would block until another process writes into it.
-#[cfg(unix)]
-fn open_without_waiting(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    File::options().read(true).custom_flags(no_wait).open(path)
-}
-
-/// Opening waits for nobody here.
-#[cfg(not(unix))]
-fn open_without_waiting(path: &Path) -> io::Result<File> {
-    File::open(path)
+/// Opens a file for reading and writing; it is created where there is none.
+///
+/// # Errors
+/// As [`open_as`].
+pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    open_as(path, &mut options).map(|(file, _)| file)
 }
 
 /// What there is to know about a file.
@@ -78,27 +91,27 @@ pub(crate) fn since_epoch_ms(time: SystemTime) -> i64 {
     }
 }
 
-/// All bytes of a file, which [`open`] takes.
+/// All bytes of a small file.
 ///
 /// # Errors
-/// What the operating system reports.
-pub(crate) fn read_all(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, about) = open(path)?;
-    read_to_end(file, about.len())
+/// `Io`, also where there is no such file; `CorruptIndex` above `limit`.
+pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let (file, about) = open(path).map_err(Error::io(path))?;
+    ensure_small(path, about.len(), limit)?;
+    let mut bytes = Vec::new();
+    let length = usize::try_from(about.len()).unwrap_or(usize::MAX);
+    read_into(&file, &mut bytes, 0, length).map_err(Error::io(path))?;
+    Ok(bytes)
 }
 
-/// All bytes of a file that was just opened, and is about as long as this.
-///
 /// # Errors
-/// What the operating system reports.
-pub(crate) fn read_to_end(file: File, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // With less, a first read would only probe whether the end is there.
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    bytes.try_reserve_exact(length.saturating_add(64))?;
-    // The file by itself would be asked for its length once more, and where it stands.
-    io::Read::read_to_end(&mut io::Read::take(file, u64::MAX), &mut bytes)?;
-    Ok(bytes)
+/// `CorruptIndex` for a file longer than its kind may be.
+pub(crate) fn ensure_small(path: &Path, length: u64, limit: u64) -> Result<()> {
+    if length <= limit {
+        return Ok(());
+    }
+    let expected = format!("at most {limit} bytes");
+    Err(Error::corrupt_index("file length", limit, expected, length).at(path))
 }
 
 /// Replaces `buffer` by the `len` bytes at `position`, or fewer where the file ends. What it held is written over, so that

@@ -23,14 +23,14 @@
     reason = "one of the crate's few homes for unsafe: entries of a map, below a file's length"
 )]
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::disk::Disk;
 use super::entry_file::{EntryFile, MAX_SIZE, check_length, invalid};
-use super::file::{open, read_at};
+use super::file::{open, open_as, read_at};
 use super::links::detach;
 use crate::error::{Error, Result};
 
@@ -215,9 +215,8 @@ impl<const W: usize> IndexFile<W> {
                 self.exchange(file, size)?;
             }
         } else {
-            let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).open(&self.path);
-            let file = file.map_err(Error::io(&self.path))?;
+            let file = open_as(&self.path, File::options().read(true).write(true));
+            let (file, _) = file.map_err(Error::io(&self.path))?;
             let file = detach(&self.disk, &file, &self.path)?.unwrap_or(file);
             self.disk.set_length(&file, &self.path, size)?;
             self.exchange(file, size)?;

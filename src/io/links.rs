@@ -45,11 +45,12 @@ pub(crate) fn detach(disk: &Disk, file: &File, path: &Path) -> Result<Option<Fil
 /// Copies a file's bytes, permissions and modification time.
 #[cfg(unix)]
 fn copy(disk: &Disk, path: &Path, found: &Metadata, new: &Path) -> Result<File> {
+    use super::file::open;
     use crate::error::Error;
 
     disk.remove(new)?;
     let own = disk.open_or_create(new)?;
-    let mut from = File::open(path).map_err(Error::io(path))?;
+    let (mut from, _) = open(path).map_err(Error::io(path))?;
     io::copy(&mut from, &mut &own).map_err(Error::io(new))?;
     own.set_permissions(found.permissions())
         .map_err(Error::io(new))?;

@@ -9,11 +9,12 @@
 //! Writers of one process share a log dir's lock; each partition folder in it is claimed by one of them.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::file::open_or_create;
 use crate::error::{Error, Result};
 
 /// The file's name (`LogManager.LOCK_FILE_NAME`).
@@ -212,13 +213,7 @@ impl Drop for PartitionClaim {
 /// Opens and locks the file. One that its former holder removed between the two is not the one others will open.
 fn lock_file(path: &Path) -> Result<File> {
     for _ in 0..TRIES {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(Error::io(path))?;
+        let file = open_or_create(path).map_err(Error::io(path))?;
         match try_lock(&file) {
             Ok(true) => {}
             Ok(false) => break,

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::entry_file::EntryFile;
+use super::file::ensure_small;
 use super::mapping::Mapping;
 use crate::error::{Error, Result};
 use crate::types::TimestampMs;
@@ -203,11 +204,7 @@ pub trait Storage: ReadFolder + Clone {
 pub(crate) fn read_small(folder: &impl ReadFolder, name: &str, limit: u64) -> Result<Vec<u8>> {
     let file = folder.open(name)?;
     let length = file.length()?;
-    if length > limit {
-        let expected = format!("at most {limit} bytes");
-        let error = Error::corrupt_index("file length", 0, expected, length);
-        return Err(error.at(&folder.path_of(name)));
-    }
+    ensure_small(&folder.path_of(name), length, limit)?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     read_exact_at(&*file, &mut bytes, 0)?;
     Ok(bytes)

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
-use crate::io::file::read_into;
+use crate::io::file::{open, open_as, read_into};
 use crate::io::folder::DiskFolder;
 use crate::io::interrupt;
 use crate::io::links::detach;
@@ -90,8 +90,8 @@ fn carry_out(disk: &Disk, origins: &mut Origins, action: &Action) -> Result<()> 
         }
         Action::SetLength { name, to, .. } => {
             let path = path(name);
-            let file = File::options().write(true).open(&path);
-            let file = file.map_err(Error::io(&path))?;
+            let file = open_as(&path, File::options().write(true));
+            let (file, _) = file.map_err(Error::io(&path))?;
             let file = detach(disk, &file, &path)?.unwrap_or(file);
             disk.set_length(&file, &path, *to)?;
             disk.sync(&file, &path)
@@ -137,7 +137,7 @@ fn copy_parts(
     source: &Path,
     parts: &[(u64, u64)],
 ) -> Result<()> {
-    let from = File::open(source).map_err(Error::io(source))?;
+    let (from, _) = open(source).map_err(Error::io(source))?;
     let mut chunk = Vec::new();
     for &(begin, length) in parts {
         let end = begin.saturating_add(length);

@@ -21,6 +21,7 @@ use crate::io::overlay::Overlay;
 use crate::io::overlay::content::Content;
 use crate::io::storage::{ReadFolder, Storage as _};
 use crate::log::config::LogConfig;
+use crate::log::dir::text_limit;
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::ProducerStateManager;
 use crate::producers::replay::Rebuilding;
@@ -28,8 +29,6 @@ use crate::producers::snapshots::Snapshots;
 use crate::segment::writer::{RecoveryFailure, SegmentSettings};
 use crate::types::Offset;
 
-/// The most that is read of a checkpoint.
-pub(super) const MAX_TEXT: u64 = 256 << 20;
 /// KRaft's own, which it removes itself.
 const SNAPSHOT_DELETED: &str = ".checkpoint.deleted";
 
@@ -242,7 +241,7 @@ impl Loader<'_> {
         if !folder.contains(LEADER_EPOCH_CHECKPOINT) {
             folder.write(LEADER_EPOCH_CHECKPOINT, Content::empty())?;
         }
-        let text = folder.read(LEADER_EPOCH_CHECKPOINT, MAX_TEXT)?;
+        let text = folder.read(LEADER_EPOCH_CHECKPOINT, text_limit(LEADER_EPOCH_CHECKPOINT))?;
         let entries = parse_epochs(&text);
         let path = folder.path_of(LEADER_EPOCH_CHECKPOINT);
         self.epochs = LeaderEpochs::in_memory(&entries.map_err(|error| error.at(&path))?)?;
@@ -397,7 +396,7 @@ impl Loader<'_> {
         if !folder.contains(PARTITION_METADATA) {
             return Ok(None);
         }
-        let text = folder.read(PARTITION_METADATA, MAX_TEXT)?;
+        let text = folder.read(PARTITION_METADATA, text_limit(PARTITION_METADATA))?;
         let path = folder.path_of(PARTITION_METADATA);
         parse_partition_metadata(&text)
             .map(Some)

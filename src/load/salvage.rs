@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use self::decoding::OpenTransactions;
 use self::whole::{Batches, Kept, LogFile, Piece};
-use super::loader::{Loader, MAX_TEXT, is_index, txn_index_is_sound};
+use super::loader::{Loader, is_index, txn_index_is_sound};
 use super::note::Note;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{
@@ -24,6 +24,7 @@ use crate::format::entry::index_room;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
 use crate::io::overlay::content::{Content, Source};
 use crate::io::storage::{ReadFolder as _, Storage as _};
+use crate::log::dir::text_limit;
 use crate::log::epochs::LeaderEpochs;
 use crate::log::swaps::{Log, choose};
 use crate::segment::resync::Lost;
@@ -170,8 +171,7 @@ impl Loader<'_> {
         if !folder.contains(name) {
             return Ok(());
         }
-        let text = folder.read(name, MAX_TEXT);
-
+        let text = folder.read(name, text_limit(name));
         match text.and_then(|text| parse(&text)) {
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => {

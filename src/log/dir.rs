@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
 use crate::format::file_name::{FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
-use crate::io::file::{open, read_to_end};
+use crate::io::file::read_small;
 use crate::types::TopicPartition;
 
 pub(crate) use super::kept::Offsets;
@@ -41,22 +41,19 @@ pub(crate) const REPLICATION: &str = "replication-offset-checkpoint";
 pub(crate) const CLEANER: &str = "cleaner-offset-checkpoint";
 /// The offset checkpoints of a log dir.
 pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
-/// The most that is read of a text file: a million partitions with long names.
-const MAX_TEXT: u64 = 256 << 20;
 
-/// Reads a text file whole; `None` where there is none.
-fn read_text(path: &Path) -> Result<Option<Vec<u8>>> {
-    let (file, length) = match open(path) {
-        Ok((file, about)) => (file, about.len()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::io(path)(e)),
-    };
-    if length > MAX_TEXT {
-        let most = format_args!("at most {MAX_TEXT} bytes");
-        return Err(Error::corrupt_index("text file", MAX_TEXT, most, length).at(path));
+/// The most that is read of a text file of Kafka's, by its name.
+#[must_use]
+pub(crate) fn text_limit(name: &str) -> u64 {
+    match name {
+        // 200,000 partitions with the longest names.
+        _ if CHECKPOINTS.contains(&name) => 64 << 20,
+        // A million epochs.
+        LEADER_EPOCH_CHECKPOINT => 16 << 20,
+        // A few lines each; people add comments.
+        META_PROPERTIES => 64 << 10,
+        _ => 4 << 10,
     }
-    let text = read_to_end(file, length).map_err(Error::io(path))?;
-    Ok(Some(text))
 }
 
 /// Reads a text file and what is in it; `None` where there is none.
@@ -64,9 +61,12 @@ pub(crate) fn read_parsed<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
-    let text = read_text(path)?;
-    text.map(|text| parse(&text).map_err(|error| error.at(path)))
-        .transpose()
+    let name = path.file_name().and_then(|name| name.to_str());
+    match read_small(path, text_limit(name.unwrap_or_default())) {
+        Ok(text) => parse(&text).map(Some).map_err(|error| error.at(path)),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What a log dir says of its partitions besides their folders.

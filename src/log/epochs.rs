@@ -3,14 +3,13 @@
 //! Entries rise strictly in both epoch and start offset. They are kept in `leader-epoch-checkpoint` and are on the device
 //! before the batches of a new epoch are: a missing entry would be wrong, one too many is cut when the log is loaded.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, parse_epochs, write_epochs};
 use crate::io::atomic;
 use crate::io::disk::Disk;
-use crate::io::file::read_all;
+use crate::log::dir::read_parsed;
 use crate::types::Offset;
 
 /// Where the entries are kept.
@@ -34,15 +33,13 @@ impl LeaderEpochs {
     /// `Io`; `CorruptIndex` where Kafka would refuse the file; `InvalidArgument` for negative numbers in it.
     pub fn load(folder: &Path, disk: Disk) -> Result<Self> {
         let path = folder.join(LEADER_EPOCH_CHECKPOINT);
-        let text = match read_all(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+        let entries = match read_parsed(&path, parse_epochs)? {
+            Some(entries) => entries,
+            None => {
                 drop(disk.create(&path)?);
                 Vec::new()
             }
-            Err(e) => return Err(Error::io(path)(e)),
         };
-        let entries = parse_epochs(&text).map_err(|error| error.at(&path))?;
         let mut epochs = Self::in_memory(&entries)?;
         epochs.checkpoint = Some(Checkpoint { path, disk });
         Ok(epochs)

@@ -10,8 +10,8 @@ use crate::io::folder::DiskFolder;
 use crate::io::storage::{Storage, read_small};
 use crate::types::Offset;
 
-/// Longest snapshot that is read: some twenty million producers.
-pub(crate) const MAX_SNAPSHOT: u64 = 1 << 30;
+/// Longest snapshot that is read: three million producers.
+pub(crate) const MAX_SNAPSHOT: u64 = 128 << 20;
 
 /// Where snapshots are kept. Names are plain file names.
 pub trait SnapshotFiles: fmt::Debug + Send + Sync {

@@ -32,10 +32,11 @@ use crate::error::{Error, Result};
 use crate::format::control::ControlType;
 use crate::format::entry::{AbortedTxn, ProducerState};
 use crate::format::file_name::{FileKind, FileName, FileState};
-use crate::io::file::{open, read_into};
+use crate::io::file::read_small;
 use crate::io::kept_map::KeptMap;
 use crate::log::listed::ListedLog;
 use crate::log::partition::PartitionLog;
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::LogSegment;
 use crate::segment::filter::AbortedRange;
 use crate::segment::lookup::SegmentLookup;
@@ -52,9 +53,6 @@ const SAMPLED: usize = 16;
 
 /// A smaller segment is walked over in any case: that costs little, and an index that lost entries costs no answer.
 const LEAST_BELIEVED: u64 = 1 << 20;
-
-/// The most that is read of a snapshot: a million and a half producers.
-const MAX_SNAPSHOT: usize = 64 << 20;
 
 /// First offsets of open transactions by producer.
 type Ongoing = BTreeMap<i64, Offset>;
@@ -410,10 +408,7 @@ impl<'a> Transactions<'a> {
         let log = self.log;
         let read = || {
             let name = FileName::new(offset, FileKind::Snapshot);
-            let (file, _) = open(&log.path().join(name.to_string())).ok()?;
-            let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-            let mut bytes = Vec::new();
-            read_into(&file, &mut bytes, 0, len.min(MAX_SNAPSHOT)).ok()?;
+            let bytes = read_small(&log.path().join(name.to_string()), MAX_SNAPSHOT).ok()?;
             ProducerState::parse_snapshot(&bytes).ok().map(Arc::from)
         };
         self.states.entry(offset).or_insert_with(read).clone()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog import _core
-from kafkalog._files import replace, sync_folder
+from kafkalog._files import regular, replace, sync_folder
 from kafkalog.config import LogConfig
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
@@ -211,7 +211,7 @@ def _reflink(source: Path, target: Path) -> None:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), str(target))
     import fcntl
 
-    with source.open("rb") as old, target.open("xb") as new:
+    with open(source, "rb", opener=regular) as old, target.open("xb") as new:
         fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
         os.fsync(new.fileno())
         about = os.fstat(old.fileno())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import reader
+from kafkalog._files import read_small
 from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.inventory import METADATA
 from kafkalog.rescue.lineage import agreed_end
@@ -155,7 +156,7 @@ def quorum(folder: str) -> tuple[set[int], int]:
             version = int.from_bytes(value[2:4], "big")
     if not voters:
         try:
-            state: dict[str, Any] = json.loads(Path(folder, "quorum-state").read_text())
+            state: dict[str, Any] = json.loads(read_small(Path(folder, "quorum-state"), 1 << 20))
             voters = {int(each["voterId"]) for each in state.get("currentVoters", ())}
         except (OSError, ValueError, KeyError, TypeError):
             voters = set()

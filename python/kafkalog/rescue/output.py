@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog._files import replace, sync_folder
+from kafkalog._files import read_small, replace, sync_folder
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import group_offsets
 from kafkalog.rescue.copying import write_partition
@@ -217,7 +217,7 @@ def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
     """Begin a rescue, or continue the one that was begun; return its note."""
     path = unfinished / NOTE
     if is_begun(unfinished):
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(read_small(path))
         if found["fingerprint"] != note["fingerprint"]:
             text = (
                 f"holds an unfinished rescue of other disks or with other options, begun {found['begun']}; finish it "
@@ -238,7 +238,7 @@ def begin(unfinished: Path, note: dict[str, Any]) -> dict[str, Any]:
 def is_begun(unfinished: Path) -> bool:
     """Whether a rescue was begun and has not ended."""
     path = unfinished / NOTE
-    return path.exists() and "ended" not in json.loads(path.read_text(encoding="utf-8"))
+    return path.exists() and "ended" not in json.loads(read_small(path))
 
 
 def end(unfinished: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _jobs
+from kafkalog._files import read_small
 from kafkalog.config import pairs
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.topics import TopicPartition, format_numbers, live_partitions
@@ -64,7 +65,7 @@ def prepare_staging(folder: str) -> str:
     is_new = not Path(folder).is_dir()
     try:
         with _jobs.locked_folder(folder, wait=True) as path:
-            text = path.read_text()
+            text = read_small(path)
             if not text:
                 text = json.dumps({"id": uuid.uuid4().hex, "made": is_new})
                 path.write_text(text)
@@ -86,7 +87,7 @@ def check_staging(folder: str, token: str | None) -> None:
         return
     path = Path(folder) / _jobs.LOCK
     try:
-        found = json.loads(path.read_text())["id"]
+        found = json.loads(read_small(path))["id"]
     except (OSError, ValueError) as error:
         raise _not_shared(folder, f"an executor does not find {path}, which the driver has written: {error}") from error
     if found != token:
@@ -208,7 +209,7 @@ def discard_folder(folder: Path) -> None:
         return
     # Another job may be using it.
     with contextlib.suppress(OSError, ValueError), _jobs.locked_folder(str(folder), wait=False) as path:
-        if json.loads(path.read_text())["made"] and [each.name for each in folder.iterdir()] == [path.name]:
+        if json.loads(read_small(path))["made"] and [each.name for each in folder.iterdir()] == [path.name]:
             path.unlink()
             folder.rmdir()
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core, errors
 from kafkalog._export import SUFFIXES, Files
+from kafkalog._files import read_small, regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,7 +154,7 @@ def _sweep(target: Path) -> None:
     import fcntl
 
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 32}.tmp"):
-        with suppress(OSError), (left / _LOCK).open("r+") as lock:
+        with suppress(OSError), open(left / _LOCK, "r+", opener=regular) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(left, ignore_errors=True)
 
@@ -217,7 +218,7 @@ def _recorded_failure(staging: Path, error: Exception) -> Exception | None:
     message = str(error)
     for file in staging.glob(f"*{_FAILURE}"):
         with suppress(OSError, ValueError):
-            failure = json.loads(file.read_text())
+            failure = json.loads(read_small(file))
             # Other attempts and other tasks may have failed too.
             if failure["text"] in message:
                 kind = getattr(errors, failure["type"]) if failure["type"] in errors.__all__ else OSError

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
+from kafkalog._files import read_small
 from kafkalog.log import LogDir
 from kafkalog.tools import rewriting
 from kafkalog.tools.reports import RewriteReport
@@ -162,7 +163,7 @@ def _assemble(whole: Path, parts: list[Path]) -> None:
             if folder.is_dir():
                 folder.rename(whole / folder.name)
     for name in _CHECKPOINTS:
-        texts = [(each / name).read_text(encoding="utf-8") for each in (whole, *parts) if (each / name).exists()]
+        texts = [read_small(each / name) for each in (whole, *parts) if (each / name).exists()]
         lines = sorted(line for text in texts for line in text.splitlines()[2:])
         if texts:
             (whole / name).write_text("\n".join(["0", str(len(lines)), *lines, ""]), encoding="utf-8")

@@ -4,7 +4,8 @@ use super::target::{Target, open};
 use super::text::{Text, put};
 use crate::error::{Error, Result};
 use crate::format::entry::{ABORTED_TXN_SIZE, AbortedTxn, ProducerState, sequence_before};
-use crate::io::file;
+use crate::io::file::read_small;
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::source::{Access, SegmentSource};
 
 /// A producer a line.
@@ -12,7 +13,7 @@ use crate::segment::source::{Access, SegmentSource};
 /// # Errors
 /// `CorruptIndex` where the file is unsound (nothing is printed of it then), `Io`.
 pub(super) fn dump_snapshot(target: &Target, text: &mut Text<'_>) -> Result<()> {
-    let bytes = file::read_all(&target.path).map_err(Error::io(&target.path))?;
+    let bytes = read_small(&target.path, MAX_SNAPSHOT)?;
     let producers = ProducerState::parse_snapshot(&bytes).map_err(|e| e.at(&target.path))?;
     for producer in producers {
         let open_since = Some(producer.current_txn_first_offset).filter(|&offset| offset >= 0);

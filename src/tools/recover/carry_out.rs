@@ -10,7 +10,7 @@ use super::planned::Planned;
 use crate::error::{Error, Result};
 use crate::io::atomic;
 use crate::io::folder::DiskFolder;
-use crate::log::dir::{CLEAN_SHUTDOWN, folder_name};
+use crate::log::dir::{CLEAN_SHUTDOWN, folder_name, read_parsed};
 use crate::segment::files::free_segment_room;
 
 /// The bytes of the log dir's marker, where they will still be true.
@@ -25,11 +25,7 @@ pub(super) fn marker_to_keep(
         return Ok(None);
     }
     let path = log_dir.join(CLEAN_SHUTDOWN);
-    match fs::read(&path) {
-        Ok(marker) => Ok(Some(marker)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io(&path)(e)),
-    }
+    read_parsed(&path, |marker| Ok(marker.to_vec()))
 }
 
 pub(super) fn write_marker(

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::file_name::{FolderName, FolderState};
 use crate::io::atomic;
 use crate::io::disk::Disk;
+use crate::io::file::{open, read_small};
 use crate::io::interrupt;
 use crate::log::dir::{PartitionFolder, PathKind, folder_name};
 use crate::log::output::{UNFINISHED, check_output};
@@ -49,7 +50,9 @@ fn ensure_free(source: &Path, out: &Path) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => true,
         Err(e) => return Err(Error::io(out)(e)),
     };
-    if is_empty || fs::read(out.join(UNFINISHED)).is_ok_and(|left| left == note_of(source)) {
+    let note = note_of(source);
+    let is_ours = |left| left == note;
+    if is_empty || read_small(&out.join(UNFINISHED), note.len() as u64).is_ok_and(is_ours) {
         return Ok(());
     }
     Err(Error::io(out)(io::ErrorKind::AlreadyExists.into()))
@@ -138,10 +141,7 @@ fn begin<'a>(source: &Path, out: &'a Path, disk: &Disk) -> Result<Unfinished<'a>
 /// Copies a file.
 pub(super) fn copy(disk: &Disk, from: &Path, to: &Path) -> Result<()> {
     interrupt::check()?;
-    let (mut source, target) = (
-        fs::File::open(from).map_err(Error::io(from))?,
-        disk.create(to)?,
-    );
+    let (mut source, target) = (open(from).map_err(Error::io(from))?.0, disk.create(to)?);
     std::io::copy(&mut source, &mut &target).map_err(Error::io(to))?;
     disk.sync(&target, to)
 }

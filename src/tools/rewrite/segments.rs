@@ -8,6 +8,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::format::file_name::{FileKind, FileName};
 use crate::io::disk::Disk;
+use crate::io::file::open_as;
 use crate::io::folder::DiskFolder;
 use crate::log::config::LogConfig;
 use crate::segment::writer::WritableSegment;
@@ -159,8 +160,8 @@ impl<'a> Output<'a> {
         {
             // Retention falls back on it.
             let path = self.path.join(name);
-            let file = std::fs::File::options().write(true).open(&path);
-            let file = file.map_err(Error::io(&path))?;
+            let file = open_as(&path, std::fs::File::options().write(true));
+            let (file, _) = file.map_err(Error::io(&path))?;
             let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
             if let Some(time) = time {
                 file.set_modified(time).map_err(Error::io(&path))?;

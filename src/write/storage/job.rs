@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::{Error, Refusal, Result};
+use crate::io::file::open;
 
 /// How the files begin that jobs keep in a log dir: brokers ignore them.
 pub(crate) const OWN_FILES: &str = ".kafkalog-";
@@ -29,8 +30,8 @@ const MAX_LINE: u64 = 256;
 /// `Refused` for a note of another job, and for one that cannot be understood; `Io`.
 pub(crate) fn refuse_pending(log_dir: &Path, job: Option<&str>) -> Result<()> {
     let path = log_dir.join(JOB_NOTE);
-    let file = match std::fs::File::open(&path) {
-        Ok(file) => file,
+    let file = match open(&path) {
+        Ok((file, _)) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(&path)(error)),
     };
