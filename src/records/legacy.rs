@@ -4,9 +4,10 @@
 //! | | magic 0 | magic 1 |
 //! |---|---|---|
 //! | inner offsets | absolute | relative (KIP-31): absolute = inner + wrapper's - last inner's |
-//! | inner timestamps | none | their own, or the wrapper's under LogAppendTime (KIP-32) |
+//! | inner timestamps | none; of messages of magic 1 their own | their own, or the wrapper's under LogAppendTime (KIP-32) |
 //!
-//! A wrapper's offset is that of its last message. Some producers left it 0; then inner offsets stand as they are.
+//! A wrapper's offset is that of its last message. Some producers left it 0; then inner offsets stand as they are. Under
+//! magic 0 they always do, also where the last one is not the wrapper's.
 //! Checksums of inner messages are not checked: the wrapper's covers their bytes. A message cut off at the end of the
 //! decompressed bytes is dropped, as Kafka drops it.
 
@@ -122,22 +123,17 @@ fn walk_inner(
 
 /// What is to be added to the inner offsets, of which `last` is the last.
 fn base(wrapper: &BatchHeader, last: Offset) -> Result<Offset> {
-    let contradiction =
-        |expected: &dyn std::fmt::Display| Error::invalid("last inner offset", 0, expected, last);
     match wrapper.base_offset {
+        _ if wrapper.magic == 0 => Ok(0),
         0 => Ok(0),
-        offset if wrapper.magic == 0 => {
-            if last == offset {
-                Ok(0)
-            } else {
-                Err(contradiction(&format_args!("{offset} as the wrapper says")))
-            }
-        }
         offset => match offset.checked_sub(last) {
             Some(base) if base >= 0 => Ok(base),
-            _ => Err(contradiction(&format_args!(
-                "at most {offset}, the wrapper's"
-            ))),
+            _ => Err(Error::invalid(
+                "last inner offset",
+                0,
+                format_args!("at most {offset}, the wrapper's"),
+                last,
+            )),
         },
     }
 }
