@@ -95,6 +95,15 @@ pub(crate) enum Request {
 }
 
 impl Request {
+    /// What it does about damage. Internal topics are read without it only: what is left out there would be an older state.
+    pub(crate) const fn on_corrupt(&self) -> Option<OnCorrupt> {
+        match self {
+            Self::Records { options, .. } => Some(options.on_corrupt),
+            Self::Batches { on_corrupt, .. } => Some(*on_corrupt),
+            Self::Offsets { .. } | Self::Tables { .. } => None,
+        }
+    }
+
     /// The schema of its record batches.
     pub(crate) fn schema(&self) -> SchemaRef {
         match self {

@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use super::errors::into_py;
+use super::errors::of_read;
 use super::interrupt;
 use super::log::DirState;
 use super::reader::on_corrupt_of;
 use super::statistics::plain_sums;
 use crate::error::Result;
 use crate::log::partition::PartitionLog;
+use crate::segment::skipping::OnCorrupt;
 use crate::tools::ask::{Description, MAX_THREADS, OffsetSpec, Sums, ask_all};
 
 /// Puts the question to the folders of a log dir; the answer of one that cannot be read is the exception.
@@ -24,6 +25,7 @@ fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     py: Python<'py>,
     (folders, log_dir): (&[PathBuf], Option<&DirState>),
     most_threads: usize,
+    on_corrupt: Option<OnCorrupt>,
     question: impl Fn(PartitionLog) -> Result<T> + Send + Sync,
     plain: impl Fn(T) -> PyResult<P>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -31,7 +33,10 @@ fn ask<'py, T: Send, P: IntoPyObjectExt<'py>>(
     let answers = interrupt::detach(py, || ask_all(folders, log_dir, most_threads, question))?;
     let object = |answer| match answer {
         Ok(answer) => plain(answer)?.into_bound_py_any(py),
-        Err(error) => Ok(into_py(error).into_value(py).into_bound(py).into_any()),
+        Err(error) => Ok(of_read(&error, on_corrupt)
+            .into_value(py)
+            .into_bound(py)
+            .into_any()),
     };
     answers.into_iter().map(object).collect()
 }
@@ -49,7 +54,7 @@ pub(super) fn list_offsets<'py>(
     let spec = OffsetSpec::from_number(time);
     let question = |log: PartitionLog| spec.find(&log, is_committed);
     let asked = (folders.as_slice(), log_dir.as_deref());
-    ask(py, asked, spec.most_threads(), question, Ok)
+    ask(py, asked, spec.most_threads(), None, question, Ok)
 }
 
 /// What `ls` says of each folder: topic id, log start offset, log end offset, high watermark; of each segment base offset,
@@ -84,7 +89,7 @@ pub(super) fn describe_all<'py>(
         ))
     };
     let asked = (folders.as_slice(), log_dir.as_deref());
-    ask(py, asked, MAX_THREADS, Description::of, plain)
+    ask(py, asked, MAX_THREADS, None, Description::of, plain)
 }
 
 /// What the batch headers of each folder add up to, with `segments` those of each segment as well.
@@ -100,5 +105,5 @@ pub(super) fn statistics_all<'py>(
     let question = |log: PartitionLog| Sums::of(&log, on_corrupt);
     let plain = |sums: Sums| plain_sums(py, &sums, segments);
     let asked = (folders.as_slice(), log_dir.as_deref());
-    ask(py, asked, MAX_THREADS, question, plain)
+    ask(py, asked, MAX_THREADS, Some(on_corrupt), question, plain)
 }

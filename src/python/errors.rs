@@ -10,10 +10,27 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::error::{Error, Fault, Refusal};
+use crate::segment::skipping::{OnCorrupt, is_damage};
 
 /// The exception for an error.
 pub(super) fn to_py(error: &Error) -> PyErr {
-    Python::attach(|py| convert(py, error).unwrap_or_else(|failed| failed))
+    let text = error.to_string();
+    Python::attach(|py| convert(py, error, text).unwrap_or_else(|failed| failed))
+}
+
+/// The exception for an error that ended a read: one about damage says how to go on.
+pub(super) fn of_read(error: &Error, on_corrupt: Option<OnCorrupt>) -> PyErr {
+    let text = format!("{error}{}", way_on(error, on_corrupt));
+    Python::attach(|py| convert(py, error, text).unwrap_or_else(|failed| failed))
+}
+
+/// What the text of an error adds for a read that could have gone on. The shell has an option of the same name.
+pub(super) fn way_on(error: &Error, on_corrupt: Option<OnCorrupt>) -> &'static str {
+    if on_corrupt == Some(OnCorrupt::Raise) && is_damage(error) {
+        "; on_corrupt=\"skip\" reads on after it"
+    } else {
+        ""
+    }
 }
 
 /// For `map_err`.
@@ -22,8 +39,7 @@ pub(super) fn into_py(error: Error) -> PyErr {
     to_py(&error)
 }
 
-fn convert(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    let text = error.to_string();
+fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
     Ok(match error {
         Error::CorruptRecord(fault) => of_fault(py, "CorruptRecordError", &text, fault)?,
         Error::CorruptIndex(fault) => of_fault(py, "CorruptIndexError", &text, fault)?,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use super::errors::into_py;
+use super::errors::{into_py, of_read};
 use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use super::reader::on_corrupt_of;
@@ -186,7 +186,8 @@ pub(super) fn plan(
         allow_missing,
         on_corrupt: on_corrupt_of(on_corrupt)?,
     };
-    let ranges = interrupt::detach(py, || planning::plan_scan(&paths, &options))?;
+    let ranges = interrupt::detach(py, || Ok(planning::plan_scan(&paths, &options)))?;
+    let ranges = ranges.map_err(|error| of_read(&error, Some(options.on_corrupt)))?;
     Ok(ranges.into_iter().map(PartitionRange).collect())
 }
 
@@ -522,7 +523,8 @@ impl PartitionLog {
     #[pyo3(signature = (*, on_corrupt="raise"))]
     fn statistics<'py>(&self, py: Python<'py>, on_corrupt: &str) -> PyResult<PlainSums<'py>> {
         let on_corrupt = on_corrupt_of(on_corrupt)?;
-        let sums = interrupt::detach(py, || Sums::of(&self.log, on_corrupt))?;
+        let sums = interrupt::detach(py, || Ok(Sums::of(&self.log, on_corrupt)))?;
+        let sums = sums.map_err(|error| of_read(&error, Some(on_corrupt)))?;
         plain_sums(py, &sums, true)
     }
 }

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use super::capsule;
-use super::errors::{into_py, to_py};
+use super::errors::{into_py, of_read, way_on};
 use super::interrupt;
 use super::range::{PartitionRange, ranges_of};
 use crate::api::{RecordReader, Request, ScanMetrics};
@@ -41,7 +41,8 @@ struct Shared {
 }
 
 enum Failure {
-    Error(Error),
+    /// With what the reader does about damage.
+    Error(Error, Option<OnCorrupt>),
     /// The exception of a signal handler.
     Raised(PyErr),
     /// Reading on after that: an error, since rows would be missing.
@@ -51,7 +52,9 @@ enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Error(error) => error.fmt(f),
+            Self::Error(error, on_corrupt) => {
+                write!(f, "{error}{}", way_on(error, *on_corrupt))
+            }
             Self::Raised(raised) => write!(f, "interrupted: {raised}"),
             Self::Interrupted => f.write_str("this reader was interrupted; scan again"),
         }
@@ -65,6 +68,7 @@ struct Stream {
     reader: Option<RecordReader>,
     shared: Arc<Mutex<Shared>>,
     is_interrupted: bool,
+    on_corrupt: Option<OnCorrupt>,
 }
 
 impl Stream {
@@ -102,10 +106,10 @@ impl Iterator for Stream {
                     Failure::Raised(raised)
                 }
                 (Ok(Ok(batch)), None) => return batch.map(Ok),
-                (Ok(Err(error)), None) => Failure::Error(error),
+                (Ok(Err(error)), None) => Failure::Error(error, self.on_corrupt),
                 (Err(panic), None) => {
                     self.reader = None;
-                    Failure::Error(Error::panicked(panic.as_ref()))
+                    Failure::Error(Error::panicked(panic.as_ref()), self.on_corrupt)
                 }
             }
         };
@@ -117,7 +121,7 @@ impl Stream {
     /// Keeps a failure for [`RecordStream::error`]; the C stream carries only its text.
     fn tell(&self, failure: Failure) -> ArrowError {
         let text = failure.to_string();
-        let is_memory = matches!(&failure, Failure::Error(error) if error.is_out_of_memory());
+        let is_memory = matches!(&failure, Failure::Error(error, _) if error.is_out_of_memory());
         let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let is_asked_for_it = shared().is_asked_for_it;
         // Lock order: a thread with the interpreter may wait for this lock, so this lock must not be held while waiting
@@ -193,6 +197,7 @@ impl RecordStream {
         }
         let stream = Stream {
             schema: request.schema(),
+            on_corrupt: request.on_corrupt(),
             reader: Some(RecordReader::new(request)),
             shared: Arc::clone(&self.shared),
             is_interrupted: false,
@@ -244,7 +249,7 @@ impl RecordStream {
         // Creating an exception runs Python code, so other threads may run in between.
         let failure = shared().failure.clone()?;
         let error = match &*failure {
-            Failure::Error(error) => to_py(error),
+            Failure::Error(error, on_corrupt) => of_read(error, *on_corrupt),
             Failure::Raised(raised) => raised.clone_ref(py),
             Failure::Interrupted => PyValueError::new_err(failure.to_string()),
         };

@@ -293,7 +293,7 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
             # Streams have no name, and this is the only one that commands write to.
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
-    return " ".join(text.split()), code
+    return " ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split()), code
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalog import _core
+from kafkalog.reader import RecordReader
 
 if TYPE_CHECKING:
     from kafkalog._core import PartitionRange
@@ -46,17 +47,14 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
         if each.min_timestamp is not None or each.max_timestamp is not None:
             rest.append(each)
             continue
-        stream = _core.scan_batch_ranges([each], check_crcs=False)
         counted = _Counted(each, include_control=options.include_control)
-        for batch in pa.RecordBatchReader.from_stream(stream):
-            if not counted.add(batch):
+        with RecordReader(_core.scan_batch_ranges([each], check_crcs=False)) as reader:
+            if all(map(counted.add, reader)):
+                found += counted.records
+                rest += counted.borders()
+            else:
                 rest.append(each)
-                break
-        else:
-            found += counted.records
-            rest += counted.borders()
-        metrics.add({name: number for name, number in stream.metrics().items() if name in {"bytes", "segments"}})
-        stream.close()
+            metrics.add({name: number for name, number in reader.metrics.items() if name in {"bytes", "segments"}})
     return found, rest
 
 

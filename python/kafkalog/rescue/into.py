@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _arguments, _core
 from kafkalog._files import sync_folder
 from kafkalog.config import LogConfig
-from kafkalog.errors import UnknownTopicOrPartitionError
+from kafkalog.errors import CorruptIndexError, UnknownTopicOrPartitionError
 from kafkalog.log import PartitionLog
 from kafkalog.rescue import output
 from kafkalog.rescue.inventory import METADATA
@@ -151,9 +152,13 @@ def given(path: Path) -> Given:
         If its metadata log is damaged.
     """
     meta = _core.LogDir(str(path)).meta or {}
-    if not meta.get("node.id", "").isdecimal():
+    named = meta.get("node.id", "")
+    if not named:
         raise ValueError(f"{path}: expected the log dir of a broker, found no node.id in meta.properties")
-    node_id = int(meta["node.id"])
+    if not re.fullmatch("[0-9]{1,10}", named) or int(named) >= 1 << 31:
+        file = str(path / "meta.properties")
+        raise CorruptIndexError(f"{file}: node.id: expected 0 to 2147483647, found {named!r}", file)
+    node_id = int(named)
     metadata = path / f"{METADATA}-0"
     if not any(metadata.glob("*.log")):
         return Given(path, node_id, meta.get("directory.id"), None, {}, {}, 0, is_only_voter=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -162,7 +163,8 @@ def _disk(path: str, log_dir: _core.LogDir) -> tuple[Disk, str | None]:
 
     def number(*names: str) -> int | None:
         found = next((meta[name] for name in names if name in meta), "")
-        return int(found) if found.isdecimal() else None
+        # A Java int, as brokers read it.
+        return int(found) if re.fullmatch("[0-9]{1,10}", found) and int(found) < 1 << 31 else None
 
     disk = Disk(
         path=path,

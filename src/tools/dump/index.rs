@@ -30,13 +30,13 @@ struct Slots {
 
 impl Slots {
     fn open(target: &Target, kind: FileKind, size: usize, access: Access) -> Result<Self> {
-        let path = if target.name.ends_with(kind.suffix()) {
-            target.path.clone()
+        let bytes = if target.name.ends_with(kind.suffix()) {
+            open(&target.path, access)?
         } else {
-            target.sibling(kind.suffix())
+            target.open_beside(kind.suffix(), access)?
         };
         Ok(Self {
-            bytes: open(&path, access)?,
+            bytes,
             size,
             base_offset: target.base_offset()?,
         })
@@ -114,7 +114,7 @@ pub(super) fn dump_index(
     findings: &mut Findings,
 ) -> Result<()> {
     target.base_offset()?;
-    let mut log = open(&target.sibling(FileKind::Log.suffix()), Access::Headers)?;
+    let mut log = target.open_beside(FileKind::Log.suffix(), Access::Headers)?;
     let mut index = Slots::open(
         target,
         FileKind::OffsetIndex,
@@ -199,7 +199,7 @@ pub(super) fn dump_time_index(
     findings: &mut Findings,
 ) -> Result<()> {
     target.base_offset()?;
-    let log = open(&target.sibling(FileKind::Log.suffix()), Access::Records)?;
+    let log = target.open_beside(FileKind::Log.suffix(), Access::Records)?;
     let index = Slots::open(
         target,
         FileKind::OffsetIndex,

@@ -1,6 +1,7 @@
 //! One file to be dumped, by the names `java.io.File` would give it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,6 +74,21 @@ impl Target {
     pub(super) fn sibling(&self, suffix: &str) -> PathBuf {
         let stem = self.name.split('.').next().unwrap_or_default();
         self.path.with_file_name(format!("{stem}{suffix}"))
+    }
+
+    /// Opens the file beside it with this suffix, without which an index cannot be read.
+    ///
+    /// # Errors
+    /// `CorruptIndex` where there is none: the index was renamed or copied alone; `Io`.
+    pub(super) fn open_beside(&self, suffix: &str, access: Access) -> Result<SegmentSource> {
+        let path = self.sibling(suffix);
+        match open(&path, access) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let expected = format!("{} beside the index", path.display());
+                Err(Error::corrupt_index("file name", 0, expected, "no such file").at(&self.path))
+            }
+            opened => opened,
+        }
     }
 }
 

@@ -1,0 +1,93 @@
+"""Errors about data say file and position in a class of kafkalog, and those that end a read how to go on."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import command
+import corpus
+import kafkalog
+from byte_logs import Record, batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+WAY_ON = 'on_corrupt="skip" reads on after it'
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A log dir whose second batch of three does not begin where the first one ends."""
+    folder = tmp_path / "data" / "t-0"
+    folder.mkdir(parents=True)
+    batches = [bytearray(batch([Record(offset, 5, b"k", b"v")])) for offset in range(3)]
+    batches[1][11] = 1
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    return folder.parent
+
+
+READS: dict[str, Callable[[Path], object]] = {
+    "read_table": kafkalog.read_table,
+    "scan": lambda path: list(kafkalog.scan(path)),
+    "scan_batches": lambda path: list(kafkalog.scan_batches(path)),
+    "read_committed": lambda path: kafkalog.read_table(path, isolation_level="read_committed"),
+    "from a timestamp": lambda path: kafkalog.read_table(path, starting_timestamp=7),
+    "count_rows": lambda path: kafkalog.dataset(path).count_rows(),
+    "to_table": lambda path: kafkalog.dataset(path).to_table(),
+    "statistics": lambda path: kafkalog.PartitionLog(path / "t-0").statistics(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_damage_ends_says_how_to_go_on(read: str, damaged: Path) -> None:
+    with pytest.raises(kafkalog.CorruptRecordError, match=WAY_ON) as caught:
+        READS[read](damaged)
+    assert caught.value.path == str(damaged / "t-0" / f"{0:020}.log")
+    assert caught.value.position is not None
+
+
+def test_the_shell_names_its_own_option(damaged: Path) -> None:
+    calls: list[list[str | Path]] = [
+        ["cat", damaged / "t-0"],
+        ["stats", damaged],
+        ["export", damaged, damaged.parent / "x.csv"],
+    ]
+    for words in calls:
+        said = command.fails(1, *words)
+        assert said.endswith("; --on-corrupt skip reads on after it\n"), said
+        done = command.call(*words, "--on-corrupt", "skip")
+        assert "--on-corrupt" not in done.stderr
+
+
+def test_what_cannot_be_skipped_does_not_say_so(damaged: Path) -> None:
+    with pytest.raises(kafkalog.CorruptRecordError) as caught:
+        kafkalog.PartitionLog(damaged / "t-0").log_end_offset  # noqa: B018 - asked for
+    assert "on_corrupt" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_dump_of_an_index_under_another_name(suffix: str, tmp_path: Path) -> None:
+    source = next((corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0").glob(f"*.{suffix}"))
+    renamed = tmp_path / f"{77:020}.{suffix}"
+    shutil.copy(source, renamed)
+    said = command.fails(1, "dump", "--files", renamed)
+    log = renamed.with_suffix(".log")
+    assert said == f"kafkalog: {renamed}: byte 0: file name: expected {log} beside the index, found no such file\n"
+
+
+@pytest.mark.parametrize("node", ["99999999999", "-1", "1e3", "\u0661"])
+def test_ids_beyond_their_type(node: str, tmp_path: Path) -> None:
+    log_dir = tmp_path / "data"
+    shutil.copytree(corpus.GOLDEN / "metadata" / "data-0", log_dir)
+    meta = log_dir / "meta.properties"
+    kept = [line for line in meta.read_text().splitlines() if not line.startswith("node.id")]
+    meta.write_text("\n".join([*kept, f"node.id={node}", ""]))
+    report = kafkalog.rescue([log_dir], dry_run=True)
+    assert report.plan.disks[0].node_id is None
+    disks = [corpus.GOLDEN / "clean-restarts" / "data-1"]
+    with pytest.raises(kafkalog.CorruptIndexError, match="expected 0 to 2147483647"):
+        kafkalog.rescue(disks, into=log_dir, topics=["orders"], dry_run=True)
