@@ -1,13 +1,12 @@
 //! Carrying plans out: in place, or into a new directory.
 
-use std::fs;
 use std::path::Path;
 
 use super::beside::Beside;
 use super::job::Job;
 use super::options::RecoverOptions;
 use super::planned::Planned;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::io::atomic;
 use crate::io::folder::DiskFolder;
 use crate::log::dir::{CLEAN_SHUTDOWN, folder_name, read_parsed};
