@@ -19,6 +19,7 @@ use crate::segment::metrics::Metrics;
 use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
 use crate::tables;
+use crate::tables::metadata_state::AllRefused;
 use crate::tables::offset_rows::{OffsetReader, Wanted};
 use crate::tables::reader::TableReader;
 use crate::tables::topic::Show;
@@ -92,6 +93,15 @@ pub(crate) enum Request {
         /// What of their messages.
         show: Show,
     },
+    /// Records of the metadata log that can be applied.
+    Metadata {
+        /// Where they are.
+        ranges: Vec<PartitionRange>,
+        /// What of their messages.
+        show: Show,
+        /// Those that cannot be.
+        refused: Arc<AllRefused>,
+    },
 }
 
 impl Request {
@@ -111,7 +121,7 @@ impl Request {
                 record_schema(&columns.columns, columns.layout, columns.unit)
             }
             Self::Batches { .. } => batch_schema(),
-            Self::Tables { .. } => tables::reader::schema(),
+            Self::Tables { .. } | Self::Metadata { .. } => tables::reader::schema(),
             Self::Offsets { wanted, .. } => tables::offset_rows::schema(*wanted == Wanted::History),
         }
     }
@@ -143,6 +153,11 @@ impl State {
             Request::Tables { ranges, show } => {
                 Self::Tables(Box::new(TableReader::new(ranges, show)))
             }
+            Request::Metadata {
+                ranges,
+                show,
+                refused,
+            } => Self::Tables(Box::new(TableReader::of_metadata(ranges, show, refused))),
             Request::Records {
                 mut ranges,
                 options,
@@ -192,6 +207,7 @@ pub struct RecordReader {
     state: State,
     metrics: (Metrics, u64),
     undecoded: u64,
+    refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
 }
 
@@ -202,6 +218,7 @@ impl RecordReader {
             state: State::Planned(request),
             metrics: Default::default(),
             undecoded: 0,
+            refused: Arc::default(),
             lost: Vec::new(),
         }
     }
@@ -216,6 +233,9 @@ impl RecordReader {
                 return Ok(None);
             };
             self.state = State::open(request)?;
+            if let State::Offsets(reader) = &self.state {
+                self.refused = reader.refused();
+            }
         }
         let (next, metrics) = match &mut self.state {
             State::One(reader) => (reader.next_batch(), reader.metrics()),
@@ -252,6 +272,11 @@ impl RecordReader {
     /// [`Error::Internal`](crate::Error::Internal), if this crate has a bug.
     pub fn lost(&self) -> Result<RecordBatch> {
         lost_batch(&self.lost)
+    }
+
+    /// Records that a replay cannot apply.
+    pub(crate) fn refused(&self) -> Arc<AllRefused> {
+        Arc::clone(&self.refused)
     }
 
     /// What was skipped as damaged so far.

@@ -66,16 +66,26 @@ impl fmt::Display for Location {
     }
 }
 
+impl Fault {
+    /// What is wrong, without its place.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let Self {
+            what,
+            expected,
+            found,
+            ..
+        } = self;
+        format!("{what}: expected {expected}, found {found}")
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.location != Location::default() {
             write!(f, "{}: ", self.location)?;
         }
-        write!(
-            f,
-            "{}: expected {}, found {}",
-            self.what, self.expected, self.found
-        )
+        f.write_str(&self.text())
     }
 }
 

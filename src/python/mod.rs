@@ -57,7 +57,9 @@ mod _core {
     #[pymodule_export]
     use super::rows::Rows;
     #[pymodule_export]
-    use super::tables::{table_offsets, table_open_transactions, table_producers, table_records};
+    use super::tables::{
+        table_metadata, table_offsets, table_open_transactions, table_producers, table_records,
+    };
     #[pymodule_export]
     use super::tools::{check_free, compact, rebuild_indexes, recover, retain, rewrite};
     #[pymodule_export]

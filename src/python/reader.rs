@@ -29,11 +29,13 @@ use crate::scan::lost::LostRange;
 use crate::segment::filter::HeaderBounds;
 use crate::segment::reader::ReadOptions;
 use crate::segment::skipping::OnCorrupt;
+use crate::tables::metadata_state::AllRefused;
 
 /// Shared by the stream and the object that it was taken from.
 #[derive(Default)]
 struct Shared {
     metrics: ScanMetrics,
+    refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
     failure: Option<Arc<Failure>>,
     /// Whether the reader will ask for the failure and raise it.
@@ -80,6 +82,7 @@ impl Stream {
         let next = reader.next_batch();
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.metrics = reader.metrics();
+        shared.refused = reader.refused();
         if shared.lost.len() != reader.lost_ranges().len() || !matches!(next, Ok(Some(_))) {
             shared.lost = reader.lost_ranges().to_vec();
         }
@@ -233,6 +236,14 @@ impl RecordStream {
             .unwrap_or_else(PoisonError::into_inner)
             .metrics
             .undecoded
+    }
+
+    /// Records that a replay could not apply so far: how many, and the first of them by name.
+    fn refused(&self) -> (u64, Vec<String>) {
+        let shared = self.shared.lock();
+        let shared = shared.unwrap_or_else(PoisonError::into_inner);
+        let named = shared.refused.named.iter().map(ToString::to_string);
+        (shared.refused.count, named.collect())
     }
 
     /// What was skipped as damaged so far, as a stream of one batch.

@@ -1,6 +1,7 @@
 //! The internal topics' records, decoded.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 
@@ -9,6 +10,7 @@ use super::interrupt;
 use super::reader::RecordStream;
 use super::rows::Rows;
 use crate::api::Request;
+use crate::tables::metadata_log::{Chosen, Wanted as Replayed, choose};
 use crate::tables::offset_rows::Wanted;
 use crate::tables::plan::plan;
 use crate::tables::topic::{Show, Topic};
@@ -33,6 +35,49 @@ pub(super) fn table_records(
     let ranges = ranges.map_err(into_py)?;
     let show = Show { secrets, embedded };
     Ok(RecordStream::new(Request::Tables { ranges, show }))
+}
+
+/// What was passed over, what is missing even so, how many records cannot be applied, and which.
+type Said = (Vec<String>, Option<String>, u64, Vec<String>);
+
+/// Reads what there is to replay of a metadata log, with `history` as many changes as there are: the newest snapshot that is
+/// whole, and the log from its end on. What is missing is an error, unless a `partial` state is wanted.
+#[pyfunction]
+#[pyo3(signature = (paths, *, history=false, secrets=false, partial=false))]
+pub(super) fn table_metadata(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    history: bool,
+    secrets: bool,
+    partial: bool,
+) -> PyResult<(RecordStream, Said)> {
+    let wanted = if history {
+        Replayed::History
+    } else {
+        Replayed::State
+    };
+    let chosen = interrupt::detach(py, || {
+        let mut chosen = choose(&paths, wanted)?;
+        match chosen.gap.take() {
+            Some(gap) if !partial => Err(gap.into_error()),
+            gap => Ok(Chosen { gap, ..chosen }),
+        }
+    })?;
+    let passed = chosen.passed.iter().map(ToString::to_string).collect();
+    let gap = chosen.gap.map(|gap| gap.message());
+    let refused = Arc::new(chosen.state.refused);
+    let named = refused.named.iter().map(ToString::to_string).collect();
+    let said = (passed, gap, refused.count, named);
+    let show = Show {
+        secrets,
+        embedded: false,
+    };
+    let request = Request::Metadata {
+        ranges: chosen.ranges,
+        show,
+        refused,
+    };
+    Ok((RecordStream::new(request), said))
 }
 
 /// Replays the offsets of `__consumer_offsets` as a stream: with `history` every change, else without `pending` only those

@@ -9,6 +9,7 @@ use crate::format::batch::BatchHeader;
 use crate::records::RecordSlot;
 use crate::records::arena::Arena;
 use crate::records::chunk::{BatchRows, Chunk, ChunkBytes};
+use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::scan::reader::{Context, LogReader};
 use crate::segment::metrics::Metrics;
@@ -46,6 +47,11 @@ impl Entries {
     /// What was done so far.
     pub(crate) const fn metrics(&self) -> Metrics {
         self.log.metrics()
+    }
+
+    /// What was passed over as damaged since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> Vec<LostRange> {
+        self.log.take_lost()
     }
 
     /// Reads records, if none are left of those that were read; false at the end.

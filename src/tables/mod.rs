@@ -12,6 +12,8 @@
 //! | [`topic`] | how the records of each topic hold messages |
 //! | [`new_record`] | records made of messages, the inverse |
 //! | [`new_snapshot`] | a snapshot of the metadata log from such records |
+//! | [`metadata_log`] | from which snapshot on a metadata log is replayed |
+//! | [`metadata_state`] | which of its records can be applied |
 //! | [`topics_image`] | topics and partitions, as a metadata log has them |
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
@@ -54,6 +56,8 @@ mod encode;
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod messages;
+pub(crate) mod metadata_log;
+pub(crate) mod metadata_state;
 pub(crate) mod new_record;
 pub(crate) mod new_snapshot;
 pub(crate) mod node;

@@ -18,6 +18,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
+use super::metadata_state::AllRefused;
 use super::offsets::{Row, current, history};
 use crate::arrow::batches::aligned;
 use crate::error::{Error, Result};
@@ -69,6 +70,7 @@ pub(crate) struct OffsetReader {
     schema: SchemaRef,
     rows: IntoIter<Row>,
     metrics: Metrics,
+    refused: Arc<AllRefused>,
     given: u64,
 }
 
@@ -79,7 +81,7 @@ impl OffsetReader {
     /// What reading finds; never what a record holds.
     pub(crate) fn try_new(ranges: Vec<PartitionRange>, wanted: Wanted) -> Result<Self> {
         let with_history = wanted == Wanted::History;
-        let (rows, metrics) = if with_history {
+        let (rows, replayed) = if with_history {
             history(ranges)?
         } else {
             current(ranges, wanted == Wanted::Current)?
@@ -87,9 +89,15 @@ impl OffsetReader {
         Ok(Self {
             schema: schema(with_history),
             rows: rows.into_iter(),
-            metrics,
+            metrics: replayed.metrics,
+            refused: Arc::new(replayed.refused),
             given: 0,
         })
+    }
+
+    /// Commits that could not be decoded.
+    pub(crate) fn refused(&self) -> Arc<AllRefused> {
+        Arc::clone(&self.refused)
     }
 
     /// What was done, and the rows so far.

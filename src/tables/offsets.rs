@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::entries::{self, Entries};
+use super::metadata_state::{AllRefused, Refused};
 use super::topic::{Decoder, Part, Topic};
 use crate::error::Result;
 use crate::format::control::ControlType;
@@ -67,20 +68,28 @@ pub(crate) struct Row {
 pub(crate) fn current(
     ranges: Vec<PartitionRange>,
     with_pending: bool,
-) -> Result<(Vec<Row>, Metrics)> {
+) -> Result<(Vec<Row>, Replayed)> {
     let mut state = State::default();
-    let metrics = replay(ranges, &mut state)?;
-    Ok((state.into_rows(with_pending), metrics))
+    let replayed = replay(ranges, &mut state)?;
+    Ok((state.into_rows(with_pending), replayed))
 }
 
 /// Every change but those of aborted transactions, in the order of the records.
 ///
 /// # Errors
 /// As [`current`].
-pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Metrics)> {
+pub(crate) fn history(ranges: Vec<PartitionRange>) -> Result<(Vec<Row>, Replayed)> {
     let mut changes = Changes::default();
-    let metrics = replay(ranges, &mut changes)?;
-    Ok((changes.rows.into_iter().flatten().collect(), metrics))
+    let replayed = replay(ranges, &mut changes)?;
+    Ok((changes.rows.into_iter().flatten().collect(), replayed))
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    pub(crate) metrics: Metrics,
+    /// Commits that could not be decoded: what was committed before them may be shown.
+    pub(crate) refused: AllRefused,
 }
 
 /// What happens, in order.
@@ -93,14 +102,14 @@ trait Replay {
     fn end_partition(&mut self);
 }
 
-fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Metrics> {
+fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Replayed> {
     let options = ReadOptions {
         include_control: true,
         ..ReadOptions::default()
     };
     let mut entries = Entries::new(ranges, options);
     let mut names = Names::default();
-    let mut partition = None;
+    let (mut partition, mut refused) = (None, AllRefused::default());
     while entries.advance()? {
         let here = entries.context().partition;
         if partition.replace(here).is_some_and(|last| last != here) {
@@ -109,46 +118,70 @@ fn replay(ranges: Vec<PartitionRange>, to: &mut impl Replay) -> Result<Metrics> 
         let mut decoder = Decoder::new()?;
         let mut records = 0usize;
         for entry in entries.iter() {
-            apply(&mut decoder, &entry, &mut names, to);
+            if let Err(reason) = apply(&mut decoder, &entry, &mut names, to) {
+                refused.add(Refused {
+                    segment: Arc::clone(&entries.context().segment),
+                    offset: entry.offset,
+                    reason: format!("{}-{here}: {reason}", Topic::ConsumerOffsets.name()),
+                    is_unknown: true,
+                });
+            }
             records = records.saturating_add(1);
         }
         entries.consume(records);
     }
     to.end_partition();
-    Ok(entries.metrics())
+    Ok(Replayed {
+        metrics: entries.metrics(),
+        refused,
+    })
 }
 
+/// Applies a record; the error says which commit cannot be decoded. Of other records nothing is said.
 fn apply<'a>(
     decoder: &mut Decoder<'a>,
     entry: &entries::Entry<'a>,
     names: &mut Names,
     to: &mut impl Replay,
-) {
+) -> std::result::Result<(), String> {
     let header = entry.header;
     if header.is_control() {
         let kind = entry.key.and_then(|key| ControlType::parse(key).ok());
         if let Some(kind) = kind.filter(|kind| kind.ends_transaction()) {
             to.end_transaction(header.producer_id, kind == ControlType::Commit);
         }
-        return;
+        return Ok(());
     }
     let kind = entry.key.and_then(|key| get_i16(key, 0));
     if !kind.is_some_and(|kind| (0..=LAST_COMMIT_KIND).contains(&kind)) {
-        return;
+        return Ok(());
     }
     let record = decoder.decode(Topic::ConsumerOffsets, entry.key, entry.value);
     let Some(key) = record.key.fields() else {
-        return;
+        return Err("a commit whose key cannot be decoded".to_owned());
     };
     let (group, topic) = (key.get("group"), key.get("topic"));
     let (Some(group), Some(topic), Some(partition)) =
         (group.text(), topic.text(), key.get("partition").narrow())
     else {
-        return;
+        return Err("a commit without a group, a topic or a partition".to_owned());
     };
     let commit = match &record.value {
         Part::Null => None,
-        Part::Raw(_) => return,
+        Part::Raw(fault) => {
+            let version = record.value_version.unwrap_or(-1);
+            let why = if fault.is_of_newer() {
+                format!("in version {version}, which is not known to Kafka 4.4 and earlier")
+            } else {
+                format!(
+                    "that cannot be decoded: byte {}: expected {}",
+                    fault.at, fault.expected
+                )
+            };
+            return Err(format!(
+                "a commit of group {group}, topic {topic}, partition {partition} {why}"
+            ));
+        }
         Part::Message(value) => {
             let value = value.fields;
             Some(Commit {
@@ -169,6 +202,7 @@ fn apply<'a>(
         log_timestamp: entry.timestamp,
     };
     to.change(row, (header.producer_id >= 0).then_some(header.producer_id));
+    Ok(())
 }
 
 /// Names that many places share.

@@ -16,6 +16,8 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::entries::{Entries, Entry};
+use super::metadata_log;
+use super::metadata_state::AllRefused;
 use super::topic::{Decoder, Part, Record, Show};
 use crate::arrow::batches::aligned;
 use crate::arrow::payload::Gathered;
@@ -60,6 +62,8 @@ pub(crate) struct TableReader {
     rows: Rows,
     done: u64,
     undecoded: u64,
+    /// Records that are left out.
+    refused: Arc<AllRefused>,
     failed: Option<Error>,
 }
 
@@ -71,7 +75,21 @@ impl TableReader {
             rows: Rows::new(show),
             done: 0,
             undecoded: 0,
+            refused: Arc::default(),
             failed: None,
+        }
+    }
+
+    /// Will read what was chosen of a metadata log, without the records that cannot be applied.
+    pub(crate) fn of_metadata(
+        ranges: Vec<PartitionRange>,
+        show: Show,
+        refused: Arc<AllRefused>,
+    ) -> Self {
+        Self {
+            entries: Entries::new(ranges, metadata_log::reading()),
+            refused,
+            ..Self::new(Vec::new(), show)
         }
     }
 
@@ -116,11 +134,15 @@ impl TableReader {
         let topic =
             (self.entries.topic()).ok_or_else(|| Error::internal("a table of another topic"))?;
         let mut decoder = Decoder::new()?;
-        let (mut added, mut fit) = (0usize, true);
+        let (mut read, mut added, mut fit) = (0usize, 0usize, true);
         for entry in self.entries.iter() {
             fit = self.rows.has_room(&entry);
             if !fit {
                 break;
+            }
+            read = read.saturating_add(1);
+            if self.refused.has(&context.segment, entry.offset) {
+                continue;
             }
             let record = decoder.decode(topic, entry.key, entry.value);
             let is_whole = self.rows.push(&entry, &record)?;
@@ -129,7 +151,7 @@ impl TableReader {
         }
         self.rows.place(context, added)?;
         self.done = self.done.saturating_add(added as u64);
-        self.entries.consume(added);
+        self.entries.consume(read);
         Ok(fit)
     }
 }

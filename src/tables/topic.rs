@@ -207,6 +207,13 @@ pub(crate) struct Decoder<'a> {
     tree: Tree<'a>,
 }
 
+impl Fault {
+    /// Whether a newer Kafka may have written it: the kind of record or its version is not known.
+    pub(crate) fn is_of_newer(&self) -> bool {
+        [KNOWN_KIND, KNOWN_VERSION].contains(&self.expected)
+    }
+}
+
 const fn fault(expected: &'static str, at: usize) -> Fault {
     Fault { expected, at }
 }

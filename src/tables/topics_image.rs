@@ -1,25 +1,15 @@
 //! Topics and their partitions, as a metadata log has them (`TopicsImage`, `PartitionRegistration`).
 //!
-//! The state is that of the newest snapshot and the records from its end on. Records of a metadata transaction (KIP-866)
-//! count at its end, or never.
+//! Records are applied one after the other, as `TopicsDelta` replays them; one that it refuses changes nothing.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use super::entries::Entries;
-use super::plan::{plan, snapshot_id};
-use super::topic::{Decoder, Part, Topic};
 use super::value::{Fields, Value};
-use crate::error::Result;
 use crate::format::uuid::Uuid;
-use crate::segment::reader::ReadOptions;
-use crate::types::Offset;
 
-/// Topics by name, and up to which record.
+/// Topics by id and by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopicsImage {
-    /// The offset after the last record that was read.
-    pub(crate) end: Offset,
     topics: BTreeMap<Uuid, TopicImage>,
     ids: BTreeMap<String, Uuid>,
 }
@@ -53,30 +43,30 @@ impl Replicas {
     }
 }
 
-/// What a record does.
+/// What a record does to topics.
 #[derive(Debug)]
-enum Change {
+pub(super) enum Change {
     Create(String, Uuid),
     Remove(Uuid),
     Partition(Uuid, i32, Replicas),
     /// Fields that are null stay as they are.
     Update(Uuid, i32, [Option<Vec<i32>>; 3], Option<Vec<Uuid>>),
-    Begin,
-    Commit,
-    Abort,
+    /// Of one topic, or of all without a name.
+    ClearEligible(String),
 }
 
-/// The records whose meaning has to be known.
-const ABOUT_TOPICS: [&str; 4] = [
+/// The records about topics.
+pub(super) const ABOUT_TOPICS: [&str; 5] = [
     "TOPIC_RECORD",
     "REMOVE_TOPIC_RECORD",
     "PARTITION_RECORD",
     "PARTITION_CHANGE_RECORD",
+    "CLEAR_ELR_RECORD",
 ];
 
 impl Change {
-    /// `None` where a field is missing.
-    fn of(record: &str, fields: Fields<'_>) -> Option<Self> {
+    /// `None` for a record about something else.
+    pub(super) fn of(record: &str, fields: Fields<'_>) -> Option<Self> {
         let id = || fields.get("topicId").uuid();
         let partition = || fields.get("partitionId").narrow();
         let nodes = |name| {
@@ -103,85 +93,19 @@ impl Change {
                 let lists = ["replicas", "isr", "eligibleLeaderReplicas"].map(nodes);
                 Self::Update(id()?, partition()?, lists, directories())
             }
-            "BEGIN_TRANSACTION_RECORD" => Self::Begin,
-            "END_TRANSACTION_RECORD" => Self::Commit,
-            "ABORT_TRANSACTION_RECORD" => Self::Abort,
+            "CLEAR_ELR_RECORD" => Self::ClearEligible(fields.get("topicName").text()?.into_owned()),
             _ => return None,
         })
     }
 }
 
 impl TopicsImage {
-    /// Replays the metadata log in `folder`; `None` where it does not tell the whole state: nothing is in it, a snapshot
-    /// is missing before its first segment, or a record about topics is of a version that is not known.
+    /// Applies a change.
     ///
     /// # Errors
-    /// `Io`, and what reading finds wrong with the files.
-    pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
-        let ranges = plan(&[folder.to_path_buf()], None)?;
-        let snapshot_of = |name: &str| snapshot_id(name).map(|(end, _)| end);
-        let (mut snapshots, log): (Vec<_>, Vec<_>) = ranges.into_iter().partition(|range| {
-            let mut files = range.segments.iter();
-            files.any(|file| snapshot_of(&file.file_name).is_some())
-        });
-        // They are in the order of their names, which is that of their ends.
-        let newest = snapshots.pop();
-        let files = newest.iter().flat_map(|range| &range.segments);
-        let covered = files.filter_map(|file| snapshot_of(&file.file_name)).max();
-        let covered = covered.unwrap_or(0);
-        let first = log.iter().flat_map(|range| &range.segments).next();
-        if first.is_some_and(|first| first.base_offset > covered) {
-            return Ok(None);
-        }
-        let ranges = newest.into_iter().chain(log).collect();
-        let mut entries = Entries::new(ranges, ReadOptions::default());
-        let (mut found, mut open) = (Self::default(), None);
-        let mut is_empty = true;
-        while entries.advance()? {
-            let is_snapshot = snapshot_of(&entries.context().segment).is_some();
-            let mut decoder = Decoder::new()?;
-            let mut records = 0usize;
-            for entry in entries.iter() {
-                records = records.saturating_add(1);
-                if !is_snapshot && entry.offset < covered {
-                    continue;
-                }
-                is_empty = false;
-                found.end = if is_snapshot {
-                    covered
-                } else {
-                    entry.offset.saturating_add(1)
-                };
-                let record = decoder.decode(Topic::ClusterMetadata, entry.key, entry.value);
-                let name = record.name().unwrap_or_default();
-                if matches!(record.value, Part::Raw(_)) && ABOUT_TOPICS.contains(&name) {
-                    return Ok(None);
-                }
-                let fields = record.value.fields();
-                if let Some(change) = fields.and_then(|fields| Change::of(name, fields)) {
-                    found.take(change, &mut open);
-                }
-            }
-            entries.consume(records);
-        }
-        Ok((!is_empty).then_some(found))
-    }
-
-    fn take(&mut self, change: Change, open: &mut Option<Vec<Change>>) {
-        match (change, open.as_mut()) {
-            (Change::Begin, _) => *open = Some(Vec::new()),
-            (Change::Abort, _) => *open = None,
-            (Change::Commit, _) => {
-                for change in open.take().unwrap_or_default() {
-                    self.apply(change);
-                }
-            }
-            (change, Some(held)) => held.push(change),
-            (change, None) => self.apply(change),
-        }
-    }
-
-    fn apply(&mut self, change: Change) {
+    /// Why `TopicsDelta` refuses it.
+    pub(super) fn apply(&mut self, change: Change) -> Result<(), String> {
+        let unknown = |id: Uuid| format!("no topic has the id {id}");
         match change {
             Change::Create(name, id) => {
                 self.ids.insert(name.clone(), id);
@@ -189,30 +113,39 @@ impl TopicsImage {
                 self.topics.insert(id, TopicImage { name, partitions });
             }
             Change::Remove(id) => {
-                if let Some(topic) = self.topics.remove(&id)
-                    && self.ids.get(&topic.name) == Some(&id)
-                {
+                let topic = self.topics.remove(&id).ok_or_else(|| unknown(id))?;
+                if self.ids.get(&topic.name) == Some(&id) {
                     self.ids.remove(&topic.name);
                 }
             }
             Change::Partition(id, partition, replicas) => {
-                if let Some(topic) = self.topics.get_mut(&id) {
-                    topic.partitions.insert(partition, replicas);
-                }
+                let topic = self.topics.get_mut(&id).ok_or_else(|| unknown(id))?;
+                topic.partitions.insert(partition, replicas);
             }
             Change::Update(id, partition, [nodes, in_sync, eligible], directories) => {
-                let topic = self.topics.get_mut(&id);
-                if let Some(known) = topic.and_then(|topic| topic.partitions.get_mut(&partition)) {
-                    known.nodes = nodes.unwrap_or_else(|| std::mem::take(&mut known.nodes));
-                    known.in_sync = in_sync.unwrap_or_else(|| std::mem::take(&mut known.in_sync));
-                    known.eligible =
-                        eligible.unwrap_or_else(|| std::mem::take(&mut known.eligible));
-                    known.directories =
-                        directories.unwrap_or_else(|| std::mem::take(&mut known.directories));
+                let topic = self.topics.get_mut(&id).ok_or_else(|| unknown(id))?;
+                let Some(known) = topic.partitions.get_mut(&partition) else {
+                    return Err(format!("topic {} has no partition {partition}", topic.name));
+                };
+                known.nodes = nodes.unwrap_or_else(|| std::mem::take(&mut known.nodes));
+                known.in_sync = in_sync.unwrap_or_else(|| std::mem::take(&mut known.in_sync));
+                known.eligible = eligible.unwrap_or_else(|| std::mem::take(&mut known.eligible));
+                known.directories =
+                    directories.unwrap_or_else(|| std::mem::take(&mut known.directories));
+            }
+            Change::ClearEligible(name) => {
+                let id = self.ids.get(&name).copied();
+                if id.is_none() && !name.is_empty() {
+                    return Err(format!("no topic {name}"));
+                }
+                let topics = self.topics.iter_mut();
+                let topics = topics.filter(|&(each, _)| id.is_none_or(|id| id == *each));
+                for replicas in topics.flat_map(|(_, topic)| topic.partitions.values_mut()) {
+                    replicas.eligible.clear();
                 }
             }
-            Change::Begin | Change::Commit | Change::Abort => {}
         }
+        Ok(())
     }
 
     /// The topic of this name, with its id.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from collections import defaultdict
@@ -12,6 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
+from command import call
 from kafkalog import tables
 from naive import crc32c
 
@@ -261,8 +263,35 @@ def test_what_cannot_be_decoded_is_left_out(tmp_path: Path) -> None:
         batch(6, struct.pack(">h", 2) + text("g"), b"\x00\x03\xff"),
     ]
     folder = write(tmp_path / "__consumer_offsets-0", broken)
-    assert tables.consumer_offsets(folder)["offset"].to_pylist() == [9]
-    assert tables.consumer_groups(folder)["group"].to_pylist() == ["g"]
+    offsets, groups = tables.consumer_offsets(folder), tables.consumer_groups(folder)
+    assert offsets["offset"].to_pylist() == [9]
+    assert groups["group"].to_pylist() == ["g"]
+    # Said, so that nobody takes them for all there is.
+    notes = json.loads(offsets.schema.metadata[b"kafkalog.notes"])
+    assert offsets.schema.metadata[b"kafkalog.unapplied"] == b"2"
+    assert "offset 2: " in notes[0]
+    assert "group g, topic t, partition 1 in version 99" in notes[0]
+    assert "offset 3: " in notes[1]
+    notes = json.loads(groups.schema.metadata[b"kafkalog.notes"])
+    assert [offset for offset in range(7) if any(f"offset {offset}:" in note for note in notes)] == [0, 1, 5, 6]
+
+
+def test_a_commit_of_a_newer_kafka_does_not_stay_hidden(tmp_path: Path) -> None:
+    place = ("g", "t", 1)
+    newer = struct.pack(">h", 99) + commit_value(50)[2:]
+    broken = [batch(0, commit_key(place), commit_value(9)), batch(1, commit_key(place), newer)]
+    folder = write(tmp_path / "__consumer_offsets-0", broken)
+    named = "group g, topic t, partition 1 in version 99"
+    for table in (
+        tables.consumer_offsets(folder),
+        tables.consumer_offsets(folder, history=True),
+        tables.lag(folder),
+    ):
+        assert (table.schema.metadata or {})[b"kafkalog.unapplied"] == b"1", table.schema.names
+        assert named in json.loads(table.schema.metadata[b"kafkalog.notes"])[0]
+    printed = call("groups", folder)
+    assert printed.returncode == 0
+    assert printed.stderr.count(named) == 1
 
 
 def test_lag(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from json import JSONEncoder
 
+    import pyarrow as pa
+
     from kafkalog._core import DirState
     from kafkalog.config import LogConfig
 
@@ -71,6 +73,19 @@ def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
         default="raise",
         help="skip goes on after damage, names on stderr what is lost, and exits with 1; default raise",
     )
+
+
+def tell_notes(notes: Iterable[str]) -> None:
+    """Print what a replay of an internal topic passed over or left out."""
+    for note in notes:
+        print(f"kafkalog: {note}", file=sys.stderr)
+
+
+def notes_of(table: pa.Table) -> list[str]:
+    """Return what the metadata of a table's schema says that a user should know."""
+    from kafkalog.tables import _rows
+
+    return _rows.notes_of(table)
 
 
 def tell_lost(lost: Iterable[dict[str, Any]]) -> int:

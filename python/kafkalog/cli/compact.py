@@ -57,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             map_bytes=arguments.map_bytes,
         )
     lost = {(each.topic, each.partition): each for each in report.damaged}
+    _common.tell_notes(report.metadata_notes)
     for partition in report.partitions:
         damage = lost.pop((partition.topic, partition.partition), None)
         if arguments.json:

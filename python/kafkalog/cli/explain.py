@@ -54,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog import tools
 
     config = dict(arguments.config) if arguments.config else None
-    rows = _rows(tools.explain(arguments.path, arguments.now, config=config))
+    table = tools.explain(arguments.path, arguments.now, config=config)
+    _common.tell_notes(_common.notes_of(table))
+    rows = _rows(table)
     if arguments.json:
         for row in rows:
             _common.json_line(row)

@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             config=dict(arguments.config) if arguments.config else None,
             dry_run=arguments.dry_run,
         )
+    _common.tell_notes(report.metadata_notes)
     for partition in report.partitions:
         if arguments.json:
             deleted = [_common.json_fields(segment) for segment in partition.deleted]

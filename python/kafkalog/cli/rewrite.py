@@ -111,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             on_corrupt=arguments.on_corrupt,
             dry_run=arguments.dry_run,
         )
+    _common.tell_notes(report.metadata_notes)
     for partition in report.partitions:
         if arguments.json:
             _common.json_line(_common.json_fields(partition))

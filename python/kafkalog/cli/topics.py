@@ -24,7 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the topics; those that are asked for and do not exist are reported."""
     from kafkalog import tables
 
-    rows = tables.topics(arguments.path).to_pylist()
+    table = tables.topics(arguments.path)
+    _common.tell_notes(_common.notes_of(table))
+    rows = table.to_pylist()
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})
     missing = sorted(wanted.difference(names))

@@ -71,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         found = [row for row in tables.open_transactions(arguments.path).to_pylist() if row["isHanging"]]
         _print_hanging(found, as_json=arguments.json)
         return 0
-    rows = tables.transactions(arguments.path).to_pylist()
+    table = tables.transactions(arguments.path)
+    _common.tell_notes(_common.notes_of(table))
+    rows = table.to_pylist()
     ids = arguments.transactional_id
     rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     if arguments.open:

@@ -7,6 +7,7 @@ import json
 import re
 from base64 import urlsafe_b64encode
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,13 +17,15 @@ from kafkalog.errors import KafkaLogError
 from kafkalog.rescue.inventory import METADATA
 from kafkalog.rescue.lineage import agreed_end
 from kafkalog.rescue.plan import Finding, Image, MetadataRecord
-from kafkalog.tables import cluster_metadata
+from kafkalog.tables import _rows
+from kafkalog.tables.cluster import partial_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Disk, Replica
+    from kafkalog.tables._rows import Notes
 
 __all__ = ["UNASSIGNED", "image_of", "quorum"]
 
@@ -64,24 +67,62 @@ def image_of(inventory: Inventory) -> tuple[Image, list[Finding]]:
     """Return the image of the best metadata log; without any, one from the folders."""
     logs = [_log(each) for each in inventory.replicas if each.topic == METADATA and each.state == "live"]
     findings: list[Finding] = []
+    partial: list[_Read] = []
     # Raft: the log with the latest epoch, and the longest of these, has every record that was committed.
     for log in sorted(logs, key=lambda each: (-each.epoch, -each.end_offset, len(each.replica.damage))):
         folder = log.replica.path
         try:
-            rows = cluster_metadata(folder, secrets=True).select(["type", "valueVersion", "value"]).to_pylist()
+            things, notes = partial_image(folder)
         except (KafkaLogError, OSError, ValueError) as error:
             findings.append(Finding("warning", "metadata-damaged", f"not usable: {error}", folder))
             continue
-        records = tuple(MetadataRecord(row["type"], row["valueVersion"], json.loads(row["value"])) for row in rows)
-        if not any(record.type == "FEATURE_LEVEL_RECORD" for record in records):
-            findings.append(Finding("warning", "metadata-damaged", "not usable: it holds no feature levels", folder))
-            continue
-        if findings:
-            text = f"a better metadata log is damaged: changes after offset {log.end_offset} may be missing"
-            findings.append(Finding("error", "metadata-older", text, folder))
-        return _with_commitment(log, logs, records, findings)
-    findings.append(_nothing_known(inventory))
-    return _from_folders(inventory), findings
+        records = tuple(MetadataRecord(each.type, each.version, each.value) for each in things.things.values())
+        if notes.gap is None and not any(record.type == "FEATURE_LEVEL_RECORD" for record in records):
+            notes.gap = "it holds no feature levels"
+        read = _Read(log, records, notes)
+        if notes.gap is None:
+            if findings:
+                text = f"a better metadata log is damaged: changes after offset {log.end_offset} may be missing"
+                findings.append(Finding("error", "metadata-older", text, folder))
+            return _with_commitment(read, logs, [*findings, *_noted(read)])
+        text = "; ".join([f"changes are missing: {notes.gap}", *(f"not usable: {each}" for each in notes.passed)])
+        findings.append(Finding("warning", "metadata-damaged", text, folder))
+        if any(record.type == "TOPIC_RECORD" for record in records):
+            partial.append(read)
+    if not partial:
+        findings.append(_nothing_known(inventory))
+        return Image(records=_from_folders(inventory), path=None, end_offset=0, epoch=0), findings
+    best = partial[0]
+    added = _from_folders(inventory, best.records)
+    guessed = frozenset(each.value["name"] for each in added if each.type == "TOPIC_RECORD")
+    image, findings = _with_commitment(best, logs, [*findings, *_noted(best)])
+    for topic in sorted(guessed):
+        text = "not in the metadata that is left: restored from its folders, without its settings"
+        findings.append(Finding("error", "topic-from-folders", text, None, topic))
+    return replace(image, records=(*image.records, *added), guessed=guessed), findings
+
+
+class _Read(NamedTuple):
+    """What was read of a metadata log."""
+
+    log: _Log
+    records: tuple[MetadataRecord, ...]
+    notes: Notes
+
+
+def _noted(read: _Read) -> Iterator[Finding]:
+    """Name what is missing from the log that is used, what was passed over in it, and what cannot be applied."""
+    folder, notes = read.log.replica.path, read.notes
+    for each in notes.passed:
+        yield Finding("info", "metadata-passed-over", f"not needed: {each}", folder)
+    if notes.gap is not None:
+        text = f"{notes.gap}: topics, settings, ACLs, users and quotas may be older than they were, or missing"
+        yield Finding("error", "metadata-gap", text, folder)
+    for each in notes.named:
+        yield Finding("error", "metadata-record", f"left out: {each}", folder)
+    if notes.unapplied > len(notes.named):
+        text = f"left out: {notes.unapplied - len(notes.named)} records more that cannot be applied"
+        yield Finding("error", "metadata-record", text, folder)
 
 
 def _log(replica: Replica) -> _Log:
@@ -90,10 +131,9 @@ def _log(replica: Replica) -> _Log:
     return _Log(replica, *max(ends, default=(0, 0)))
 
 
-def _with_commitment(
-    best: _Log, logs: Sequence[_Log], records: tuple[MetadataRecord, ...], findings: list[Finding]
-) -> tuple[Image, list[Finding]]:
+def _with_commitment(read: _Read, logs: Sequence[_Log], findings: list[Finding]) -> tuple[Image, list[Finding]]:
     """Find up to where a majority of the voters' disks have the same log."""
+    best, records, _ = read
     folder, end = best.replica.path, best.end_offset
     voters, kraft_version = quorum(folder)
     agreed: dict[int, int] = {}
@@ -133,11 +173,10 @@ def listed(numbers: Iterable[int]) -> str:
 
 def _kinds(folder: str, offset: int) -> str:
     """Count the records of a metadata log from an offset on, by type."""
-    from kafkalog.tables import _rows
-
     counts: Counter[str] = Counter()
     try:
-        for entry in _rows.replayed(folder, METADATA):
+        entries, _ = _rows.metadata(folder, history=True, partial=True)
+        for entry in entries:
             if not entry.segment.endswith(".checkpoint") and entry.offset >= offset:
                 counts[entry.type] += 1
     except (KafkaLogError, OSError):
@@ -207,27 +246,32 @@ def _nothing_known(inventory: Inventory) -> Finding:
     return Finding("error", "no-metadata", text)
 
 
-def _from_folders(inventory: Inventory) -> Image:
-    """Make the records of topics and partitions that the folders show."""
-    records = [
-        MetadataRecord("FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": _METADATA_VERSION})
-    ]
+def _from_folders(inventory: Inventory, known: Sequence[MetadataRecord] = ()) -> tuple[MetadataRecord, ...]:
+    """Make the records of topics and partitions that the folders show and that are not known."""
+    ids = {each.value["name"]: each.value["topicId"] for each in known if each.type == "TOPIC_RECORD"}
+    places = {(each.value["topicId"], each.value["partitionId"]) for each in known if each.type == "PARTITION_RECORD"}
+    records = []
+    if not any(each.type == "FEATURE_LEVEL_RECORD" for each in known):
+        level = {"name": "metadata.version", "featureLevel": _METADATA_VERSION}
+        records.append(MetadataRecord("FEATURE_LEVEL_RECORD", 0, level))
     topics: dict[str, list[Replica]] = {}
     for replica in inventory.replicas:
         if replica.state == "live" and replica.topic != METADATA:
             topics.setdefault(replica.topic, []).append(replica)
     for topic, replicas in sorted(topics.items()):
-        topic_id = _latest_id(topic, replicas)
-        records.append(MetadataRecord("TOPIC_RECORD", 0, {"name": topic, "topicId": topic_id}))
+        topic_id = ids.get(topic) or _latest_id(topic, replicas)
+        if topic not in ids:
+            records.append(MetadataRecord("TOPIC_RECORD", 0, {"name": topic, "topicId": topic_id}))
         partitions: dict[int, list[Replica]] = {}
         for each in replicas:
             if each.topic_id in {topic_id, None}:
                 partitions.setdefault(each.partition, []).append(each)
         records += [
             _partition_record(topic_id, partition, partitions.get(partition, []))
-            for partition in range(max(partitions) + 1)
+            for partition in range(max(partitions, default=-1) + 1)
+            if (topic_id, partition) not in places
         ]
-    return Image(records=tuple(records), path=None, end_offset=0, epoch=0)
+    return tuple(records)
 
 
 def _latest_id(topic: str, replicas: Sequence[Replica]) -> str:

@@ -251,6 +251,8 @@ class Image:
         The ids of the voters, as far as the disks say.
     kraft_version : int
         0 for a static quorum, 1 for a dynamic one.
+    guessed : frozenset of str
+        Topics that are in no metadata that is left, and were made from their folders.
     """
 
     records: tuple[MetadataRecord, ...]
@@ -260,6 +262,7 @@ class Image:
     committed_offset: int | None = None
     voters: tuple[int, ...] = ()
     kraft_version: int = 0
+    guessed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

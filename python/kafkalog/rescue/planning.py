@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
-from kafkalog.reader import RecordReader
 from kafkalog.rescue.choosing import Partition, choose
 from kafkalog.rescue.inventory import METADATA, take
 from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
 from kafkalog.rescue.settings import about_settings
+from kafkalog.tables._rows import notes_of
+from kafkalog.tables.offsets import read_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -112,7 +113,8 @@ def _partitions(image: Image) -> list[Partition]:
         value = record.value
         topic = names[value["topicId"]]
         # Without metadata any topic may have been compacted.
-        policy = policies.get(topic, "delete" if image.path else "compact")
+        is_known = image.path is not None and topic not in image.guessed
+        policy = policies.get(topic, "delete" if is_known else "compact")
         partitions.append(
             Partition(
                 topic=topic,
@@ -124,7 +126,7 @@ def _partitions(image: Image) -> list[Partition]:
                 leader_epoch=value["leaderEpoch"],
                 partition_epoch=value["partitionEpoch"],
                 is_compacted="compact" in policy,
-                is_known=image.path is not None,
+                is_known=is_known,
             )
         )
     return sorted(partitions, key=lambda each: (each.topic, each.number))
@@ -165,10 +167,11 @@ def _beyond_ends(choices: Iterable[Choice]) -> tuple[list[GroupOffset], list[Fin
         return [], []
     ends = {(each.topic, each.partition): each.log_end_offset for each in choices}
     try:
-        table = RecordReader(_core.table_offsets(folders)).read_all()
+        table = read_offsets(_core.table_offsets(folders))
     except (KafkaLogError, OSError) as error:
         return [], [Finding("warning", "offsets-unknown", f"committed offsets are not known: {error}")]
-    offsets, findings = [], []
+    offsets: list[GroupOffset] = []
+    findings = [Finding("warning", "offsets-unknown", each) for each in notes_of(table)]
     columns = (table[name].to_pylist() for name in ("group", "topic", "partition", "offset"))
     for group, topic, partition, offset in zip(*columns, strict=True):
         end = ends.get((topic, partition))

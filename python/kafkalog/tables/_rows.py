@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog import _arguments, _core
@@ -16,9 +17,27 @@ if TYPE_CHECKING:
 
     from kafkalog.typing import Paths
 
-__all__ = ["Change", "Entry", "has_topic", "replayed", "table", "timestamp_or_none"]
+__all__ = [
+    "NOTES",
+    "UNAPPLIED",
+    "Change",
+    "Entry",
+    "Notes",
+    "has_topic",
+    "metadata",
+    "notes_of",
+    "replayed",
+    "table",
+    "timestamp_or_none",
+    "with_notes",
+]
 
 NO_TIMESTAMP = -1
+# Keys in the metadata of a table's schema: how many records could not be applied, and a JSON list of lines about these
+# and about what was passed over.
+UNAPPLIED, NOTES = b"kafkalog.unapplied", b"kafkalog.notes"
+# Records that are named; of more, only the number is known.
+_MOST_NAMED = 100
 
 
 class Entry(NamedTuple):
@@ -45,6 +64,86 @@ class Change(NamedTuple):
     rows: list[dict[str, Any]]
 
 
+@dataclass
+class Notes:
+    """What a replay came upon."""
+
+    # snapshots and bytes that were passed over and are not needed
+    passed: list[str] = field(default_factory=list)
+    # changes that are missing, if a partial state was asked for
+    gap: str | None = None
+    # records that cannot be applied, and the first of them by name
+    unapplied: int = 0
+    named: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, one thing a line."""
+        rest = self.unapplied - len(self.named)
+        more = [f"{rest} more records cannot be applied"] if rest > 0 else []
+        gap = [] if self.gap is None else [self.gap]
+        return [
+            *(f"passed over {each}" for each in self.passed),
+            *gap,
+            *(_left_out(each) for each in self.named),
+            *more,
+        ]
+
+    def name(self, text: str) -> None:
+        """Count a record that cannot be applied."""
+        self.unapplied += 1
+        if len(self.named) < _MOST_NAMED:
+            self.named.append(text)
+
+    def add(self, unapplied: int, named: list[str]) -> None:
+        """Count records that cannot be applied, of which the first are named."""
+        self.unapplied += unapplied
+        self.named += named[: _MOST_NAMED - len(self.named)]
+
+    def put(self, table: pa.Table) -> pa.Table:
+        """Return the table with these in the metadata of its schema."""
+        count = {**(table.schema.metadata or {}), UNAPPLIED: str(self.unapplied).encode()}
+        return with_notes(table.replace_schema_metadata(count), self.lines)
+
+
+def _left_out(text: str) -> str:
+    return f"a record is left out: {text}"
+
+
+def with_notes(table: pa.Table, lines: Iterable[str]) -> pa.Table:
+    """Return the table with lines that a user should know in the metadata of its schema."""
+    told = json.dumps(list(lines), ensure_ascii=False).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), NOTES: told})
+
+
+def notes_of(table: pa.Table) -> list[str]:
+    """Return what the metadata of a table's schema says that a user should know."""
+    found: list[str] = json.loads((table.schema.metadata or {}).get(NOTES, b"[]"))
+    return found
+
+
+def metadata(
+    path: Paths, *, history: bool = False, secrets: bool = False, partial: bool = False
+) -> tuple[Iterator[Entry], Notes]:
+    """Return the records of a metadata log that can be applied, and what a replay of it comes upon.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        As for ``records``.
+    history : bool
+        From the oldest start on from which the log is whole. Default: from the newest.
+    secrets : bool
+        Show them.
+    partial : bool
+        What there is, where changes are missing; else that is a ``CorruptRecordError``.
+    """
+    stream, said = _core.table_metadata(_arguments.paths(path), history=history, secrets=secrets, partial=partial)
+    notes = Notes(said[0], said[1])
+    notes.add(said[2], said[3])
+    return _entries(stream, None, None), notes
+
+
 def replayed(
     path: Paths,
     topic: str,
@@ -52,8 +151,9 @@ def replayed(
     *,
     secrets: bool = False,
     embedded: bool = False,
+    notes: Notes | None = None,
 ) -> Iterator[Entry]:
-    """Yield the decoded records of an internal topic in their order; what could not be decoded is left out.
+    """Yield the decoded records of an internal topic in their order; what could not be decoded is left out and noted.
 
     Parameters
     ----------
@@ -67,15 +167,26 @@ def replayed(
         Show them.
     embedded : bool
         Decode what the members of a classic group of consumers wrote: dicts rather than base64, where possible.
+    notes : Notes, optional
+        Where to note records that could not be decoded, of unknown types too.
     """
+    stream = _core.table_records(_arguments.paths(path), topics=[topic], secrets=secrets, embedded=embedded)
+    return _entries(stream, types, notes)
+
+
+def _entries(stream: _core.RecordStream, types: Iterable[str] | None, notes: Notes | None) -> Iterator[Entry]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    stream = _core.table_records(_arguments.paths(path), topics=[topic], secrets=secrets, embedded=embedded)
     wanted = None if types is None else pa.array(sorted(types))
     for batch in RecordReader(stream):
         whole = pc.and_(pc.is_null(batch["keyBytes"]), pc.is_null(batch["valueBytes"]))
         known = pc.is_valid(batch["type"]) if wanted is None else pc.is_in(batch["type"], value_set=wanted)
+        if notes is not None:
+            # A type that is not known may be about the same things.
+            concerns = pc.or_(known, pc.is_null(batch["type"]))
+            for row in batch.filter(pc.and_(pc.invert(whole), concerns)).to_pylist():
+                notes.name(_undecoded(row))
         kept = batch.filter(pc.and_(whole, known))
         columns = [
             kept[name].to_pylist()
@@ -86,6 +197,14 @@ def replayed(
             zip(*columns, strict=True), times, strict=True
         ):
             yield Entry(partition, segment, offset, time, kind, version, _parsed(key), _parsed(value))
+
+
+def _undecoded(row: dict[str, Any]) -> str:
+    kind = row["type"] or f"of type {row['keyVersion']}"
+    version = "" if row["valueVersion"] is None else f" in version {row['valueVersion']}"
+    about = "" if row["key"] is None else f" of {row['key']}"
+    place = f"{row['topic']}-{row['partition']}: {row['segment']}: offset {row['offset']}"
+    return f"{place}: {kind}{version}{about}: not known to Kafka 4.4 and earlier, or cut off"
 
 
 def _parsed(text: str | None) -> dict[str, Any] | None:
@@ -116,7 +235,11 @@ def timestamp_or_none(time: int) -> int | None:
 
 
 def table(
-    columns: dict[str, pa.DataType], rows: Iterable[dict[str, Any]] | Iterable[Change], *, history: bool = False
+    columns: dict[str, pa.DataType],
+    rows: Iterable[dict[str, Any]] | Iterable[Change],
+    notes: Notes | None = None,
+    *,
+    history: bool = False,
 ) -> pa.Table:
     """Build a table of rows, or of the changes of a history.
 
@@ -126,6 +249,8 @@ def table(
         Names and types.
     rows : iterable
         Dicts of all columns; with ``history`` changes, whose rows get ``logOffset`` and ``logTimestamp``.
+    notes : Notes, optional
+        What to say in the metadata of the schema; complete when the rows are.
     history : bool
         Whether they are changes.
     """
@@ -139,4 +264,5 @@ def table(
             for change in plain
             for row in change.rows
         ]
-    return pa.Table.from_pylist(plain, schema=pa.schema(list(columns.items())))
+    made = pa.Table.from_pylist(plain, schema=pa.schema(list(columns.items())))
+    return made if notes is None else notes.put(made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments
@@ -21,12 +20,9 @@ if TYPE_CHECKING:
     # The rows for the key of a thing, also after the thing was removed from the image.
     Project = Callable[[Image, ThingKey], Iterable[dict[str, Any]]]
 
-__all__ = ["acls", "brokers", "cluster_metadata", "features", "quotas", "topic_names", "topics"]
+__all__ = ["acls", "brokers", "cluster_metadata", "features", "partial_image", "quotas", "topic_names", "topics"]
 
 _TOPIC = "__cluster_metadata"
-_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_BOOTSTRAP = "bootstrap.checkpoint"
-_FIRST_SEGMENT = f"{0:020}.log"
 
 # Kafka's enumerations, by number.
 _RESOURCE_TYPES = ("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER")
@@ -40,7 +36,12 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = False) -> pa.Table:
-    """Return what a broker's metadata image holds: the latest snapshot and the log after it, merged.
+    """Return what a broker's metadata image holds: the newest whole snapshot and the log after it, merged.
+
+    Where the newest snapshot is damaged, an older one and the log after it hold the same. What was passed over, and
+    records that cannot be applied, such as those of a newer Kafka, are in the metadata of the schema:
+    ``kafkalog.unapplied`` is their number, ``kafkalog.notes`` a JSON list of lines. So it is in all tables from the
+    metadata log.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def cluster_metadata(path: Paths, *, history: bool = False, secrets: bool = Fals
     ValueError
         If it does not hold ``__cluster_metadata``.
     CorruptRecordError
-        If the log is damaged.
+        If changes are missing: no whole snapshot covers a gap or damage in the log.
     """
     import pyarrow as pa
 
@@ -246,9 +247,10 @@ def topic_names(path: Paths) -> dict[str, str]:
 
     names = {log.topic_id: log.topic for log in logs_of(path).values() if log.topic_id is not None}
     if _rows.has_topic(path, _TOPIC):
-        for entry in _rows.replayed(path, _TOPIC, ["TOPIC_RECORD"]):
-            value = entry.value or {}
-            names[value["topicId"]] = value["name"]
+        entries, _ = _rows.metadata(path, history=True, partial=True)
+        names |= {
+            each.value["topicId"]: each.value["name"] for each in entries if each.type == "TOPIC_RECORD" and each.value
+        }
     return names
 
 
@@ -262,13 +264,24 @@ def _table(
     sort: tuple[str, ...] = (),
 ) -> pa.Table:
     history, secrets = _arguments.flag("history", history), _arguments.flag("secrets", secrets)
-    entries = _rows.replayed(path, _TOPIC, secrets=secrets)
+    entries, notes = _rows.metadata(path, history=history, secrets=secrets)
     if history:
-        return _rows.table(columns, _changes(entries, project), history=True)
-    image = _current(entries)
+        return _rows.table(columns, _changes(entries, project), notes, history=True)
+    image = Image()
+    for entry in entries:
+        image.apply(entry)
     rows = [row for key in image.things for row in project(image, key)]
     rows.sort(key=lambda row: [_sortable(row[name]) for name in sort])
-    return _rows.table(columns, rows)
+    return _rows.table(columns, rows, notes)
+
+
+def partial_image(path: Paths) -> tuple[Image, _rows.Notes]:
+    """Return what there is of a metadata log, secrets included, and what is missing from it."""
+    entries, notes = _rows.metadata(path, secrets=True, partial=True)
+    image = Image()
+    for entry in entries:
+        image.apply(entry)
+    return image, notes
 
 
 def _sortable(value: Any) -> Any:
@@ -279,46 +292,13 @@ def _sortable(value: Any) -> Any:
     return (value is not None, value if value is not None else "")
 
 
-def _current(entries: Iterable[Entry]) -> Image:
-    """Load the last snapshot and the log after it."""
-    image, snapshot, end = Image(), "", 0
-    for entry in entries:
-        if entry.segment.endswith(".checkpoint"):
-            if entry.segment != snapshot:
-                image, snapshot, end = Image(), entry.segment, _end_of(entry.segment)
-        elif entry.offset < end:
-            continue
-        image.apply(entry)
-    return image
-
-
-def _end_of(name: str) -> int:
-    found = _SNAPSHOT.fullmatch(name)
-    # The bootstrap snapshot is what a log begins with.
-    return int(found[1]) if found else 0
-
-
 def _changes(entries: Iterable[Entry], project: Project) -> Iterator[_rows.Change]:
-    """Replay the log from its start, or from the snapshot that it goes on from."""
-    snapshots: dict[int, list[Entry]] = {}
-    image: Image | None = None
-    end = 0
+    image = Image()
     for entry in entries:
-        if entry.segment.endswith(".checkpoint"):
-            if entry.segment != _BOOTSTRAP:
-                snapshots.setdefault(_end_of(entry.segment), []).append(entry)
-            continue
-        if image is None:
-            image = Image()
-            before = [each for each in snapshots if each <= entry.offset]
-            if before or entry.segment != _FIRST_SEGMENT:
-                end = max(before) if before else min(snapshots, default=0)
-            for each in snapshots.get(end, ()):
-                image.apply(each)
-        if entry.offset < end:
-            continue
         changed = image.apply(entry)
-        yield _rows.Change(entry.offset, entry.timestamp, [row for key in changed for row in project(image, key)])
+        # A snapshot is where the log goes on from.
+        if not entry.segment.endswith(".checkpoint"):
+            yield _rows.Change(entry.offset, entry.timestamp, [row for key in changed for row in project(image, key)])
 
 
 def _record(image: Image, key: ThingKey) -> Iterator[dict[str, Any]]:

@@ -97,10 +97,11 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
     }
     history = _arguments.flag("history", history)
     types = ["GroupMetadata", *(f"{prefix}{part}" for prefix in _PARTS for part in _MODERN)]
-    entries = _rows.replayed(path, _TOPIC, types, embedded=True)
+    notes = _rows.Notes()
+    entries = _rows.replayed(path, _TOPIC, types, embedded=True, notes=notes)
     names = topic_names(path)
     if history:
-        return _rows.table(columns, _changes(entries, names), history=True)
+        return _rows.table(columns, _changes(entries, names), notes, history=True)
     groups: dict[str, _Group] = {}
     for entry in entries:
         _apply(groups, entry)
@@ -108,7 +109,7 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
     for name in consumer_offsets(path)["group"].unique().to_pylist():
         groups.setdefault(str(name), _Group("classic"))
     rows = [row for name in sorted(groups) for row in groups[name].rows(name, names)]
-    return _rows.table(columns, rows)
+    return _rows.table(columns, rows, notes)
 
 
 def _changes(entries: Iterator[Entry], names: dict[str, str]) -> Iterator[_rows.Change]:

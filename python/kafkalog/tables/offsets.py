@@ -53,6 +53,10 @@ def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
         With ``history``, one row for each commit and deletion, in the order of the records; of a deletion, the columns
         from ``offset`` on are null. Commits of aborted transactions are left out.
 
+        A commit that cannot be decoded, such as one of a newer Kafka, is left out: an older one may stand in its place.
+        The metadata of the schema says so: ``kafkalog.unapplied`` is their number, ``kafkalog.notes`` a JSON list that
+        names group, topic and partition.
+
     Raises
     ------
     FileNotFoundError
@@ -67,7 +71,14 @@ def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
     >>> offsets = kafkalog.tables.consumer_offsets("/var/lib/kafka/data")  # doctest: +SKIP
     """
     history = _arguments.flag("history", history)
-    return RecordReader(_core.table_offsets(_arguments.paths(path), history=history)).read_all()
+    return read_offsets(_core.table_offsets(_arguments.paths(path), history=history))
+
+
+def read_offsets(stream: _core.RecordStream) -> pa.Table:
+    """Read all of a replay, with the commits that could not be decoded in the metadata of the schema."""
+    table, notes = RecordReader(stream).read_all(), _rows.Notes()
+    notes.add(*stream.refused())
+    return notes.put(table)
 
 
 def lag(path: Paths) -> pa.Table:
@@ -93,8 +104,9 @@ def lag(path: Paths) -> pa.Table:
     """
     import pyarrow as pa
 
-    stream = _core.table_offsets(_arguments.paths(path), pending=False)
-    offsets = RecordReader(stream).read_all().select(["group", "topic", "partition", "offset"])
+    offsets = read_offsets(_core.table_offsets(_arguments.paths(path), pending=False)).select(
+        ["group", "topic", "partition", "offset"]
+    )
     logs = logs_of(path)
     ends: dict[tuple[str, int], tuple[int, int] | None] = {}
     rows = offsets.to_pylist()
@@ -106,7 +118,8 @@ def lag(path: Paths) -> pa.Table:
         start, end = ends[place] or (None, None)
         row |= {"logStartOffset": start, "logEndOffset": end, "lag": None if end is None else end - row["offset"]}
     names = ("logStartOffset", "logEndOffset", "lag")
-    return _rows.table({**{f.name: f.type for f in offsets.schema}, **dict.fromkeys(names, pa.int64())}, rows)
+    table = _rows.table({**{f.name: f.type for f in offsets.schema}, **dict.fromkeys(names, pa.int64())}, rows)
+    return table.replace_schema_metadata(offsets.schema.metadata)
 
 
 def logs_of(path: Paths) -> dict[tuple[str, int], PartitionLog]:

@@ -86,9 +86,10 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
         "partitions": pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
     }
     history = _arguments.flag("history", history)
-    entries = _rows.replayed(path, _TOPIC, [_TYPE])
+    notes = _rows.Notes()
+    entries = _rows.replayed(path, _TOPIC, [_TYPE], notes=notes)
     if history:
-        return _rows.table(columns, _changes(entries), history=True)
+        return _rows.table(columns, _changes(entries), notes, history=True)
     current: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = (entry.key or {})["transactionalId"]
@@ -96,7 +97,7 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
             current.pop(name, None)
         else:
             current[name] = entry.value
-    return _rows.table(columns, [_row(name, value) for name, value in sorted(current.items())])
+    return _rows.table(columns, [_row(name, value) for name, value in sorted(current.items())], notes)
 
 
 def _changes(entries: Iterator[Entry]) -> Iterator[_rows.Change]:

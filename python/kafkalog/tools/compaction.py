@@ -122,6 +122,7 @@ def compact(
         topics=named,
         progress=tell,
     )
+    report = replace(report, metadata_notes=settings.notes)
     if soundness is None:
         return report
     soundness.finish(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
+from kafkalog.tables import _rows
 from kafkalog.tools.settings import clock, topic_settings
 
 if TYPE_CHECKING:
@@ -74,4 +75,5 @@ def explain(path: StrPath, now: int | datetime | None = None, *, config: Config 
     others, topics = settings.compiled()
     rows = pa.table(_core.explain(given, now_ms=clock(now), settings=others, topics=topics))
     sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
-    return rows.append_column("configSource", pa.array(sources, pa.string()))
+    rows = rows.append_column("configSource", pa.array(sources, pa.string()))
+    return _rows.with_notes(rows, settings.notes)

@@ -342,6 +342,9 @@ class CompactReport:
         Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
     source_errors : tuple of str
         What verification found wrong in the source before the work: no failure of the result.
+    metadata_notes : tuple of str
+        What was passed over in the metadata log, and records of it that cannot be applied, a line each: the settings of
+        topics come from there.
     """
 
     path: str
@@ -353,6 +356,7 @@ class CompactReport:
     skipped: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
     source_errors: tuple[str, ...] = field(default=(), compare=False)
+    metadata_notes: tuple[str, ...] = ()
 
     @property
     def bytes_saved(self) -> int:
@@ -450,6 +454,9 @@ class RetainReport:
         Files and folders of the source that are not in ``out``, by path: folders that are no partition's, for instance.
     source_errors : tuple of str
         What verification found wrong in the source before the work: no failure of the result.
+    metadata_notes : tuple of str
+        What was passed over in the metadata log, and records of it that cannot be applied, a line each: the settings of
+        topics come from there.
     """
 
     path: str
@@ -461,6 +468,7 @@ class RetainReport:
     skipped: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
     source_errors: tuple[str, ...] = field(default=(), compare=False)
+    metadata_notes: tuple[str, ...] = ()
 
     @property
     def bytes_deleted(self) -> int:
@@ -529,6 +537,9 @@ class RewriteReport:
         that are not Kafka's, partitions that were not to be kept.
     source_errors : tuple of str
         What verification found wrong in the source before the work: no failure of the result.
+    metadata_notes : tuple of str
+        What was passed over in the metadata log, and records of it that cannot be applied, a line each: the settings of
+        topics come from there.
     """
 
     path: str
@@ -538,6 +549,7 @@ class RewriteReport:
     partitions: tuple[PartitionRewrite, ...]
     left_out: tuple[LeftOut, ...] = ()
     source_errors: tuple[str, ...] = field(default=(), compare=False)
+    metadata_notes: tuple[str, ...] = ()
 
     @property
     def records_dropped(self) -> int:

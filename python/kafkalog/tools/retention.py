@@ -98,6 +98,7 @@ def retain(
         topics=topics,
         progress=tell,
     )
+    report = replace(report, metadata_notes=settings.notes)
     if soundness is None:
         return report
     soundness.finish(target)

@@ -161,11 +161,12 @@ def rewrite(
     if dry_run:
         _core.check_free(path, target)
         done, left_out = work.write(target, dry_run=True, tell=tell)
-        return RewriteReport(path, None, None, dry_run, done, left_out)
+        return RewriteReport(path, None, None, dry_run, done, left_out, metadata_notes=work.settings.notes)
     soundness = checked(path, target)
     done, left_out = work.write(target, tell=tell)
     soundness.require(target)
-    report = RewriteReport(path, target, str(manifest), dry_run, done, left_out, soundness.errors)
+    notes = work.settings.notes
+    report = RewriteReport(path, target, str(manifest), dry_run, done, left_out, soundness.errors, notes)
     write_manifest(report, Path(target))
     Path(target, UNFINISHED).unlink()
     return report

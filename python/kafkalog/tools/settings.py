@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog._times import to_millis
 from kafkalog.config import LogConfig, pairs
+from kafkalog.errors import CorruptRecordError
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.tables import _rows, cluster
 
@@ -43,11 +44,14 @@ class TopicSettings:
         By topic.
     noted : frozenset of str
         Topics that the metadata log has.
+    notes : tuple of str
+        What was passed over in the metadata log, and records of it that cannot be applied.
     """
 
     others: LogConfig | None
     topics: dict[str, LogConfig]
     noted: frozenset[str]
+    notes: tuple[str, ...] = ()
 
     def of(self, topic: str) -> LogConfig | None:
         """Return a topic's settings; None if they are unknown."""
@@ -61,7 +65,7 @@ class TopicSettings:
             return replace(config, compression_type=kind)
 
         topics = {topic: changed(config) for topic, config in self.topics.items()}
-        return TopicSettings(changed(self.others or LogConfig()), topics, self.noted)
+        return replace(self, others=changed(self.others or LogConfig()), topics=topics)
 
     def source_of(self, topic: str) -> str:
         """Say where a topic's settings come from: ``metadata``, ``given`` or ``default``."""
@@ -107,19 +111,27 @@ def topic_settings(path: str, config: Config) -> TopicSettings:
         For a setting that Kafka does not know, or a value outside its bounds.
     TypeError
         For anything else in place of ``config``.
+    CorruptRecordError
+        If changes are missing from the metadata log, unless a ``LogConfig`` is given.
     """
     if config is not None and not isinstance(config, (LogConfig, Mapping)):
         raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
-    noted = _own(path)
+    try:
+        noted, notes = _own(path)
+    except CorruptRecordError as error:
+        # Settings that were changed and are gone might keep what would be deleted.
+        if not isinstance(config, LogConfig):
+            raise
+        noted, notes = {}, (str(error),)
     own = {**_INTERNAL, **noted}
     named = _topic_of(path)
     kept = {topic: LogConfig.from_kafka(own[topic]) for topic in _INTERNAL if topic != named}
     if isinstance(config, LogConfig):
-        return TopicSettings(config, kept, frozenset(noted))
+        return TopicSettings(config, kept, frozenset(noted), notes)
     given = {name.replace("_", "."): value for name, value in (config or {}).items()}
     others = LogConfig.from_kafka(given) if given else None
     changed = {topic: LogConfig.from_kafka({**settings, **given}) for topic, settings in own.items()}
-    return TopicSettings(others, {**changed, **kept}, frozenset(noted))
+    return TopicSettings(others, {**changed, **kept}, frozenset(noted), notes)
 
 
 def topics_in(path: str) -> set[str]:
@@ -143,10 +155,14 @@ def clock(now: int | datetime | None) -> int:
     return time.time_ns() // 1_000_000 if now is None else to_millis(now, "now")
 
 
-def _own(path: str) -> dict[str, dict[str, object]]:
+def _own(path: str) -> tuple[dict[str, dict[str, object]], tuple[str, ...]]:
     for log_dir in (path, str(Path(path).absolute().parent)):
         if Path(log_dir, f"{_METADATA}-0").is_dir() and _rows.has_topic(log_dir, _METADATA):
-            rows = cluster.topics(log_dir).select(["topic", "configs"]).to_pylist()
+            table = cluster.topics(log_dir).select(["topic", "configs"])
             # Settings of a newer Kafka do not concern the files that it shares with this one.
-            return {row["topic"]: {name: value for name, value in row["configs"] if name in _KNOWN} for row in rows}
-    return {}
+            found = {
+                row["topic"]: {name: value for name, value in row["configs"] if name in _KNOWN}
+                for row in table.to_pylist()
+            }
+            return found, tuple(_rows.notes_of(table))
+    return {}, ()

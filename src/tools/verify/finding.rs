@@ -168,6 +168,11 @@ codes! {
     QUORUM_STATE_UNREADABLE "quorum-state-unreadable" Error "a controller does not start with it; remove it if the other voters are well";
     // RecordsSnapshotReader, MetadataLoader.handleLoadSnapshot, BootstrapDirectory.readFromBinaryFile
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; copy it from another controller, or remove it if an older snapshot and the log after it cover it";
+    // KafkaMetadataLog.apply ("Inconsistent snapshot state"), KafkaRaftClient.updateListenersProgress
+    METADATA_GAP "metadata-gap" Error "a controller does not start, or lacks these changes: restore the files from another controller, or let kafkalog rescue name what is missing";
+    // MetadataDelta.replay, MetadataRecordSerde.read; MetadataLoader's fault handler ends a controller.
+    METADATA_RECORD "metadata-record" Error "a controller ends at this record; restore the metadata log from another one";
+    METADATA_UNKNOWN "metadata-unknown" Warning "a newer Kafka wrote the record: what it says is left out of topics, explain, rescue and the like; use a newer kafkalog";
     // LogLoader.removeTempFilesAndCollectSwapFiles and LogManager.loadLog (.deleted, .cleaned, .swap, -delete), ReplicaManager.maybeAddLogDirFetchers
     // (-future), KafkaMetadataLog.recoverSnapshots (.part), CheckpointFile.write (.tmp: the next one writes over it)
     LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it by itself";

@@ -14,57 +14,88 @@
 //! | is missing, but a checkpoint names it | has it in this directory | `replica-missing` |
 //! | is missing | has it in this directory | `replica-not-created` |
 //!
-//! Several metadata logs of a cluster are compared by their ends: the longest counts. A damaged one says nothing here.
+//! Several metadata logs of a cluster are compared by their ends: the longest counts. One in which
+//! changes are missing says nothing here.
+//!
+//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`), records of a newer
+//! Kafka (`metadata-unknown`), records that Kafka refuses (`metadata-record`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::slice;
 
 use super::dir::Contents;
 use super::finding::{
-    Code, Finding, Findings, PARTITION_UNKNOWN, REPLICA_MISSING, REPLICA_MOVED,
-    REPLICA_NOT_CREATED, REPLICA_OUT_OF_SYNC, TOPIC_DELETED, TOPIC_ID_MISSING, TOPIC_RECREATED,
+    Code, Finding, Findings, METADATA_GAP, METADATA_RECORD, METADATA_UNKNOWN, PARTITION_UNKNOWN,
+    REPLICA_MISSING, REPLICA_MOVED, REPLICA_NOT_CREATED, REPLICA_OUT_OF_SYNC, TOPIC_DELETED,
+    TOPIC_ID_MISSING, TOPIC_RECREATED,
 };
 use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FolderState};
+use crate::log::dir::PartitionFolder;
+use crate::tables::metadata_log::{Chosen, Wanted, choose};
 use crate::tables::topics_image::{Replicas, TopicsImage};
-use crate::types::TopicPartition;
+use crate::types::{Offset, TopicPartition};
 
 /// Holds the folders of every cluster that has a metadata log among `dirs` against it.
 ///
 /// # Errors
 /// `Interrupted`, `OutOfMemory`.
 pub(super) fn compare(dirs: &[Contents], findings: &mut Findings) -> Result<()> {
-    let mut logs: BTreeMap<&str, (&Path, TopicsImage)> = BTreeMap::new();
+    let mut logs: BTreeMap<&str, (&Path, Offset, TopicsImage)> = BTreeMap::new();
     for dir in dirs {
-        let Some(cluster) = dir.cluster() else {
-            continue;
-        };
         for (folder, _) in &dir.folders {
             let key = &folder.name.topic_partition;
             if folder.name.state != FolderState::Live || key.topic != CLUSTER_METADATA_TOPIC {
                 continue;
             }
-            let topics = match TopicsImage::read(&folder.path) {
-                Ok(Some(topics)) => topics,
+            let chosen = match choose(slice::from_ref(&folder.path), Wanted::State) {
+                Ok(chosen) => chosen,
                 // What is wrong with its files is a finding about them.
-                Ok(None) => continue,
                 Err(error) if error.is_of_the_files() => continue,
                 Err(error) => return Err(error),
             };
-            let known = logs.get(cluster).map(|(_, known)| known.end);
-            if known.is_none_or(|end| end < topics.end) {
-                logs.insert(cluster, (&folder.path, topics));
+            let is_known = chosen.gap.is_none() && !chosen.state.has_lost_topics;
+            about_log(folder, &chosen, findings);
+            let (Some(cluster), true) = (dir.cluster(), is_known && chosen.end > 0) else {
+                continue;
+            };
+            let known = logs.get(cluster).map(|&(_, end, _)| end);
+            if known.is_none_or(|end| end < chosen.end) {
+                logs.insert(cluster, (&folder.path, chosen.end, chosen.state.topics));
             }
         }
     }
     for dir in dirs {
-        if let Some((log, topics)) = dir.cluster().and_then(|cluster| logs.get(cluster)) {
+        if let Some((log, _, topics)) = dir.cluster().and_then(|cluster| logs.get(cluster)) {
             check(dir, log, topics, findings);
             check_missing(dirs, dir, log, topics, findings);
         }
     }
     Ok(())
+}
+
+/// What a replay of a metadata log came upon.
+fn about_log(folder: &PartitionFolder, chosen: &Chosen, findings: &mut Findings) {
+    let mut add = |finding: Finding| {
+        findings.add(Finding {
+            topic_partition: Some(folder.name.topic_partition.clone()),
+            ..finding
+        });
+    };
+    if let Some(gap) = &chosen.gap {
+        add(Finding::new(METADATA_GAP, &gap.file, gap.message()).of(gap.first));
+    }
+    for refused in &chosen.state.refused.named {
+        let code = if refused.is_unknown {
+            METADATA_UNKNOWN
+        } else {
+            METADATA_RECORD
+        };
+        let file = folder.path.join(&*refused.segment);
+        add(Finding::new(code, &file, refused.reason.clone()).of(refused.offset));
+    }
 }
 
 fn check(dir: &Contents, log: &Path, topics: &TopicsImage, findings: &mut Findings) {
