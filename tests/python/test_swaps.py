@@ -95,6 +95,16 @@ def test_a_leftover_hides_nothing(folder: Path, tmp_path: Path, suffix: str, sta
         leftover.unlink()
 
 
+@pytest.mark.parametrize("state", states(bytes(500), b""))
+def test_salvage_keeps_the_originals(folder: Path, tmp_path: Path, state: str) -> None:
+    """It asks of a swap what reading asks."""
+    log, other = logs(folder)[1], logs(write(tmp_path / "other", "other"))[1]
+    beside(log, ".swap").write_bytes(states(log.read_bytes(), other.read_bytes())[state])
+    kafkalog.recover(folder, salvage=True)
+    assert not list(folder.glob("*.swap"))
+    assert offsets(folder) == list(range(COUNT))
+
+
 def test_a_leftover_elsewhere_hides_nothing(folder: Path) -> None:
     """Under a base offset that is no segment's: inside of one, or of bytes that are no batch, after all of them."""
     data = logs(folder)[1].read_bytes()

@@ -385,7 +385,9 @@ fn mutated_folders_answer_or_complain() {
                     other => {
                         let fault = other.as_fault().unwrap_or_else(|| panic!("{other}"));
                         let at = &fault.location;
-                        assert!(at.path.is_some() && at.position.is_some(), "{other}");
+                        // The line of a checkpoint beyond the log's end has no position.
+                        let has_place = at.position.is_some() || fault.what == "log start offset";
+                        assert!(at.path.is_some() && has_place, "{other}");
                     }
                 }
             };
