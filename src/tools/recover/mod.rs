@@ -220,12 +220,12 @@ fn sort_out(
     }
     let mut loaded = Vec::new();
     for partition in all {
-        match job.steps.and_then(|steps| steps.why_left_out(&partition)) {
-            Some(reason) => beside.left_out.push(LeftOut::new(&partition.path, reason)),
-            None => {
-                beside.look_into(&partition.path)?;
-                loaded.push(partition);
-            }
+        if let Some(reason) = job.steps.and_then(|steps| steps.why_left_out(&partition)) {
+            let left = LeftOut::new(&partition.path, reason);
+            beside.left_out.push(left);
+        } else {
+            beside.look_into(&partition.path)?;
+            loaded.push(partition);
         }
     }
     beside.left_out.sort();
