@@ -269,7 +269,7 @@ impl RecordReader {
             position,
             format_args!("-{most} to {most} ms, which is what microseconds hold"),
             format_args!(
-                "{} ms; columns without timestamp can be read, and on_corrupt=\"skip\" leaves this record out",
+                "{} ms; columns without timestamp can be read",
                 slot.timestamp
             ),
         )
