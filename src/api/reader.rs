@@ -110,7 +110,7 @@ impl Request {
         match self {
             Self::Records { options, .. } => Some(options.on_corrupt),
             Self::Batches { on_corrupt, .. } => Some(*on_corrupt),
-            Self::Offsets { .. } | Self::Tables { .. } => None,
+            Self::Offsets { .. } | Self::Tables { .. } | Self::Metadata { .. } => None,
         }
     }
 
