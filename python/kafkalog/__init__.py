@@ -42,11 +42,11 @@ from kafkalog.log import (
 from kafkalog.options import ReadOptions
 from kafkalog.partitioner import partition_for_key
 from kafkalog.reader import RecordReader, read_table, scan, scan_batches
-from kafkalog.rescue import rescue
 from kafkalog.writer import AppendInfo, LogWriter, Record
 
 if TYPE_CHECKING:
     from kafkalog import spark, tables
+    from kafkalog.rescue import rescue
     from kafkalog.tools import (
         CheckpointChange,
         CompactReport,
@@ -139,7 +139,7 @@ __all__ = [
 
 
 # Imported on first use, as are the tools: what many programs never need takes longer than the rest.
-_MODULES = ("spark", "tables")
+_MODULES = ("rescue", "spark", "tables")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 

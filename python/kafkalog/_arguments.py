@@ -48,13 +48,11 @@ def listing(names: Iterable[str]) -> str:
 def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Suggest the nearest name, if one is near."""
     name = nearest(given, valid)
-    if name is None or _edits(given.casefold(), name.casefold()) > max(1, len(given) // 3):
-        return ""
-    return f", did you mean {name!r}?"
+    return "" if name is None else f", did you mean {name!r}?"
 
 
 def nearest(given: str, valid: Iterable[str]) -> str | None:
-    """Return the name that takes the fewest edits, of those the one with the longest common start."""
+    """Return the name that takes the fewest edits, of those the one with the longest common start, if one is near."""
     wanted = given.casefold()
 
     def distance(name: str) -> tuple[int, int]:
@@ -62,7 +60,8 @@ def nearest(given: str, valid: Iterable[str]) -> str | None:
         common = takewhile(lambda pair: pair[0] == pair[1], zip(wanted, folded, strict=False))
         return _edits(wanted, folded), -sum(1 for _ in common)
 
-    return min(valid, key=distance, default=None)
+    name = min(valid, key=distance, default=None)
+    return None if name is None or _edits(wanted, name.casefold()) > max(1, len(given) // 3) else name
 
 
 def _edits(one: str, other: str) -> int:

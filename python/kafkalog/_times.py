@@ -11,6 +11,7 @@ ISO 8601 with a time zone. Python's datetimes are finer than Kafka's timestamps,
 from __future__ import annotations
 
 import operator
+import re
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
@@ -24,6 +25,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000, 253_402_300_800_000
 _YEAR_DIGITS = 4
 _NO_TIMESTAMP = -1
+_DATE_AND_ZONE = re.compile(r"(\d{4}-\d{2}-\d{2})([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
 def to_millis(value: Any, name: str, *, up: bool = True) -> int:
@@ -104,8 +106,8 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
     Parameters
     ----------
     text : str
-        Whole milliseconds, or ISO 8601 with a time zone (``Z`` or ``+01:00``). A bare number of four digits is refused:
-        ``2024`` is a year to a person, and two seconds after the epoch to Kafka.
+        Whole milliseconds, or ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight. A bare number of
+        four digits is refused: ``2024`` is a year to a person, and two seconds after the epoch to Kafka.
     name : str
         The argument or option, for the error.
     up : bool
@@ -125,14 +127,17 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
             )
         return _integer(int(given), name)
     try:
+        # A date with a zone is its midnight; Python takes the zone for a time of day.
+        date = _DATE_AND_ZONE.fullmatch(given)
+        whole = given if date is None else f"{date[1]}T00:00:00{date[2]}"
         # Python 3.10 does not know Z.
-        when = datetime.fromisoformat(f"{given[:-1]}+00:00" if given[-1:] in {"Z", "z"} else given)
+        when = datetime.fromisoformat(f"{whole[:-1]}+00:00" if whole[-1:] in {"Z", "z"} else whole)
     except ValueError:
         raise ValueError(
             f"{name} {text!r} is neither milliseconds since the epoch nor ISO 8601, as in 2024-01-31T12:00:00Z"
         ) from None
     if when.tzinfo is None:
-        raise ValueError(f"{name} {given} has no time zone; add one, for instance Z or +01:00")
+        raise ValueError(f"{name} {given} has no time zone; write {given}Z for UTC, or {given}+01:00")
     return to_millis(when, name, up=up)
 
 

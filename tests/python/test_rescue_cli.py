@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -93,3 +94,13 @@ def test_the_function_is_not_hidden_by_its_package(disks: list[str]) -> None:
     assert report.dry_run
     assert report.is_complete
     assert callable(kafkalog.rescue)
+
+
+def test_the_package_is_not_hidden_by_its_function() -> None:
+    import kafkalog.rescue as package
+    from kafkalog.rescue import rescue
+    from kafkalog.rescue.plan import RescueReport
+
+    assert package.plan.RescueReport is RescueReport  # type: ignore[attr-defined]
+    assert kafkalog.rescue.plan.RescueReport is RescueReport  # type: ignore[attr-defined]
+    assert inspect.signature(kafkalog.rescue) == inspect.signature(rescue)

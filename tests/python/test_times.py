@@ -46,6 +46,10 @@ def test_texts() -> None:
     assert parse_time("2023-11-15T07:39:50+01:00", "t") == MOMENT
     assert parse_time("2023-11-15T06:39:49.999001Z", "t") == MOMENT
     assert parse_time("2023-11-15T06:39:50.000999Z", "t", up=False) == MOMENT
+    # A date with a zone is its midnight.
+    for text in ("2023-11-15Z", "2023-11-15z", "2023-11-15+00:00", " 2023-11-15Z "):
+        assert parse_time(text, "t") == 1_700_006_400_000, text
+    assert parse_time("2023-11-15+01:00", "t") == 1_700_002_800_000
     assert parse_time("-5", "t") == -5
     assert parse_time("0", "t") == 0
     assert format_time(-1) is None
@@ -61,8 +65,9 @@ def test_texts() -> None:
         ("", "neither milliseconds"),
         ("1e3", "neither milliseconds"),
         ("٢٠٢٤", "neither milliseconds"),
-        ("2023-11-15", "has no time zone"),
-        ("2023-11-15T06:39:50", "has no time zone"),
+        ("2023-11-15", r"has no time zone; write 2023-11-15Z for UTC, or 2023-11-15\+01:00"),
+        ("2023-11-15T06:39:50", "has no time zone; write 2023-11-15T06:39:50Z for UTC"),
+        ("2023-11-31Z", "neither milliseconds"),
         (str(1 << 63), "not within"),
     ],
 )

@@ -47,7 +47,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
             ):
                 yield short, found
                 yield from ((f"{short}.{each}", call) for each, call in vars(found).items() if inspect.isfunction(call))
-            elif inspect.isfunction(found):
+            elif callable(found) and not inspect.isclass(found):
                 yield short, found
 
 

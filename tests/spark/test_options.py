@@ -214,7 +214,10 @@ def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets(
     [
         ({"subscibe": "a"}, "unknown option 'subscibe'; did you mean 'subscribe'?"),
         ({"startingOffset": "earliest"}, "unknown option 'startingOffset'; did you mean 'startingOffsets'?"),
-        ({"x": "1"}, "unknown option 'x'; did you mean"),
+        ({"x": "1"}, "unknown option 'x'; valid are path, paths, assign"),
+        ({"topics": "a"}, "unknown option 'topics'; did you mean 'subscribe'?"),
+        ({"topic_pattern": "a"}, "unknown option 'topic_pattern'; did you mean 'subscribePattern'?"),
+        ({"partitions": "1"}, "unknown option 'partitions'; did you mean 'assign'?"),
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "only one of assign, subscribe and subscribePattern"),
         ({"subscribe": "a", "subscribePattern": "a"}, "only one of assign, subscribe and subscribePattern"),
         ({"subscribe": ","}, "option subscribe: no topic is named in ','"),

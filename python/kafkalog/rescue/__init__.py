@@ -1,10 +1,13 @@
 """Rescue: the disks of a dead cluster in, log dirs that a new cluster starts from out.
 
-``rescue`` is the whole of it. ``plan`` holds what it finds and decides.
+``rescue`` is the whole of it. ``plan`` holds what it finds and decides. The package itself can be called:
+``kafkalog.rescue`` is both.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments
@@ -143,3 +146,18 @@ def rescue(
         link=link,
         progress=None if progress is None else partial(progress, "written"),
     )
+
+
+class _Callable(ModuleType):
+    """The package, which does not hide behind the function of its name."""
+
+    __call__ = staticmethod(rescue)
+
+    @property
+    def __signature__(self) -> object:
+        import inspect
+
+        return inspect.signature(rescue)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -32,7 +32,7 @@ Importing this imports neither pyspark nor pyarrow, and little of kafkalog: the 
 #   write     sink, partitioner, commit
 #   export    exporter
 #   rewrite   rewriter
-#   shared    columns, data_loss, internals
+#   shared    columns, data_loss, internals, interpreter
 
 from __future__ import annotations
 
@@ -74,8 +74,11 @@ def register(spark: SparkSession) -> None:
     Raises
     ------
     ImportError
-        If this Spark has no Python data sources.
+        If this Spark has no Python data sources, or the Python of a local session's workers has no kafkalog.
     """
+    from kafkalog.spark.interpreter import check_interpreter
+
+    check_interpreter(spark)
     try:
         from pyspark_kafkalog import DefaultSource
     except ImportError as error:

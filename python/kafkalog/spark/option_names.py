@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kafkalog import _arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "canonical"]
 
@@ -58,6 +58,15 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     "batchRows": ("batch", "stream"),
     "batchBytes": ("batch", "stream"),
     "decodeAhead": ("batch", "stream"),
+}
+
+# What ``kafkalog.scan`` and others call these options.
+_WORDS_OF_SCAN = {
+    "topic": "subscribe",
+    "topics": "subscribe",
+    "topicpattern": "subscribePattern",
+    "partition": "assign",
+    "partitions": "assign",
 }
 
 # Ignored whatever their value, like every other option of Kafka's clients (``kafka.*``).
@@ -115,7 +124,7 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
                 _log.warning(_CLIENT_OPTION, ignored.get(folded, name))
             continue
         if folded not in known:
-            raise ValueError(f"unknown option {name!r}; did you mean {_arguments.nearest(name, known.values())!r}?")
+            raise unknown_option(name, tuple(KNOWN), _WORDS_OF_SCAN.get(folded))
         if value is None:
             continue
         if known[folded] in options:
@@ -124,6 +133,13 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     if use is not None:
         _check_use(options, use)
     return options
+
+
+def unknown_option(name: str, valid: Sequence[str], meant: str | None = None) -> ValueError:
+    """Return the error about a name, with the one that was meant, or else all."""
+    meant = meant or _arguments.nearest(name, valid)
+    advice = f"valid are {', '.join(valid)}" if meant is None else f"did you mean {meant!r}?"
+    return ValueError(f"unknown option {name!r}; {advice}")
 
 
 def _check_use(options: Mapping[str, Any], use: Use) -> None:

@@ -101,6 +101,8 @@ def read(
         For options that are unknown or contradict each other.
     FileNotFoundError
         If the path does not exist.
+    ImportError
+        If the Python of a local session's workers has no kafkalog.
 
     Examples
     --------
@@ -112,8 +114,10 @@ def read(
     """
     from kafkalog.spark.columns import ddl
     from kafkalog.spark.internals import spark_arrow_schema
+    from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
 
+    check_interpreter(spark)
     if (transform is None) != (schema is None):
         raise ValueError("transform and schema must be given together: schema describes what transform returns")
 

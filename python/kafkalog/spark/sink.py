@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from kafkalog import _arguments, _core, _jobs
+from kafkalog import _core, _jobs
 from kafkalog.errors import InvalidRecordError
 from kafkalog.spark import commit, option_values
 from kafkalog.spark.internals import freeze_imports
+from kafkalog.spark.option_names import unknown_option
 from kafkalog.spark.options import parse_paths
 from kafkalog.spark.partitioner import Partitioner
 from kafkalog.spark.topics import TopicPartition
@@ -440,7 +441,7 @@ def _canonical(options: Mapping[str, str]) -> dict[str, str]:
             )
             continue
         if folded not in known:
-            raise ValueError(f"unknown option {name!r}; did you mean {_arguments.nearest(name, _OPTIONS)!r}?")
+            raise unknown_option(name, _OPTIONS)
         if given.setdefault(known[folded], value) != value:
             raise ValueError("options kafka.compression.type and compression.type differ; set one of them")
     return given
