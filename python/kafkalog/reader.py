@@ -6,10 +6,12 @@ pyarrow object is needed.
 
 from __future__ import annotations
 
+import os
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kafkalog import _arguments, _core, _display
+from kafkalog._loose import Loose, loose
 from kafkalog.options import (
     ReadOptions,
     ScanBatchesKeywords,
@@ -74,10 +76,12 @@ class RecordReader:
     ...         print(batch.num_rows)
     """
 
-    __slots__ = ("_batches", "_closed", "_given", "_lock", "_reading", "_stream")
+    __slots__ = ("_batches", "_closed", "_given", "_kept", "_lock", "_reading", "_stream")
 
-    def __init__(self, stream: _core.RecordStream) -> None:
+    def __init__(self, stream: _core.RecordStream, kept: object = None) -> None:
         self._stream = stream
+        # Files that are removed with the reader.
+        self._kept = kept
         self._batches: pa.RecordBatchReader | None = None
         self._closed = False
         self._given = False
@@ -287,6 +291,7 @@ class RecordReader:
         """Stop reading and release the files. Arrays from this reader stay valid."""
         with self._lock:
             self._closed = True
+            self._kept = None
             if not self._reading:
                 self._let_go()
 
@@ -345,7 +350,9 @@ def scan(
     Parameters
     ----------
     path : path or list of paths
-        A log dir, several log dirs, a partition's folder, or ``.log`` files.
+        A log dir, several log dirs, a partition's folder, or ``.log`` files. One file whose bytes begin with a batch is
+        a segment whatever its name, also compressed (gzip, zstd, lz4; at most 2 GiB go to a temporary file); its
+        topic and partition are those that are named, else the name of the file and 0.
     topics : str or iterable of str, optional
         Topics to read. Default: all but internal ones (``__...``).
     options : ReadOptions, optional
@@ -431,16 +438,30 @@ def _scan(
     keywords: ScanKeywords,
 ) -> RecordReader:
     valid = ("topics", *ScanKeywords.__annotations__)
-    return record_reader(path, merged(function, valid, options, _with_topics(topics, keywords)))
+    wanted = merged(function, valid, options, _with_topics(topics, keywords))
+    found = _loose_segment(path, wanted)
+    if found is None:
+        return record_reader(path, wanted)
+    folder, file = found
+    return record_reader(file, wanted, folder)
+
+
+def _loose_segment(path: Paths, options: ReadOptions) -> tuple[Loose, str] | None:
+    """Return where a segment was put that lies outside a log dir, under the one topic and partition that are named."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    topics, numbers = _arguments.names("topics", options.topics), _arguments.partitions(options.partitions)
+    partition = numbers[0] if isinstance(numbers, list) and len(numbers) == 1 else None
+    return loose(_arguments.path(path), topics[0] if topics is not None and len(topics) == 1 else None, partition)
 
 
 def _with_topics(topics: str | Iterable[str] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {**keywords} if topics is None else {"topics": topics, **keywords}
 
 
-def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
+def record_reader(path: Paths, options: ReadOptions, kept: object = None) -> RecordReader:
     """Plan a read of records."""
-    return RecordReader(_core.scan_ranges(plan_ranges(path, options), **decode_arguments(options)))
+    return RecordReader(_core.scan_ranges(plan_ranges(path, options), **decode_arguments(options)), kept)
 
 
 def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:

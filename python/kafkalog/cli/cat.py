@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._core import RecordText
+from kafkalog._loose import staged
 from kafkalog.cli import _common
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.options import ReadOptions
@@ -26,7 +27,11 @@ _FORMAT_HELP = """\
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "path", metavar="PATH", type=_common.place, help="a log dir, the folder of a partition, or a .log file"
+        "path",
+        metavar="PATH",
+        type=_common.place,
+        help="a log dir, the folder of a partition, or a segment: under any name, compressed (gzip, zstd, lz4), or - "
+        "for standard input",
     )
     parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
     parser.add_argument("-p", "--partition", type=_common.number(), help="only this partition")
@@ -52,6 +57,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
+    with staged(arguments.path, arguments.topic, arguments.partition) as arguments.path:
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
         LogDir(arguments.path)
         raise ValueError("a log dir holds several topics: name one with -t")

@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from contextlib import ExitStack
 from typing import Literal
 
+from kafkalog._loose import staged
 from kafkalog.cli import _common
 
 _Decoder = Literal["string", "integer", "long", "bytes"]
@@ -138,21 +140,23 @@ def run(args: argparse.Namespace) -> int:
     # Flush what was printed before; the core writes to the descriptors.
     sys.stdout.flush()
     sys.stderr.flush()
-    wrong = _core.dump(
-        args.files,
-        sys.stdout.fileno(),
-        sys.stderr.fileno(),
-        print_data_log=printing,
-        deep_iteration=args.deep_iteration,
-        skip_record_metadata=args.skip_record_metadata,
-        verify_index_only=args.verify_index_only,
-        index_sanity_check=args.index_sanity_check,
-        max_bytes=None if args.max_bytes == _MAX_SIZE else args.max_bytes,
-        max_message_size=args.max_message_size,
-        key_decoder=decoders[0],
-        value_decoder=decoders[1],
-        topic_decoder=topic_decoder,
-    )
+    with ExitStack() as stack:
+        files = [stack.enter_context(staged(file)) for file in args.files]
+        wrong = _core.dump(
+            files,
+            sys.stdout.fileno(),
+            sys.stderr.fileno(),
+            print_data_log=printing,
+            deep_iteration=args.deep_iteration,
+            skip_record_metadata=args.skip_record_metadata,
+            verify_index_only=args.verify_index_only,
+            index_sanity_check=args.index_sanity_check,
+            max_bytes=None if args.max_bytes == _MAX_SIZE else args.max_bytes,
+            max_message_size=args.max_message_size,
+            key_decoder=decoders[0],
+            value_decoder=decoders[1],
+            topic_decoder=topic_decoder,
+        )
     return int(wrong)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
+from kafkalog._loose import staged
 from kafkalog._times import format_time
 from kafkalog.cli import _common
 from kafkalog.log import sums_by_name
@@ -46,6 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row per live partition; a damaged one is reported, and the others are counted."""
+    with staged(arguments.path, *(arguments.topic or ())[:1]) as path:
+        arguments.path = path if path == arguments.path else str(Path(path).parent)
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     partitions = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True))
     added = partitions.ask_all(
         lambda folders, log_dir: _core.statistics_all(

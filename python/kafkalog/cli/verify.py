@@ -9,11 +9,13 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
+from kafkalog._loose import staged
 from kafkalog.cli import _common
 from kafkalog.cli._progress import Shown
 from kafkalog.tools.verification import table_of
@@ -58,11 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
     before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
     progress = _core.VerifyProgress()
-    with Shown(lambda: _line(progress)):
-        table = table_of(arguments.path, arguments.level, arguments.threads, progress)
+    with Shown(lambda: _line(progress)), ExitStack() as stack:
+        paths = {stack.enter_context(staged(path)): path for path in arguments.path}
+        table = table_of(list(paths), arguments.level, arguments.threads, progress)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
     for row in table.to_pylist():
+        row["file"] = paths.get(row["file"], row["file"])
         found[row["severity"]] += 1
         if _SEVERITIES.index(row["severity"]) < least:
             continue
