@@ -14,12 +14,14 @@ import tempfile
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias
 
 from kafkalog.errors import CorruptRecordError, KafkaLogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    _Codec: TypeAlias = Literal["gzip", "zstd", "lz4"]
 
 __all__ = ["Loose", "loose", "staged"]
 
@@ -27,7 +29,7 @@ STANDARD_INPUT = "-"
 MOST_BYTES = (1 << 31) - 1
 """What is written to a temporary file at most: segment.bytes is an int."""
 
-_CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+_CODECS: dict[bytes, _Codec] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 _KAFKAS = re.compile(r"\d{20}(-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(\.(deleted|cleaned|swap))?")
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]")
 _BLOCK = 1 << 20
@@ -111,7 +113,7 @@ def _head(file: Path) -> bytes:
         return opened.read(_HEADER)
 
 
-def _codec_of(file: Path) -> str | None:
+def _codec_of(file: Path) -> _Codec | None:
     head = _head(file)
     return next((codec for magic, codec in _CODECS.items() if head.startswith(magic)), None)
 
@@ -128,11 +130,11 @@ def _first_offset(file: Path) -> int | None:
     return int(offset) if offset >= 0 and size >= _SMALLEST.get(magic, 1 << 31) else None
 
 
-def _unpacked(made: Loose, file: Path, codec: str) -> Path:
+def _unpacked(made: Loose, file: Path, codec: _Codec) -> Path:
     import pyarrow as pa
 
     try:
-        with pa.CompressedInputStream(pa.OSFile(str(file)), codec) as source:
+        with pa.CompressedInputStream(pa.OSFile(str(file), "rb"), codec) as source:
             return made.spool(source)  # type: ignore[arg-type]
     except (OSError, pa.ArrowException) as error:
         if isinstance(error, OSError) and error.errno is not None:

@@ -169,7 +169,7 @@ def test_a_url_is_no_local_path(
     option = action.option_strings[-1:]
     for url in ("s3://user:secret@bucket/x", "dbfs:/x", "file://host/x"):
         given = (DATA, url) if writes(action) else (DATA if option else url, tmp_path / "out")
-        said = ask(*words(command, *given), *([*option, url] if option else []))  # type: ignore[arg-type]
+        said = ask(*words(command, *given), *([*option, url] if option else []))
         name = "/".join(action.option_strings) or action.metavar
         one_line(said, 2, f"kafkalog: {command}: argument {name}: ", " is a URL: ")
         assert "secret" not in said.err

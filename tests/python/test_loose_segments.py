@@ -16,12 +16,13 @@ from command import call
 from kafkalog import _loose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SEGMENT = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0" / f"{0:020}.log"
 LATER = max((corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0").glob("*.log"))
 COLUMNS = ["key", "value", "offset", "timestamp"]
-PACKED = {
+PACKED: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
     "gzip twice": lambda data: gzip.compress(data[:100]) + gzip.compress(data[100:]),

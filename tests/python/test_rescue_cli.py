@@ -101,6 +101,6 @@ def test_the_package_is_not_hidden_by_its_function() -> None:
     from kafkalog.rescue import rescue
     from kafkalog.rescue.plan import RescueReport
 
-    assert package.plan.RescueReport is RescueReport  # type: ignore[attr-defined]
+    assert package.plan.RescueReport is RescueReport
     assert kafkalog.rescue.plan.RescueReport is RescueReport  # type: ignore[attr-defined]
     assert inspect.signature(kafkalog.rescue) == inspect.signature(rescue)

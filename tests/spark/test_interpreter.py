@@ -41,12 +41,13 @@ def test_another_python_is_named_with_the_variable_to_set(other: Path) -> None:
 
 
 def test_what_cannot_be_seen_or_is_right_is_not_refused(other: Path) -> None:
-    for spark in (
+    sessions: list[Any] = [
         session(sys.executable),
         session("python3", conf=sys.executable),
         session("python3", "spark://host:7077"),
         session("no-such-python"),
         SimpleNamespace(),
-    ):
+    ]
+    for spark in sessions:
         check_interpreter(spark)
     assert other.exists()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from kafkalog import _core
+from kafkalog._patterns import compiled, matching
 from kafkalog._times import parse_time, since_1970
 from kafkalog.cli import _common
 from kafkalog.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
+    import re
 
     from kafkalog._core import DirState
 
@@ -41,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     there = found = _common.folders(arguments.path, live=True)
     if arguments.topic:
         patterns = [_pattern(each) for each in arguments.topic.split(",") if each.strip()]
-        found = [f for f in found if any(pattern.fullmatch(f.topic) for pattern in patterns)]
+        names = {folder.topic for folder in found}
+        wanted = {name for pattern in patterns for name in matching(pattern, names, whole=True)}
+        found = [folder for folder in found if folder.topic in wanted]
     if arguments.partitions:
         found = [folder for folder in found if folder.partition in arguments.partitions]
     if arguments.exclude_internal_topics:
@@ -84,6 +87,6 @@ def _numbers(text: str) -> set[int]:
 
 def _pattern(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text.strip())
-    except re.error as error:
+        return compiled(text.strip())
+    except ValueError as error:
         raise ValueError(f"--topic {text!r} is not a regular expression: {error}") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from kafkalog._patterns import compiled
+
 __all__ = ["java_pattern", "needs_java_pattern"]
 
 # Look-around, atomic groups, back-references, quotations, possessive quantifiers.
@@ -33,7 +35,7 @@ def java_pattern(pattern: str) -> str:
     translated = _QUOTATION.sub(lambda quotation: re.escape(quotation[1]), pattern.strip())
     translated = _NAMED_REFERENCE.sub(r"(?P=\1)", _NAMED_GROUP.sub("(?P<", translated))
     try:
-        re.compile(translated)
-    except re.error as error:
+        compiled(translated)
+    except ValueError as error:
         raise ValueError(f"topic pattern {pattern!r} is not supported: {error}") from None
     return translated

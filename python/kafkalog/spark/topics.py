@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog._jobs import TopicPartition, planned_partitions
+from kafkalog._patterns import compiled, matching
 from kafkalog.spark.data_loss import report_data_loss
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Collection, Iterable, Sequence
 
     from kafkalog.spark.options import SourceOptions
@@ -44,7 +45,7 @@ def partition_arguments(options: SourceOptions) -> dict[str, Any]:
     """Return the arguments of ``_core.plan`` and ``_core.bounds`` that select partitions."""
     topics, pattern = list(options.assign or options.topics or ()), options.read.topic_pattern
     if options.java_pattern is not None:
-        topics = _matching_topics(options, re.compile(options.java_pattern))
+        topics = _matching_topics(options, compiled(options.java_pattern))
         pattern = None if topics else _MATCHES_NO_TOPIC
     return {
         "topics": topics or None,
@@ -59,7 +60,7 @@ def _matching_topics(options: SourceOptions, pattern: re.Pattern[str]) -> list[s
     from kafkalog import _core
 
     planned = _core.plan(list(options.paths), topic_pattern=".*", include_inactive=options.read.include_inactive)
-    return sorted({each.topic for each in planned if pattern.search(each.topic)})
+    return matching(pattern, (each.topic for each in planned), whole=False)
 
 
 def partition_bounds(options: SourceOptions, **given: Any) -> list[PartitionBounds]:

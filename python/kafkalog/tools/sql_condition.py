@@ -12,7 +12,7 @@ __all__ = ["SqlCondition"]
 
 # A condition is often pasted from elsewhere: it reads no file, no variable of Python and no network, loads nothing, and
 # cannot change that.
-_CLOSED = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
