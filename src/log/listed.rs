@@ -269,7 +269,7 @@ impl ListedLog {
 
     /// The same; where its log start hides every record, from its first segment on.
     #[must_use]
-    pub(crate) fn from_oldest(mut self) -> Self {
+    pub(crate) fn starting_oldest(mut self) -> Self {
         if let Err(Error::CorruptIndex(_)) = self.check_log_start() {
             self.log_start_offset = self.segments.first().map_or(0, |s| s.base_offset);
         }

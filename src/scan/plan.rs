@@ -113,7 +113,7 @@ fn settled<T>(
             .open()
             .map(|log| log.on_corrupt(options.on_corrupt));
         let log = match options.starting_offsets {
-            Starting::Oldest => log.map(ListedLog::from_oldest),
+            Starting::Oldest => log.map(ListedLog::starting_oldest),
             _ => log,
         };
         match log.and_then(|log| question(&log)) {
