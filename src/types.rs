@@ -23,6 +23,38 @@ pub(crate) const NO_SEQUENCE: i32 = -1;
 /// `RecordBatch.NO_PARTITION_LEADER_EPOCH`
 pub(crate) const NO_PARTITION_LEADER_EPOCH: i32 = -1;
 
+/// A unit that timestamps are given in by mistake.
+pub(crate) const SECONDS: &str = "seconds";
+
+/// The unit that a timestamp seems to be in, where it cannot well be milliseconds at this time.
+pub(crate) const fn wrong_unit(
+    timestamp: TimestampMs,
+    now_ms: TimestampMs,
+) -> Option<&'static str> {
+    /// Longer than any clock is wrong by.
+    const CENTURY_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
+    /// Of seconds, with ten digits: 2001, before there was Kafka. Fewer are milliseconds of any test.
+    const LEAST_SECONDS: i64 = 1_000_000_000;
+    const fn is_near(timestamp: TimestampMs, now_ms: TimestampMs, most: i64) -> bool {
+        timestamp.saturating_sub(now_ms).saturating_abs() < most
+    }
+    if is_near(timestamp, now_ms, CENTURY_MS / 4) {
+        None
+    } else if timestamp >= LEAST_SECONDS
+        && is_near(timestamp.saturating_mul(1000), now_ms, CENTURY_MS / 4)
+    {
+        Some(SECONDS)
+    } else if timestamp <= now_ms || is_near(timestamp, now_ms, CENTURY_MS) {
+        None
+    } else if is_near(timestamp / 1000, now_ms, CENTURY_MS) {
+        Some("microseconds")
+    } else if is_near(timestamp / 1_000_000, now_ms, CENTURY_MS) {
+        Some("nanoseconds")
+    } else {
+        None
+    }
+}
+
 /// How a batch's records are compressed (`CompressionType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {

@@ -73,6 +73,34 @@ fn ensure_file(about: Metadata) -> io::Result<Metadata> {
     return Err(io::ErrorKind::InvalidInput.into());
 }
 
+/// Bytes that the file system has set aside for a file.
+#[cfg(unix)]
+pub(crate) fn allocated(meta: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    /// Of `st_blocks`, whatever the file system's blocks are.
+    const BLOCK: u64 = 512;
+    meta.blocks().saturating_mul(BLOCK)
+}
+
+/// The length stands in for it.
+#[cfg(not(unix))]
+pub(crate) fn allocated(meta: &Metadata) -> u64 {
+    meta.len()
+}
+
+/// Device and inode of a file that has several names; `None` of one that has one.
+#[cfg(unix)]
+pub(crate) fn several_names(meta: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    (!meta.is_dir() && meta.nlink() > 1).then(|| (meta.dev(), meta.ino()))
+}
+
+/// Not known here.
+#[cfg(not(unix))]
+pub(crate) const fn several_names(_meta: &Metadata) -> Option<(u64, u64)> {
+    None
+}
+
 /// When a file was last modified, in milliseconds since the epoch.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 //!     |  clean          |        dirty             |      uncleanable     |
 //! ```
 //!
+//! A cleaner takes the log that is dirtiest, and none that is not dirty enough: [`Dirtiness`].
+//!
 //! | offset | is |
 //! |---|---|
 //! | first dirty | where the last pass ended; the log start where there was none, or its offset is not in the log |
@@ -17,7 +19,7 @@ use crate::types::{Offset, TimestampMs};
 
 /// What the cleaner cannot pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum CleanerBound {
+pub enum CleanerBound {
     /// The active segment.
     Active,
     /// `min.compaction.lag.ms`.
@@ -31,7 +33,7 @@ pub(crate) enum CleanerBound {
 impl CleanerBound {
     /// The name in reports.
     #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::MinLag => "min_lag",
@@ -80,6 +82,47 @@ impl CleanableOffsets {
             is_reset: checkpoint.is_some_and(|offset| offset != first_dirty),
         })
     }
+}
+
+/// How much of a log is dirty (`LogToClean`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Dirtiness {
+    /// Bytes of the segments before the first dirty offset.
+    pub clean_bytes: u64,
+    /// Bytes of the segments between it and the first uncleanable one.
+    pub cleanable_bytes: u64,
+    /// A record has waited for longer than `max.compaction.lag.ms`.
+    pub is_overdue: bool,
+}
+
+impl Dirtiness {
+    /// Share of the bytes that are dirty; not a number for an empty log.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "as in Kafka")]
+    pub fn ratio(&self) -> f64 {
+        self.cleanable_bytes as f64 / self.total_bytes() as f64
+    }
+
+    /// Bytes that a pass would look at.
+    #[must_use]
+    pub const fn total_bytes(&self) -> u64 {
+        self.clean_bytes.saturating_add(self.cleanable_bytes)
+    }
+
+    /// Whether a cleaner would take the log (`LogCleanerManager.grabFilthiestCompactedLog`): dirty by more than
+    /// `min.cleanable.dirty.ratio`, or overdue.
+    #[must_use]
+    pub fn is_due(&self, min_dirty_ratio: f64) -> bool {
+        self.total_bytes() > 0
+            && ((self.is_overdue && self.cleanable_bytes > 0) || self.ratio() > min_dirty_ratio)
+    }
+}
+
+/// Whether a segment whose first batch has this timestamp has waited for longer than `max.compaction.lag.ms`
+/// (`LogCleanerManager.maxCompactionDelay`).
+#[must_use]
+pub(crate) fn is_overdue(first: TimestampMs, lag_ms: i64, now_ms: TimestampMs) -> bool {
+    first > 0 && first < now_ms.saturating_sub(lag_ms.max(0))
 }
 
 /// Whether the lag holds a segment with this largest timestamp; a lag of 0 holds none.

@@ -25,6 +25,7 @@ use crate::format::properties::parse_properties;
 use crate::io::file::read_small;
 use crate::types::TopicPartition;
 
+use super::below::hint;
 pub(crate) use super::kept::Offsets;
 
 /// Identity of the log dir.
@@ -41,6 +42,8 @@ pub(crate) const REPLICATION: &str = "replication-offset-checkpoint";
 pub(crate) const CLEANER: &str = "cleaner-offset-checkpoint";
 /// The offset checkpoints of a log dir.
 pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
+/// The folder of indexes of segments in remote storage (`RemoteIndexCache.DIR_NAME`).
+pub(crate) const REMOTE_INDEXES: &str = "remote-log-index-cache";
 
 /// The most that is read of a text file of Kafka's, by its name.
 #[must_use]
@@ -192,12 +195,19 @@ impl LogDir {
     pub fn ensure_log_dir(self) -> Result<Self> {
         if self.is_foreign {
             let text = format!(
-                "{}: no log dir: it holds no partition folder and none of a broker's files",
-                self.path.display()
+                "{}: no log dir: it holds no partition folder and none of a broker's files{}",
+                self.path.display(),
+                hint(&self.path, |path| Self::open(path)
+                    .is_ok_and(|dir| dir.is_certain()))
             );
             return Err(Error::InvalidArgument(text));
         }
         Ok(self)
+    }
+
+    /// Whether it holds partitions or a broker's files.
+    fn is_certain(&self) -> bool {
+        !self.folders.is_empty() || has_log_dir_files(&self.path)
     }
 
     /// Refuses a partition's folder; a directory with a broker's file in it need not be listed for that.

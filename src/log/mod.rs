@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `below` | what a directory that is no log dir is instead |
 //! | [`cleanable`] | which offsets the cleaner may look at |
 //! | [`config`] | the settings of a topic, by Kafka's names |
 //! | [`dir`] | a log dir: folders, checkpoints, identity |
@@ -15,6 +16,7 @@
 //! | [`retention`] | which segments retention deletes |
 //! | [`swaps`] | which finished swaps count |
 
+mod below;
 pub(crate) mod cleanable;
 pub(crate) mod config;
 pub(crate) mod dir;

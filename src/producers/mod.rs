@@ -144,10 +144,17 @@ impl ProducerStateManager {
             .min()
     }
 
+    /// The first transaction that goes on: its producer, and its first offset.
+    #[must_use]
+    pub fn first_undecided(&self) -> Option<(i64, Offset)> {
+        let (&first, &producer_id) = self.ongoing.first_key_value()?;
+        Some((producer_id, first))
+    }
+
     /// The first offset of the first transaction that goes on.
     #[must_use]
     pub fn first_undecided_offset(&self) -> Option<Offset> {
-        self.ongoing.keys().next().copied()
+        self.first_undecided().map(|(_, first)| first)
     }
 
     /// Transactions that ended below the high watermark are settled.

@@ -39,6 +39,14 @@ pub(super) fn into_py(error: Error) -> PyErr {
     to_py(&error)
 }
 
+/// What is wrong with partitions that were passed over, as exceptions that the caller raises or reports.
+pub(super) fn exceptions(py: Python<'_>, errors: Vec<Error>) -> Vec<Py<PyAny>> {
+    let values = errors
+        .into_iter()
+        .map(|error| into_py(error).into_value(py));
+    values.map(Py::into_any).collect()
+}
+
 fn convert(py: Python<'_>, error: &Error, text: String) -> PyResult<PyErr> {
     Ok(match error {
         Error::CorruptRecord(fault) => of_fault(py, "CorruptRecordError", &text, fault)?,

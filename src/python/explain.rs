@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-use super::errors::into_py;
-use super::rows::Rows;
+use super::errors::{exceptions, into_py};
+use super::rows::{Partial, Rows};
 use super::tools::{by_topic, run};
 use super::writer::{Settings, config_of};
 use crate::tools::explain::table::table;
+use crate::tools::explain::usage::usage;
 use crate::tools::explain::{self as explaining, ExplainOptions};
 
 /// Explains why each segment of a log dir or a partition is still here.
@@ -25,12 +26,22 @@ pub(super) fn explain(
     now_ms: i64,
     settings: Settings,
     topics: Vec<(String, Settings)>,
-) -> PyResult<Rows> {
+) -> PyResult<Partial> {
     let options = ExplainOptions {
         config: config_of(&settings).map_err(into_py)?,
         topics: by_topic(topics).map_err(into_py)?,
         now_ms,
     };
-    let step = || explaining::explain(&path, &options).and_then(|rows| table(&rows, now_ms));
-    run(py, step).map(Rows)
+    let step = || {
+        let (rows, unread) = explaining::explain(&path, &options)?;
+        Ok((table(&rows, now_ms)?, unread))
+    };
+    let (rows, unread) = run(py, step)?;
+    Ok((Rows(rows), exceptions(py, unread)))
+}
+
+/// Adds up what takes up the disk, a row for each kind of file.
+#[pyfunction]
+pub(super) fn disk_usage(py: Python<'_>, path: PathBuf) -> PyResult<Rows> {
+    run(py, || usage(&path)).map(Rows)
 }

@@ -36,7 +36,7 @@ mod _core {
     #[pymodule_export]
     use super::dump::dump;
     #[pymodule_export]
-    use super::explain::explain;
+    use super::explain::{disk_usage, explain};
     #[pymodule_export]
     use super::index::{Entries, Index, TransactionIndex};
     #[pymodule_export]
@@ -58,7 +58,8 @@ mod _core {
     use super::rows::Rows;
     #[pymodule_export]
     use super::tables::{
-        table_metadata, table_offsets, table_open_transactions, table_producers, table_records,
+        table_coverage, table_metadata, table_offsets, table_open_transactions, table_producers,
+        table_records,
     };
     #[pymodule_export]
     use super::tools::{check_free, compact, rebuild_indexes, recover, retain, rewrite};

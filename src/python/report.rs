@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::arrow::append::Appended;
 use crate::io::overlay::FileChange;
 use crate::load::Note;
+use crate::log::cleanable::CleanerBound;
 use crate::log::retention::{Rule, SegmentAge};
 use crate::tools::compact::CleanerStats;
 use crate::tools::compact::run::{CompactReport, PartitionCompaction};
@@ -196,6 +197,9 @@ pub(super) fn compaction<'py>(
 fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<Bound<'py, PyAny>> {
     let total = |part: fn(&CleanerStats) -> u64| partition.passes.iter().map(part).sum::<u64>();
     let end = partition.passes.last().map(|last| last.end_offset);
+    let bound = partition.cleanable.bound;
+    let pin = partition.cleanable.open_transaction;
+    let pin = pin.filter(|_| bound == CleanerBound::OpenTransaction);
     instance!(py, "kafkalog.tools.reports", "PartitionCompaction", {
         path: partition.folder.as_os_str(),
         topic: &partition.topic_partition.topic,
@@ -205,7 +209,7 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
         first_dirty_offset: partition.cleanable.first_dirty_offset,
         first_uncleanable_offset: partition.cleanable.first_uncleanable_offset,
         compacted_to: end.unwrap_or(partition.cleanable.first_dirty_offset),
-        dirty_ratio: Some(partition.cleanable.ratio()).filter(|ratio| ratio.is_finite()),
+        dirty_ratio: Some(partition.cleanable.dirtiness.ratio()).filter(|ratio| ratio.is_finite()),
         passes: partition.passes.len(),
         records_read: total(|pass| pass.messages_read),
         records_kept: total(|pass| pass.messages_written),
@@ -215,6 +219,9 @@ fn compacted<'py>(py: Python<'py>, partition: &PartitionCompaction) -> PyResult<
         segments: partition.segments.1,
         size_before: partition.size.0,
         size: partition.size.1,
+        held_by: bound.name(),
+        pin_producer_id: pin.map(|(producer_id, _)| producer_id),
+        pin_offset: pin.map(|(_, first)| first),
     })
 }
 

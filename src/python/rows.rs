@@ -11,6 +11,9 @@ use super::capsule;
 #[derive(Debug)]
 pub(super) struct Rows(pub(super) RecordBatch);
 
+/// The rows of those partitions that could be read, and exceptions for the others.
+pub(super) type Partial = (Rows, Vec<Py<PyAny>>);
+
 #[pymethods]
 impl Rows {
     fn __len__(&self) -> usize {

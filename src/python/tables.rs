@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 
-use super::errors::into_py;
+use super::errors::{exceptions, into_py};
 use super::interrupt;
 use super::reader::RecordStream;
-use super::rows::Rows;
+use super::rows::{Partial, Rows};
 use crate::api::Request;
+use crate::tables::coverage::Coverage;
 use crate::tables::metadata_log::{Chosen, Wanted as Replayed, choose};
 use crate::tables::offset_rows::Wanted;
 use crate::tables::plan::plan;
@@ -111,8 +112,9 @@ pub(super) fn table_offsets(
     clippy::needless_pass_by_value,
     reason = "arguments of Python functions are owned"
 )]
-pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Rows> {
-    interrupt::detach(py, || producers::producers(&paths)).map(Rows)
+pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
+    let (rows, unread) = interrupt::detach(py, || producers::producers(&paths))?;
+    Ok((Rows(rows), exceptions(py, unread)))
 }
 
 /// Every open transaction of every partition.
@@ -121,6 +123,25 @@ pub(super) fn table_producers(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<R
     clippy::needless_pass_by_value,
     reason = "arguments of Python functions are owned"
 )]
-pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Rows> {
-    interrupt::detach(py, || open_transactions::open_transactions(&paths)).map(Rows)
+pub(super) fn table_open_transactions(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Partial> {
+    let (rows, unread) = interrupt::detach(py, || open_transactions::open_transactions(&paths))?;
+    Ok((Rows(rows), exceptions(py, unread)))
+}
+
+/// Which partitions of an internal topic are in log dirs, of how many, and whether the metadata log says so.
+#[pyfunction]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
+pub(super) fn table_coverage(
+    py: Python<'_>,
+    paths: Vec<PathBuf>,
+    topic: &str,
+) -> PyResult<(Vec<i32>, i32, bool)> {
+    let Some(topic) = Topic::of(topic) else {
+        return Ok((Vec::new(), 0, false));
+    };
+    let found = interrupt::detach(py, || Coverage::of(&paths, topic))?;
+    Ok((found.here, found.count, found.is_noted))
 }

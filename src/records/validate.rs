@@ -20,7 +20,9 @@ use crate::compress::{Codec, Compressor, DecodeLimit, Decompressor};
 use crate::error::{Error, Refusal, Result};
 use crate::format::batch::{self, BatchHeader};
 use crate::format::message::Message;
-use crate::types::{AppendOrigin, Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType};
+use crate::types::{
+    AppendOrigin, Compression, NO_TIMESTAMP, Offset, TimestampMs, TimestampType, wrong_unit,
+};
 
 /// A topic's settings that decide what a leader takes, and what it makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +96,19 @@ impl LeaderRules {
         now_ms: TimestampMs,
     ) -> Error {
         let (least, most) = self.bounds(now_ms);
+        let (name, value) = if timestamp > most {
+            ("after", self.timestamp_after_max_ms)
+        } else {
+            ("before", self.timestamp_before_max_ms)
+        };
+        let unit = wrong_unit(timestamp, now_ms);
+        let unit = unit.map_or_else(String::new, |unit| format!(", which seems to be {unit}"));
         Error::refused(
             Refusal::InvalidTimestamp,
-            format!("timestamp: expected {least} to {most}, found {timestamp} in record {index}"),
+            format!(
+                "timestamp: expected {least} to {most}, found {timestamp} in record {index}{unit}; \
+                 message.timestamp.{name}.max.ms is {value}"
+            ),
         )
     }
 

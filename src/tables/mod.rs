@@ -15,6 +15,7 @@
 //! | [`metadata_log`] | from which snapshot on a metadata log is replayed |
 //! | [`metadata_state`] | which of its records can be applied |
 //! | [`topics_image`] | topics and partitions, as a metadata log has them |
+//! | [`coverage`] | which partitions of an internal topic are here, of how many |
 //! | [`plan`] | which files to read |
 //! | [`entries`] | their records, as bytes |
 //! | [`reader`] | their records, decoded, as Arrow |
@@ -51,6 +52,7 @@
 //! }
 //! ```
 
+pub(crate) mod coverage;
 pub(crate) mod decode;
 mod encode;
 pub(crate) mod entries;

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | has the producer, in an ongoing or prepared transaction with this partition | is open |
 //! | has the producer, otherwise | hangs |
-//! | lacks the producer, and its partitions are there from 0 on without a gap | hangs |
+//! | lacks the producer, and all its partitions are there, by the metadata log or without a gap | hangs |
 //! | is missing or damaged | unknown |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,12 @@ use arrow_array::{
     ArrayRef, BooleanArray, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 
+use super::coverage::Coverage;
 use super::entries::Entries;
 use super::plan::plan;
 use super::producers::{Producers, folders, known_time, table, times};
 use super::topic::{Decoder, Topic};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::producers::entry::ProducerEntry;
 use crate::segment::reader::ReadOptions;
 use crate::types::{Offset, TopicPartition};
@@ -69,84 +70,37 @@ struct Coordinators {
 }
 
 impl Coordinators {
-    /// Reads those in the log dirs that `paths` are or lie in.
-    fn read(paths: &[PathBuf]) -> Result<Self> {
+    /// Reads those in the log dirs that `paths` are or lie in; what is wrong with one goes to `unread`.
+    fn read(paths: &[PathBuf], unread: &mut Vec<Error>) -> Result<Self> {
         let dirs: BTreeSet<PathBuf> = folders(paths)?.into_iter().map(|(dir, _)| dir).collect();
         let dirs: Vec<PathBuf> = dirs.into_iter().collect();
-        let mut logs = Vec::new();
-        let mut numbers = BTreeSet::new();
-        for (_, folders) in folders(&dirs).unwrap_or_default() {
-            for folder in folders {
-                let key = &folder.name.topic_partition;
-                if key.topic == Topic::TransactionState.name() && numbers.insert(key.partition) {
-                    logs.push(folder.path);
-                }
-            }
-        }
+        let coverage = Coverage::of(&dirs, Topic::TransactionState)?;
         let mut found = Self {
-            is_whole: !logs.is_empty() && (0..).zip(&numbers).all(|(n, &partition)| n == partition),
+            is_whole: coverage.is_whole(),
             ..Self::default()
         };
-        if logs.is_empty() {
-            return Ok(found);
-        }
-        let mut latest: BTreeMap<String, Transaction> = BTreeMap::new();
-        let mut entries = Entries::new(plan(&logs, None)?, ReadOptions::default());
-        while entries.advance()? {
-            let mut decoder = Decoder::new()?;
-            let mut records = 0usize;
-            for entry in entries.iter() {
-                records = records.saturating_add(1);
-                let record = decoder.decode(Topic::TransactionState, entry.key, entry.value);
-                let id = record
-                    .key
-                    .fields()
-                    .and_then(|key| key.get("transactionalId").text());
-                let Some(id) = id else {
-                    continue;
-                };
-                let Some(value) = record.value.fields() else {
-                    if entry.value.is_none() {
-                        latest.remove(&*id);
-                    }
-                    continue;
-                };
-                let number = |name| value.get(name).int().unwrap_or(-1);
-                let mut partitions = BTreeSet::new();
-                for of_topic in value.get("transactionPartitions").items() {
-                    let Some(fields) = of_topic.fields() else {
-                        continue;
-                    };
-                    let topic = fields.get("topic").text().unwrap_or_default();
-                    for partition in fields.get("partitionIds").items() {
-                        let partition = partition.narrow::<i32>().unwrap_or(-1);
-                        partitions.insert(TopicPartition::new(&*topic, partition));
-                    }
+        for folder in coverage.folders {
+            match latest(folder) {
+                Ok(latest) => latest.into_values().for_each(|one| found.add(one)),
+                Err(error) if error.is_of_the_files() => {
+                    found.is_whole = false;
+                    unread.push(error);
                 }
-                let transaction = Transaction {
-                    transactional_id: id.to_string(),
-                    producer_id: number("producerId"),
-                    previous_producer_id: number("previousProducerId"),
-                    status: number("transactionStatus"),
-                    partitions,
-                };
-                latest.insert(transaction.transactional_id.clone(), transaction);
+                Err(error) => return Err(error),
             }
-            entries.consume(records);
-        }
-        for transaction in latest.into_values() {
-            let previous = transaction.previous_producer_id;
-            if previous >= 0 {
-                found
-                    .by_producer
-                    .entry(previous)
-                    .or_insert_with(|| transaction.clone());
-            }
-            found
-                .by_producer
-                .insert(transaction.producer_id, transaction);
         }
         Ok(found)
+    }
+
+    fn add(&mut self, transaction: Transaction) {
+        let previous = transaction.previous_producer_id;
+        if previous >= 0 {
+            self.by_producer
+                .entry(previous)
+                .or_insert_with(|| transaction.clone());
+        }
+        self.by_producer
+            .insert(transaction.producer_id, transaction);
     }
 
     /// Whether a producer's open transaction in a partition hangs; `None` where that is unknown.
@@ -158,6 +112,55 @@ impl Coordinators {
     }
 }
 
+/// The transactional ids in the log of a coordinator, which has all of those it has.
+fn latest(folder: PathBuf) -> Result<BTreeMap<String, Transaction>> {
+    let mut latest: BTreeMap<String, Transaction> = BTreeMap::new();
+    let mut entries = Entries::new(plan(&[folder], None)?, ReadOptions::default());
+    while entries.advance()? {
+        let mut decoder = Decoder::new()?;
+        let mut records = 0usize;
+        for entry in entries.iter() {
+            records = records.saturating_add(1);
+            let record = decoder.decode(Topic::TransactionState, entry.key, entry.value);
+            let id = record
+                .key
+                .fields()
+                .and_then(|key| key.get("transactionalId").text());
+            let Some(id) = id else {
+                continue;
+            };
+            let Some(value) = record.value.fields() else {
+                if entry.value.is_none() {
+                    latest.remove(&*id);
+                }
+                continue;
+            };
+            let number = |name| value.get(name).int().unwrap_or(-1);
+            let mut partitions = BTreeSet::new();
+            for of_topic in value.get("transactionPartitions").items() {
+                let Some(fields) = of_topic.fields() else {
+                    continue;
+                };
+                let topic = fields.get("topic").text().unwrap_or_default();
+                for partition in fields.get("partitionIds").items() {
+                    let partition = partition.narrow::<i32>().unwrap_or(-1);
+                    partitions.insert(TopicPartition::new(&*topic, partition));
+                }
+            }
+            let transaction = Transaction {
+                transactional_id: id.to_string(),
+                producer_id: number("producerId"),
+                previous_producer_id: number("previousProducerId"),
+                status: number("transactionStatus"),
+                partitions,
+            };
+            latest.insert(transaction.transactional_id.clone(), transaction);
+        }
+        entries.consume(records);
+    }
+    Ok(latest)
+}
+
 /// One row.
 struct Open<'a> {
     partition: &'a Producers,
@@ -166,13 +169,14 @@ struct Open<'a> {
     known: Option<&'a Transaction>,
 }
 
-/// Every open transaction of every partition below `paths`.
+/// Every open transaction of every partition below `paths`; and what is wrong with those, and with coordinators' logs, that
+/// cannot be read.
 ///
 /// # Errors
-/// As [`Producers::of_all`]; what reading the coordinators' logs finds.
-pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<RecordBatch> {
-    let all = Producers::of_all(paths)?;
-    let coordinators = Coordinators::read(paths)?;
+/// As [`Producers::of_all`].
+pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<(RecordBatch, Vec<Error>)> {
+    let (all, mut unread) = Producers::of_all(paths)?;
+    let coordinators = Coordinators::read(paths, &mut unread)?;
     let mut rows = Vec::new();
     for partition in &all {
         for entry in &partition.entries {
@@ -207,7 +211,7 @@ pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<RecordBatch> {
     let last = rows
         .iter()
         .map(|row| known_time(row.entry.last_timestamp()));
-    table(vec![
+    let rows = table(vec![
         ("topic", texts(&|row| Some(key(row).topic))),
         ("partition", ints(&|row| key(row).partition)),
         ("producerId", longs(&|row| row.entry.producer_id())),
@@ -229,5 +233,9 @@ pub(crate) fn open_transactions(paths: &[PathBuf]) -> Result<RecordBatch> {
         ),
         ("isHanging", flags(&is_hanging)),
         ("blocksLastStableOffset", flags(&blocks)),
-    ])
+    ])?;
+    // A damaged part of the coordinators' log is met twice.
+    let mut seen = BTreeSet::new();
+    unread.retain(|error| seen.insert(error.to_string()));
+    Ok((rows, unread))
 }

@@ -91,7 +91,12 @@ pub(crate) fn plan(paths: &[PathBuf], topics: Option<&[String]>) -> Result<Vec<P
     }
     for name in topics.unwrap_or_default() {
         if !ranges.iter().any(|range| range.topic == *name) {
-            let text = format!("topic {name} does not exist in {}", shown(paths));
+            let elsewhere = if *name == Topic::ClusterMetadata.name() {
+                ""
+            } else {
+                "; if the cluster has it, another broker's log dir has it"
+            };
+            let text = format!("topic {name} does not exist in {}{elsewhere}", shown(paths));
             return Err(Error::UnknownTopicOrPartition(text));
         }
     }

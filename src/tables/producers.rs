@@ -68,12 +68,13 @@ pub(crate) fn folders(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<PartitionFo
 }
 
 impl Producers {
-    /// Reads the state of every partition below `paths`, by topic and partition.
+    /// Reads the state of every partition below `paths`, by topic and partition; and what is wrong with those that cannot be
+    /// read.
     ///
     /// # Errors
-    /// As [`folders`]; what is wrong with a batch on the way, `Io`.
-    pub(crate) fn of_all(paths: &[PathBuf]) -> Result<Vec<Self>> {
-        let mut found = Vec::new();
+    /// As [`folders`].
+    pub(crate) fn of_all(paths: &[PathBuf]) -> Result<(Vec<Self>, Vec<Error>)> {
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
         // Many folders of one log dir share its checkpoints.
         let mut states = BTreeMap::new();
         for (log_dir, folders) in folders(paths)? {
@@ -82,16 +83,25 @@ impl Producers {
                 .or_insert_with_key(|log_dir| DirState::read(log_dir));
             for folder in folders {
                 // It has none.
-                if folder.name.topic_partition.topic != CLUSTER_METADATA_TOPIC {
-                    found.push(Self::of(folder, state)?);
+                if folder.name.topic_partition.topic == CLUSTER_METADATA_TOPIC {
+                    continue;
+                }
+                match Self::of(folder, state) {
+                    Ok(producers) => found.push(producers),
+                    Err(error) if error.is_of_the_files() => unread.push(error),
+                    Err(error) => return Err(error),
                 }
             }
         }
         found.sort_by(|a: &Self, b: &Self| a.folder.cmp(&b.folder));
-        Ok(found)
+        Ok((found, unread))
     }
 
-    fn of(folder: PartitionFolder, dir: &DirState) -> Result<Self> {
+    /// Reads the state of one partition of a log dir.
+    ///
+    /// # Errors
+    /// What is wrong with a batch on the way, `Io`.
+    pub(crate) fn of(folder: PartitionFolder, dir: &DirState) -> Result<Self> {
         let log = ListedLog::open_in(&folder.path, folder.name.clone(), dir)?;
         let files = ReadOnly {
             files: FolderSnapshots::new(&*folder.path, &Disk::default()),
@@ -226,12 +236,12 @@ pub(crate) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format_args!("Arrow refused a column: {error}")))
 }
 
-/// Every producer of every partition below `paths`.
+/// Every producer of every partition below `paths`; and what is wrong with those that cannot be read.
 ///
 /// # Errors
 /// As [`Producers::of_all`].
-pub(crate) fn producers(paths: &[PathBuf]) -> Result<RecordBatch> {
-    let all = Producers::of_all(paths)?;
+pub(crate) fn producers(paths: &[PathBuf]) -> Result<(RecordBatch, Vec<Error>)> {
+    let (all, unread) = Producers::of_all(paths)?;
     let rows = || {
         all.iter().flat_map(|partition| {
             let key = &partition.folder.name.topic_partition;
@@ -256,7 +266,7 @@ pub(crate) fn producers(paths: &[PathBuf]) -> Result<RecordBatch> {
     let partitions = rows().map(|(key, _)| key.partition);
     let epochs = rows().map(|(_, entry)| entry.producer_epoch());
     let last = rows().map(|(_, entry)| known_time(entry.last_timestamp()));
-    table(vec![
+    let rows = table(vec![
         ("topic", Arc::new(topics.collect::<StringArray>())),
         ("partition", Arc::new(partitions.collect::<Int32Array>())),
         ("producerId", numbers(ProducerEntry::producer_id)),
@@ -266,7 +276,8 @@ pub(crate) fn producers(paths: &[PathBuf]) -> Result<RecordBatch> {
         ("lastTimestamp", times(last.collect())),
         ("coordinatorEpoch", small(ProducerEntry::coordinator_epoch)),
         ("currentTransactionFirstOffset", numbers(open_since)),
-    ])
+    ])?;
+    Ok((rows, unread))
 }
 
 /// A timestamp, if there is one.

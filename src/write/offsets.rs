@@ -30,6 +30,12 @@ impl<S: Storage> WritableLog<S> {
         unstable.min(self.high_watermark)
     }
 
+    /// The oldest transaction that is open: its producer, and its first offset.
+    #[must_use]
+    pub fn first_undecided(&self) -> Option<(i64, Offset)> {
+        self.producers.first_undecided()
+    }
+
     /// Sets the high watermark, held between log start and log end; returns what it became.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from datetime import datetime
 from functools import cache
@@ -299,6 +300,45 @@ class Partitions:
         self.code = max(self.code, code)
 
 
+def tell_partial(*tables: pa.Table) -> int:
+    """Print what tables were not made of: partitions that cannot be read or are elsewhere; return the exit code."""
+    import json
+
+    from kafkalog.tables._partial import COVERAGE, UNREAD
+
+    # What a replay came upon may concern several.
+    tell_notes(dict.fromkeys(note for table in tables for note in notes_of(table)))
+    notes = [table.schema.metadata or {} for table in tables]
+    errors = [error for note in notes for error in json.loads(note.get(UNREAD, b"[]"))]
+    for error in dict.fromkeys(errors):
+        print("kafkalog:", cell(" ".join(error.split())), file=sys.stderr)
+    # Several tables of a topic say the same.
+    for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
+        found = json.loads(text)
+        here, count = found["here"], found["of"]
+        if len(here) < count or not here:
+            many = f"{count}" if found["source"] == "metadata" else f"at least {count}"
+            which = f"partitions {ranges(here)} of {many}" if count else "no partition"
+            if count and not here:
+                which = f"none of {many} partitions"
+            print(
+                f"kafkalog: {found['topic']}: {which} here; other brokers' log dirs have the rest",
+                file=sys.stderr,
+            )
+    return DAMAGED if errors else 0
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write sorted numbers as ``0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
 def described(error: KafkaLogError | OSError) -> tuple[str, int]:
     """Return one line about an error of the data or the system, and its exit code."""
     text, code = str(error), FAILED if isinstance(error, InternalError) else DAMAGED
@@ -308,16 +348,32 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
             # Streams have no name, and this is the only one that commands write to.
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
-    return " ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split()), code
+    return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
+
+
+# What a terminal would act on, or a line would end at: escaped in tables.
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+# Longer cells would push every other column off the screen.
+_WIDEST = 80
+
+
+def cell(text: str, most: int | None = None) -> str:
+    """Return text for a line: control characters escaped, and the middle of more than so many characters cut."""
+    if not text.isprintable():
+        text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    if most is not None and len(text) > most:
+        head = most * 2 // 3
+        text = f"{text[:head]}...{text[head + 3 - most :]}"
+    return text
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
-    """Print rows in columns; None is a dash."""
+    """Print rows in columns; None is a dash. Control characters are escaped; long cells are cut, except the last."""
     to_the_right = set(right)
     # By columns, and one format string for whole lines: a log dir has tens of thousands of segments.
     columns = [
-        ["-" if cell is None else str(cell) for cell in column] if None in column else list(map(str, column))
-        for column in zip(head, *rows, strict=True)
+        ["-" if value is None else cell(value, most) if isinstance(value, str) else str(value) for value in column]
+        for most, column in zip([_WIDEST] * (len(head) - 1) + [None], zip(head, *rows, strict=True), strict=True)
     ]
     widths = [max(map(len, column)) for column in columns]
     line = "  ".join(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog._core import RecordText
 from kafkalog._loose import staged
 from kafkalog.cli import _common
+from kafkalog.errors import UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.options import ReadOptions
 from kafkalog.reader import plan_ranges, scan, scan_batches
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _FORMAT_HELP = """\
 %%s value, %%S its size, %%R its size as 4 bytes, %%k key, %%K its size, %%t topic, %%p partition, %%o offset, \
 %%T timestamp in ms, %%h headers, %%%% a percent sign; \\n \\t \\r \\xNN. Sizes of null are -1"""
+
+
+_MOST_NAMES = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.topic is None and not Path(arguments.path).is_file() and not _common.is_partition(arguments.path):
-        LogDir(arguments.path)
-        raise ValueError("a log dir holds several topics: name one with -t")
+        names = LogDir(arguments.path).topics
+        if not names:
+            raise UnknownTopicOrPartitionError(f"{arguments.path}: no partition in this log dir")
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        raise ValueError(f"name a topic with -t: the log dir holds {', '.join(names[:_MOST_NAMES])}{more}")
     if arguments.json:
         text = RecordText()
     else:

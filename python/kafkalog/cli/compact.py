@@ -23,6 +23,16 @@ examples:
   kafkalog compact /data/kafka-logs/state-0 /backup/state --config cleanup.policy=compact --roll"""
 
 
+# What kept the rest from being compacted, where it is not the active segment alone.
+_HELD = {
+    "open_transaction": (
+        "held up by the open transaction of producer {partition.pin_producer_id} from offset {partition.pin_offset}"
+    ),
+    "high_watermark": "held up by the high watermark at offset {partition.first_uncleanable_offset}",
+    "min_lag": "held up by min.compaction.lag.ms from offset {partition.first_uncleanable_offset}",
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_copy(parser, _EPILOG)
@@ -79,14 +89,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _line(partition: tools.PartitionCompaction) -> str:
     name = f"{partition.topic}-{partition.partition}"
+    held = _HELD.get(partition.held_by, "").format(partition=partition)
     if not partition.passes:
-        ratio = "nothing to compact" if not partition.dirty_ratio else f"dirty ratio {partition.dirty_ratio:.2f}"
+        ratio = f"dirty ratio {partition.dirty_ratio:.2f}" if partition.dirty_ratio else held or "nothing to compact"
         return f"{name}: not compacted, {ratio}; {partition.segments} segment(s), {partition.size} bytes"
     return (
         f"{name}: compacted to offset {partition.compacted_to} in {partition.passes} pass(es), "
         f"{partition.records_kept} of {partition.records_read} records kept, "
         f"{partition.segments_before} to {partition.segments} segment(s), "
-        f"{partition.size_before} to {partition.size} bytes"
+        f"{partition.size_before} to {partition.size} bytes" + (f"; {held}" if held else "")
     )
 
 

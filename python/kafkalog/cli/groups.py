@@ -40,10 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the groups; those that are asked for and do not exist are reported."""
     from kafkalog import tables
 
-    groups, offsets = tables.consumer_groups(arguments.path), tables.lag(arguments.path)
-    # An unknown type of record concerns both.
-    _common.tell_notes(dict.fromkeys([*_common.notes_of(groups), *_common.notes_of(offsets)]))
-    members = groups.to_pylist()
+    found = tables.consumer_groups(arguments.path, on_corrupt="skip")
+    shown, members = [found], found.to_pylist()
     members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.state:
         _print(_STATE, [_state(rows) for rows in _by_group(members)], as_json=arguments.json)
@@ -54,11 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _common.table(_MEMBERS, [_member(row) for row in members if row["memberId"] is not None], right=_NUMBERS)
     else:
-        lag = offsets.to_pylist()
+        shown.append(tables.lag(arguments.path, on_corrupt="skip"))
+        lag = shown[-1].to_pylist()
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
         _print(_OFFSETS, _offsets(members, lag), as_json=arguments.json)
-    return code
+    return max(code, _common.tell_partial(*shown))
 
 
 def _print(head: Sequence[str], rows: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -53,16 +53,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    first = rows[0]
-    configs = ",".join(f"{name}={value}" for name, value in first["configs"])
+    first, topic = rows[0], _common.cell(rows[0]["topic"])
+    configs = _common.cell(",".join(f"{name}={value}" for name, value in first["configs"]))
     print(
-        f"Topic: {first['topic']}\tTopicId: {first['topicId']}\tPartitionCount: {len(rows)}"
+        f"Topic: {topic}\tTopicId: {first['topicId']}\tPartitionCount: {len(rows)}"
         f"\tReplicationFactor: {len(first['replicas'])}\tConfigs: {configs}"
     )
     for row in rows:
         leader = "none" if row["leader"] < 0 else row["leader"]
         print(
-            f"\tTopic: {row['topic']}\tPartition: {row['partition']}\tLeader: {leader}"
+            f"\tTopic: {topic}\tPartition: {row['partition']}\tLeader: {leader}"
             f"\tReplicas: {_numbers(row['replicas'])}\tIsr: {_numbers(row['isr'])}"
         )
 

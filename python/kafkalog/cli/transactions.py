@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _common.add_log_dirs(parser)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--open", action="store_true", help="only transactional ids in an open transaction")
+    what.add_argument(
+        "--open", action="store_true", help="only open transactions, also those of partitions that no coordinator knows"
+    )
     what.add_argument(
         "--aborted", action="store_true", help="aborted transactions instead, by the partitions' transaction indexes"
     )
@@ -68,22 +71,61 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog import tables
 
     if arguments.hanging:
-        found = [row for row in tables.open_transactions(arguments.path).to_pylist() if row["isHanging"]]
+        table = tables.open_transactions(arguments.path, on_corrupt="skip")
+        # Of a producer that no coordinator here knows, nobody can say more.
+        found = [row for row in table.to_pylist() if row["isHanging"] is not False]
         _print_hanging(found, as_json=arguments.json)
-        return 0
-    table = tables.transactions(arguments.path)
-    _common.tell_notes(_common.notes_of(table))
-    rows = table.to_pylist()
+        unknown = sum(row["isHanging"] is None for row in found)
+        if unknown:
+            print(f"kafkalog: {unknown} of them may not hang: what their coordinators say is not here", file=sys.stderr)
+        return _common.tell_partial(table)
+    told, rows = [], list[dict[str, Any]]()
+    try:
+        told.append(tables.transactions(arguments.path, on_corrupt="skip"))
+        rows = told[0].to_pylist()
+    except UnknownTopicOrPartitionError:
+        # The partitions themselves have the open ones.
+        if not arguments.open:
+            raise
     ids = arguments.transactional_id
-    rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     if arguments.open:
+        told.append(tables.open_transactions(arguments.path, on_corrupt="skip"))
         rows = [row for row in rows if row["state"] in _OPEN]
+        rows += _without_coordinator(rows, told[-1].to_pylist())
+    rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     if arguments.json:
         for row in rows:
             _common.json_line(_common.plain(row))
     else:
         _common.table(_LIST, [_row(row) for row in rows], right=_NUMBERS)
-    return code
+    return max(code, _common.tell_partial(*told))
+
+
+def _without_coordinator(known: list[dict[str, Any]], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return transactions that are open in partitions, but in none of the known ones; a row for each producer."""
+    there = {(row["producerId"], each["topic"], each["partition"]) for row in known for each in row["partitions"]}
+    rows: dict[int, dict[str, Any]] = {}
+    for each in found:
+        if (each["producerId"], each["topic"], each["partition"]) in there:
+            continue
+        # Its coordinator knows it under its next producer id (KIP-890).
+        if each["isHanging"] is False:
+            continue
+        row = rows.setdefault(
+            each["producerId"],
+            {
+                "transactionalId": each["transactionalId"],
+                "producerId": each["producerId"],
+                "producerEpoch": each["producerEpoch"],
+                "state": each["state"],
+                "timeoutMs": None,
+                "startTimestamp": each["firstTimestamp"],
+                "lastUpdateTimestamp": None,
+                "partitions": [],
+            },
+        )
+        row["partitions"].append({"topic": each["topic"], "partition": each["partition"]})
+    return list(rows.values())
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:

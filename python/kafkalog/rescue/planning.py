@@ -192,10 +192,14 @@ def _open_transactions(
     if not folders:
         return [], []
     try:
-        rows: list[dict[str, Any]] = pa.table(_core.table_open_transactions(folders)).to_pylist()
+        table, unread = _core.table_open_transactions(folders)
     except (KafkaLogError, OSError) as error:
         return [], [Finding("warning", "transactions-unknown", f"open transactions are not known: {error}")]
-    transactions, findings = [], []
+    transactions = []
+    findings = [
+        Finding("warning", "transactions-unknown", f"open transactions are not known: {error}") for error in unread
+    ]
+    rows: list[dict[str, Any]] = pa.table(table).to_pylist()
     for row in rows:
         found = OpenTransaction(
             topic=row["topic"],

@@ -245,7 +245,7 @@ def topic_names(path: Paths) -> dict[str, str]:
     """Return the names of topics by their ids, as far as the metadata log and the partitions' folders say."""
     from kafkalog.tables.offsets import logs_of
 
-    names = {log.topic_id: log.topic for log in logs_of(path).values() if log.topic_id is not None}
+    names = {log.topic_id: log.topic for log in logs_of(path, []).values() if log.topic_id is not None}
     if _rows.has_topic(path, _TOPIC):
         entries, _ = _rows.metadata(path, history=True, partial=True)
         names |= {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
-from kafkalog.tables import _rows
+from kafkalog.tables import _partial, _rows
 from kafkalog.tables.cluster import topic_names
 from kafkalog.tables.offsets import consumer_offsets
 
@@ -33,7 +33,7 @@ _PARTS = {
 }
 
 
-def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
+def consumer_groups(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """Return the groups and their members, as the group coordinator has them after loading.
 
     Parameters
@@ -43,6 +43,9 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
         with the metadata log and the partitions' folders in the same log dirs.
     history : bool
         Return the members that a record changed, as they are after it, for every record that is no commit.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -76,6 +79,10 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
         A classic group that was between two generations is Stable in the generation that was written last, as after a
         coordinator's start.
 
+        The schema's metadata says which partitions of the topic are here: ``kafkalog.partitions``, a JSON object of
+        ``topic``, ``here`` (their numbers), ``of`` (how many there are) and ``source``: ``metadata`` (the metadata log
+        says how many) or ``highest`` (at least as many).
+
     Raises
     ------
     FileNotFoundError
@@ -98,18 +105,30 @@ def consumer_groups(path: Paths, *, history: bool = False) -> pa.Table:
     history = _arguments.flag("history", history)
     types = ["GroupMetadata", *(f"{prefix}{part}" for prefix in _PARTS for part in _MODERN)]
     notes = _rows.Notes()
-    entries = _rows.replayed(path, _TOPIC, types, embedded=True, notes=notes)
     names = topic_names(path)
+
+    def entries(some: Paths) -> Iterator[Entry]:
+        return _rows.replayed(some, _TOPIC, types, embedded=True, notes=notes)
+
     if history:
-        return _rows.table(columns, _changes(entries, names), notes, history=True)
-    groups: dict[str, _Group] = {}
-    for entry in entries:
-        _apply(groups, entry)
-    # Who only commits offsets has no other record (OffsetMetadataManager.replay).
-    for name in consumer_offsets(path)["group"].unique().to_pylist():
-        groups.setdefault(str(name), _Group("classic"))
+        parts, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some), names)))
+        table = _rows.table(columns, [change for part in parts for change in part], notes, history=True)
+        return _partial.noted(table, path, _TOPIC, unread)
+
+    def read(some: Paths) -> dict[str, _Group]:
+        groups: dict[str, _Group] = {}
+        for entry in entries(some):
+            _apply(groups, entry)
+        # Who only commits offsets has no other record (OffsetMetadataManager.replay).
+        for name in consumer_offsets(some)["group"].unique().to_pylist():
+            groups.setdefault(str(name), _Group("classic"))
+        return groups
+
+    found, unread = _partial.each(path, _TOPIC, on_corrupt, read)
+    # A group is in one partition.
+    groups = {name: group for part in found for name, group in part.items()}
     rows = [row for name in sorted(groups) for row in groups[name].rows(name, names)]
-    return _rows.table(columns, rows, notes)
+    return _partial.noted(_rows.table(columns, rows, notes), path, _TOPIC, unread)
 
 
 def _changes(entries: Iterator[Entry], names: dict[str, str]) -> Iterator[_rows.Change]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
-from kafkalog.log import LogDir, PartitionLog
+from kafkalog.errors import KafkaLogError
+from kafkalog.log import LogDir, PartitionLog, PartitionOpener
 from kafkalog.reader import RecordReader
-from kafkalog.tables import _rows
+from kafkalog.tables import _partial, _rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["consumer_offsets", "lag"]
 
+_TOPIC = "__consumer_offsets"
 
-def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
+
+def consumer_offsets(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """Return the offsets that consumer groups have committed, as the group coordinator has them after loading.
 
     An offset that is committed in a transaction counts when the transaction is committed; one of an aborted
@@ -29,6 +32,9 @@ def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
         A log dir, several log dirs, a folder of ``__consumer_offsets`` or a ``.log`` file of it.
     history : bool
         Return every change instead of the current state.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -57,6 +63,10 @@ def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
         The metadata of the schema says so: ``kafkalog.unapplied`` is their number, ``kafkalog.notes`` a JSON list that
         names group, topic and partition.
 
+        The schema's metadata says which partitions of the topic are here: ``kafkalog.partitions``, a JSON object of
+        ``topic``, ``here`` (their numbers), ``of`` (how many there are) and ``source``: ``metadata`` (the metadata log
+        says how many) or ``highest`` (at least as many).
+
     Raises
     ------
     FileNotFoundError
@@ -70,24 +80,47 @@ def consumer_offsets(path: Paths, *, history: bool = False) -> pa.Table:
     --------
     >>> offsets = kafkalog.tables.consumer_offsets("/var/lib/kafka/data")  # doctest: +SKIP
     """
-    history = _arguments.flag("history", history)
-    return read_offsets(_core.table_offsets(_arguments.paths(path), history=history))
+    table, unread = _offsets(path, on_corrupt, history=_arguments.flag("history", history))
+    return _partial.noted(table, path, _TOPIC, unread)
 
 
-def read_offsets(stream: _core.RecordStream) -> pa.Table:
+def read_offsets(stream: _core.RecordStream, notes: _rows.Notes | None = None) -> pa.Table:
     """Read all of a replay, with the commits that could not be decoded in the metadata of the schema."""
-    table, notes = RecordReader(stream).read_all(), _rows.Notes()
+    table, notes = RecordReader(stream).read_all(), notes or _rows.Notes()
     notes.add(*stream.refused())
     return notes.put(table)
 
 
-def lag(path: Paths) -> pa.Table:
+def _offsets(
+    path: Paths, on_corrupt: str, *, history: bool = False, pending: bool = True
+) -> tuple[pa.Table, list[Exception]]:
+    import pyarrow as pa
+
+    notes = _rows.Notes()
+
+    def read(some: Paths) -> pa.Table:
+        stream = _core.table_offsets(_arguments.paths(some), history=history, pending=pending)
+        return read_offsets(stream, notes)
+
+    parts, unread = _partial.each(path, _TOPIC, on_corrupt, read)
+    if not parts:
+        # No partition could be read.
+        raise unread[0]
+    table = parts[0] if len(parts) == 1 else notes.put(pa.concat_tables(parts))
+    if len(parts) > 1 and not history:
+        table = table.sort_by([(name, "ascending") for name in ("group", "topic", "partition")])
+    return table, unread
+
+
+def lag(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """Return how far the committed offsets are from the ends of the logs in the same log dirs.
 
     Parameters
     ----------
     path : path or list of paths
         As for ``consumer_offsets``. On a cluster, pass the log dirs of all brokers that are at hand.
+    on_corrupt : {"raise", "skip"}
+        As for ``consumer_offsets``; the end of a log that cannot be read is null then.
 
     Returns
     -------
@@ -104,32 +137,47 @@ def lag(path: Paths) -> pa.Table:
     """
     import pyarrow as pa
 
-    offsets = read_offsets(_core.table_offsets(_arguments.paths(path), pending=False)).select(
-        ["group", "topic", "partition", "offset"]
-    )
-    logs = logs_of(path)
+    offsets, unread = _offsets(path, on_corrupt, pending=False)
+    offsets = offsets.select(["group", "topic", "partition", "offset"])
+    logs = logs_of(path, unread)
+    if unread and on_corrupt == "raise":
+        raise unread[0]
     ends: dict[tuple[str, int], tuple[int, int] | None] = {}
     rows = offsets.to_pylist()
     for row in rows:
         place = row["topic"], row["partition"]
         if place not in ends:
             log = logs.get(place)
-            ends[place] = None if log is None else (log.log_start_offset, log.log_end_offset)
+            try:
+                ends[place] = None if log is None else (log.log_start_offset, log.log_end_offset)
+            except (KafkaLogError, OSError) as error:
+                if on_corrupt == "raise":
+                    raise
+                unread.append(error)
+                ends[place] = None
         start, end = ends[place] or (None, None)
         row |= {"logStartOffset": start, "logEndOffset": end, "lag": None if end is None else end - row["offset"]}
     names = ("logStartOffset", "logEndOffset", "lag")
     table = _rows.table({**{f.name: f.type for f in offsets.schema}, **dict.fromkeys(names, pa.int64())}, rows)
-    return table.replace_schema_metadata(offsets.schema.metadata)
+    table = table.replace_schema_metadata(offsets.schema.metadata)
+    return _partial.noted(table, path, _TOPIC, unread)
 
 
-def logs_of(path: Paths) -> dict[tuple[str, int], PartitionLog]:
-    """Return the live partitions of the log dirs among the paths."""
+def logs_of(path: Paths, unread: list[Exception]) -> dict[tuple[str, int], PartitionLog]:
+    """Return the live partitions of the log dirs among the paths; errors of the others go to ``unread``."""
     found: dict[tuple[str, int], PartitionLog] = {}
+    opener = PartitionOpener()
     for each in _arguments.paths(path):
         try:
-            logs = LogDir(each).partitions()
+            folders = LogDir(each).folders
         except (ValueError, NotADirectoryError):
             # The folder of a partition, or a file.
             continue
-        found |= {(log.topic, log.partition): log for log in logs}
+        for folder in folders:
+            if folder.state != "live":
+                continue
+            try:
+                found[folder.topic, folder.partition] = opener.open(folder.path)
+            except (KafkaLogError, OSError) as error:
+                unread.append(error)
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
+from kafkalog.tables import _partial
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["open_transactions", "producers"]
 
 
-def producers(path: Paths) -> pa.Table:
+def producers(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """List the producers of each partition, as Kafka's ``DescribeProducers`` does.
 
     The state is the one a broker has after loading the log: of the newest sound snapshot, and of the batches after it.
@@ -24,6 +25,9 @@ def producers(path: Paths) -> pa.Table:
     ----------
     path : path or list of paths
         A log dir, several log dirs, a partition's folder, or a file of one.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -54,12 +58,12 @@ def producers(path: Paths) -> pa.Table:
     >>> kafkalog.tables.producers("/data/kafka-logs").num_rows  # doctest: +SKIP
     12
     """
-    import pyarrow as pa
+    on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
+    rows, unread = _partial.rows_or_raise(_core.table_producers(_arguments.paths(path)), on_corrupt)
+    return _partial.noted(rows, path, None, unread)
 
-    return pa.table(_core.table_producers(_arguments.paths(path)))
 
-
-def open_transactions(path: Paths) -> pa.Table:
+def open_transactions(path: Paths, *, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """List the open transactions of each partition, with what their coordinators say of them.
 
     ``read_committed`` consumers do not get past the last stable offset, which is where the oldest open transaction of
@@ -70,6 +74,9 @@ def open_transactions(path: Paths) -> pa.Table:
     path : path or list of paths
         A log dir, several log dirs, a partition's folder, or a file of one. Give all log dirs of a node, so that no
         part of ``__transaction_state`` is missing.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -96,6 +103,9 @@ def open_transactions(path: Paths) -> pa.Table:
                                                       wait for
         ========================= =================== =================================================================
 
+        The schema's metadata says which partitions of ``__transaction_state`` are here: ``kafkalog.partitions``, as for
+        :func:`transactions`.
+
     Raises
     ------
     FileNotFoundError
@@ -108,6 +118,6 @@ def open_transactions(path: Paths) -> pa.Table:
     >>> table = kafkalog.tables.open_transactions("/data/kafka-logs")  # doctest: +SKIP
     >>> table.filter(pc.field("isHanging")).select(["topic", "partition", "firstOffset"])  # doctest: +SKIP
     """
-    import pyarrow as pa
-
-    return pa.table(_core.table_open_transactions(_arguments.paths(path)))
+    on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
+    rows, unread = _partial.rows_or_raise(_core.table_open_transactions(_arguments.paths(path)), on_corrupt)
+    return _partial.noted(rows, path, "__transaction_state", unread)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
-from kafkalog.tables import _rows
+from kafkalog.tables import _partial, _rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ _STATES = (
 )
 
 
-def transactions(path: Paths, *, history: bool = False) -> pa.Table:
+def transactions(path: Paths, *, history: bool = False, on_corrupt: Literal["raise", "skip"] = "raise") -> pa.Table:
     """Return the transactional ids that the transaction coordinator knows, and the state of their last transaction.
 
     Parameters
@@ -40,6 +40,9 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
         A log dir, several log dirs, a folder of ``__transaction_state`` or a ``.log`` file of it.
     history : bool
         Return every change instead of the current state.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read, which the schema's metadata names: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -62,6 +65,10 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
         =========================== ======================================= ==========================================
 
         With ``history``, one row for each record; one that deletes a transactional id has the state Dead and no more.
+
+        The schema's metadata says which partitions of the topic are here: ``kafkalog.partitions``, a JSON object of
+        ``topic``, ``here`` (their numbers), ``of`` (how many there are) and ``source``: ``metadata`` (the metadata log
+        says how many) or ``highest`` (at least as many).
 
     Raises
     ------
@@ -87,9 +94,22 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
     }
     history = _arguments.flag("history", history)
     notes = _rows.Notes()
-    entries = _rows.replayed(path, _TOPIC, [_TYPE], notes=notes)
+
+    def entries(some: Paths) -> Iterator[Entry]:
+        return _rows.replayed(some, _TOPIC, [_TYPE], notes=notes)
+
     if history:
-        return _rows.table(columns, _changes(entries), notes, history=True)
+        parts, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: list(_changes(entries(some))))
+        table = _rows.table(columns, [change for part in parts for change in part], notes, history=True)
+    else:
+        known, unread = _partial.each(path, _TOPIC, on_corrupt, lambda some: _current(entries(some)))
+        # An id is in one partition.
+        rows = {name: value for part in known for name, value in part.items()}
+        table = _rows.table(columns, [_row(name, value) for name, value in sorted(rows.items())], notes)
+    return _partial.noted(table, path, _TOPIC, unread)
+
+
+def _current(entries: Iterator[Entry]) -> dict[str, dict[str, Any]]:
     current: dict[str, dict[str, Any]] = {}
     for entry in entries:
         name = (entry.key or {})["transactionalId"]
@@ -97,7 +117,7 @@ def transactions(path: Paths, *, history: bool = False) -> pa.Table:
             current.pop(name, None)
         else:
             current[name] = entry.value
-    return _rows.table(columns, [_row(name, value) for name, value in sorted(current.items())], notes)
+    return current
 
 
 def _changes(entries: Iterator[Entry]) -> Iterator[_rows.Change]:

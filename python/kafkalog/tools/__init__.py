@@ -1,7 +1,7 @@
 """Work on whole logs: verifying, recovering after a crash, rebuilding indexes, truncating, retaining, compacting."""
 
 from kafkalog.tools.compaction import compact
-from kafkalog.tools.explanation import explain
+from kafkalog.tools.explanation import disk_usage, explain
 from kafkalog.tools.recovery import rebuild_indexes, recover
 from kafkalog.tools.reports import (
     CheckpointChange,
@@ -40,6 +40,7 @@ __all__ = [
     "RewriteReport",
     "TruncateReport",
     "compact",
+    "disk_usage",
     "explain",
     "rebuild_indexes",
     "recover",

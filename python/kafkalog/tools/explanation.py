@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
-from kafkalog.tables import _rows
+from kafkalog.tables import _partial, _rows
 from kafkalog.tools.settings import clock, topic_settings
 
 if TYPE_CHECKING:
@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from kafkalog.tools.settings import Config
     from kafkalog.typing import StrPath
 
-__all__ = ["explain"]
+__all__ = ["disk_usage", "explain"]
 
 
-def explain(path: StrPath, now: int | datetime | None = None, *, config: Config = None) -> pa.Table:
+def explain(
+    path: StrPath,
+    now: int | datetime | None = None,
+    *,
+    config: Config = None,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+) -> pa.Table:
     """Explain why each segment of a log is still here, and until when. Nothing is written, locked or changed.
 
     What ``retention`` calls deletable is what :func:`retain` deletes at the same time with the same settings, and what
@@ -34,6 +40,9 @@ def explain(path: StrPath, now: int | datetime | None = None, *, config: Config 
         system's clock.
     config : LogConfig or mapping, optional
         What to assume instead: as for :func:`retain`. Topics whose settings are unknown have Kafka's defaults.
+    on_corrupt : {"raise", "skip"}
+        ``"skip"`` leaves out partitions that cannot be read; the schema's metadata names them: ``kafkalog.unread``, a
+        JSON list of the errors.
 
     Returns
     -------
@@ -50,8 +59,10 @@ def explain(path: StrPath, now: int | datetime | None = None, *, config: Config 
         * ``compaction``: ``clean``, ``dirty`` or ``uncleanable``, null if the topic is not compacted;
           ``compactionHeldBy``: ``active``, ``min_lag``, ``open_transaction`` or ``high_watermark``;
         * ``pinOffset``, ``pinTimestamp``, ``pinProducerId``: the record that holds the segment; ``pinReason``:
-          ``young``, ``future_timestamp``, ``microseconds`` or ``nanoseconds`` (the producer's unit), or
-          ``open_transaction``;
+          ``young``, ``future_timestamp``, ``seconds``, ``microseconds`` or ``nanoseconds`` (the producer's unit), or
+          ``open_transaction``; ``seconds`` also of a segment that is deletable for them;
+        * of a compacted partition, ``dirtyRatio``, ``compactionDue`` (a broker's cleaner would take it) and
+          ``compactedTo`` (the offset in the cleaner's checkpoint, null where it has none);
         * ``rolledBy``: why the segment was ended: ``size``, ``time``, ``index_full``, ``offset_overflow`` or
           ``unknown``; null for the active one;
         * ``configSource``: ``metadata`` (the metadata log), ``given`` or ``default``.
@@ -73,7 +84,46 @@ def explain(path: StrPath, now: int | datetime | None = None, *, config: Config 
     given = _arguments.path(path)
     settings = topic_settings(given, config)
     others, topics = settings.compiled()
-    rows = pa.table(_core.explain(given, now_ms=clock(now), settings=others, topics=topics))
+    on_corrupt = _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip"))
+    found = _core.explain(given, now_ms=clock(now), settings=others, topics=topics)
+    rows, unread = _partial.rows_or_raise(found, on_corrupt)
     sources = [settings.source_of(str(topic)) for topic in rows["topic"].to_pylist()]
     rows = rows.append_column("configSource", pa.array(sources, pa.string()))
-    return _rows.with_notes(rows, settings.notes)
+    return _rows.with_notes(_partial.noted(rows, given, None, unread), settings.notes)
+
+
+def disk_usage(path: StrPath) -> pa.Table:
+    """Add up what takes up the disk in a log dir, by kind. Nothing is written, locked or changed.
+
+    The sums are those of ``du -b`` and ``du -B1``, as of GNU coreutils up to 9.1; later ones leave out the apparent
+    size of folders.
+
+    Parameters
+    ----------
+    path : path
+        A log dir, or a partition's folder.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row for each kind that there is:
+
+        * ``kind``: ``log``, ``index``, ``active_index`` (preallocated), ``orphan_index``, ``snapshot``,
+          ``partition_file`` of partitions in use; ``deleted``, ``cleaned``, ``swap``: leftovers in their folders;
+          ``delete_folder``, ``stray_folder``, ``future_folder``; ``metadata_log``, ``remote_index_cache``,
+          ``log_dir_file``, ``kafkalog``, ``foreign``; ``folder``: the folders themselves; ``unreadable``: folders that
+          cannot be listed;
+        * ``files``; ``bytes``, their length; ``allocatedBytes``, what the file system has set aside for them;
+        * ``bytesFreeable``: what may go now; of logs see :func:`explain`;
+        * ``removedBy``: ``broker``, ``you``, ``kafkalog`` or ``nobody``; ``advice``: how it goes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    ValueError
+        If the path holds no logs.
+    """
+    import pyarrow as pa
+
+    return pa.table(_core.disk_usage(_arguments.path(path)))

@@ -291,6 +291,11 @@ class PartitionCompaction:
         The number of segments before and after.
     size_before, size : int
         The size of their ``.log`` files in bytes, before and after.
+    held_by : str
+        What is at the first uncleanable offset: ``active`` (the active segment), ``min_lag``, ``open_transaction`` or
+        ``high_watermark``.
+    pin_producer_id, pin_offset : int or None
+        Of ``open_transaction``, its producer and where it begins.
     """
 
     path: str
@@ -311,6 +316,9 @@ class PartitionCompaction:
     segments: int
     size_before: int
     size: int
+    held_by: str = "active"
+    pin_producer_id: int | None = None
+    pin_offset: int | None = None
 
     @property
     def bytes_saved(self) -> int:

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::io::storage::Storage;
-use crate::log::cleanable::{CleanableOffsets, CleanerBound, is_young};
+use crate::log::cleanable::{self, CleanableOffsets, CleanerBound, Dirtiness, is_young};
 use crate::types::{Offset, TimestampMs};
 use crate::write::{SegmentInfo, WritableLog};
 
@@ -15,14 +15,14 @@ pub struct Cleanable {
     pub first_dirty_offset: Offset,
     /// And before this one.
     pub first_uncleanable_offset: Offset,
-    /// Bytes of the segments before the first dirty offset.
-    pub clean_bytes: u64,
-    /// Bytes of the segments between both offsets.
-    pub cleanable_bytes: u64,
+    /// How much lies before the first and between both.
+    pub dirtiness: Dirtiness,
+    /// What is at the latter.
+    pub bound: CleanerBound,
+    /// The oldest open transaction: its producer, and where it begins.
+    pub open_transaction: Option<(i64, Offset)>,
     /// The offset at which the last pass ended is not in the log, and starts over.
     pub is_reset: bool,
-    /// A record has waited for longer than `max.compaction.lag.ms`.
-    pub is_overdue: bool,
 }
 
 impl Cleanable {
@@ -37,14 +37,21 @@ impl Cleanable {
     ) -> Result<Self> {
         let offsets = log.log_start_offset()..=log.log_end_offset();
         let active = log.active_base_offset();
-        // Everything from an open transaction or the high watermark on.
-        let unstable = (CleanerBound::OpenTransaction, log.last_stable_offset());
-        let bounds = [(CleanerBound::Active, active), unstable];
+        let open_transaction = log.first_undecided();
+        let (start, stable) = (log.log_start_offset(), log.last_stable_offset());
+        // A transaction whose end is not replicated holds the cleaner, too.
+        let unstable = match open_transaction {
+            Some((_, first)) if first.max(start) == stable.max(start) => {
+                CleanerBound::OpenTransaction
+            }
+            _ => CleanerBound::HighWatermark,
+        };
+        let bounds = [(CleanerBound::Active, active), (unstable, stable)];
         let found = CleanableOffsets::of(&offsets, checkpoint, &bounds, |first_dirty| {
             first_young(log, first_dirty, now_ms)
         })?;
         let (first_dirty_offset, bound) = (found.first_dirty, found.first_uncleanable);
-        let is_overdue = is_overdue(log, first_dirty_offset, now_ms)?;
+        let is_overdue = has_overdue(log, first_dirty_offset, now_ms)?;
         let uncleanable = log
             .inactive_from(bound)
             .first()
@@ -54,32 +61,15 @@ impl Cleanable {
         Ok(Self {
             first_dirty_offset,
             first_uncleanable_offset,
-            clean_bytes: bytes(&log.segments_between(-1, first_dirty_offset)),
-            cleanable_bytes: bytes(&log.segments_between(from, first_uncleanable_offset)),
+            dirtiness: Dirtiness {
+                clean_bytes: bytes(&log.segments_between(-1, first_dirty_offset)),
+                cleanable_bytes: bytes(&log.segments_between(from, first_uncleanable_offset)),
+                is_overdue,
+            },
+            bound: found.bound,
+            open_transaction,
             is_reset: found.is_reset,
-            is_overdue,
         })
-    }
-
-    /// Share of the bytes that are dirty; not a number for an empty log.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "as in Kafka")]
-    pub fn ratio(&self) -> f64 {
-        self.cleanable_bytes as f64 / self.total_bytes() as f64
-    }
-
-    /// Bytes that a pass would look at.
-    #[must_use]
-    pub const fn total_bytes(&self) -> u64 {
-        self.clean_bytes.saturating_add(self.cleanable_bytes)
-    }
-
-    /// Whether a cleaner would take the log (`LogCleanerManager.grabFilthiestCompactedLog`): dirty by more than
-    /// `min.cleanable.dirty.ratio`, or overdue.
-    #[must_use]
-    pub fn is_due(&self, min_dirty_ratio: f64) -> bool {
-        self.total_bytes() > 0
-            && ((self.is_overdue && self.cleanable_bytes > 0) || self.ratio() > min_dirty_ratio)
     }
 }
 
@@ -112,19 +102,19 @@ fn first_young<S: Storage>(
 }
 
 /// Whether the first batch of a dirty segment is older than it may become (`maxCompactionDelay`).
-fn is_overdue<S: Storage>(
+fn has_overdue<S: Storage>(
     log: &WritableLog<S>,
     first_dirty_offset: Offset,
     now_ms: TimestampMs,
 ) -> Result<bool> {
-    let until = now_ms.saturating_sub(log.config().max_compaction_lag_ms.max(0));
-    let mut is_overdue = false;
+    let lag_ms = log.config().max_compaction_lag_ms;
+    let mut found = false;
     for segment in log.inactive_from(first_dirty_offset) {
         let mut segment = log.open_closed(segment.base_offset)?;
         // Kafka looks at all of them, and fails where one cannot be read.
         let first = segment.first_batch_timestamp()?;
-        is_overdue |= first.is_some_and(|first| first > 0 && first < until);
+        found |= first.is_some_and(|first| cleanable::is_overdue(first, lag_ms, now_ms));
         segment.close_handlers();
     }
-    Ok(is_overdue)
+    Ok(found)
 }

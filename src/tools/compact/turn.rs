@@ -140,7 +140,10 @@ impl Cleaner {
         if cleanable.is_reset {
             cleaned_to.set(first_dirty)?;
         }
-        if !cleanable.is_due(log.config().min_cleanable_dirty_ratio) {
+        if !cleanable
+            .dirtiness
+            .is_due(log.config().min_cleanable_dirty_ratio)
+        {
             return Ok(Turn {
                 cleanable,
                 outcome: None,

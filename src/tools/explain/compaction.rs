@@ -2,9 +2,10 @@
 
 use super::Pin;
 use crate::error::Result;
-use crate::log::cleanable::{CleanableOffsets, CleanerBound, is_young};
+use crate::format::batch::BatchHeader;
+use crate::log::cleanable::{CleanableOffsets, CleanerBound, Dirtiness, is_overdue, is_young};
 use crate::log::config::LogConfig;
-use crate::log::dir::PartitionFolder;
+use crate::log::dir::{DirState, PartitionFolder};
 use crate::log::retention::{RetainedLog, SegmentAge};
 use crate::tables::producers::Producers;
 use crate::types::{Offset, TimestampMs};
@@ -31,27 +32,38 @@ impl OpenTransaction {
 /// Finds the oldest open transaction of a partition, from its producer snapshot and the batches after it.
 ///
 /// # Errors
-/// As [`Producers::of_all`].
-pub(super) fn open_transaction(folder: &PartitionFolder) -> Result<Option<OpenTransaction>> {
-    let all = Producers::of_all(std::slice::from_ref(&folder.path))?;
-    let open = all.iter().find_map(|partition| {
-        let first_offset = partition.first_undecided?;
-        let mut entries = partition.entries.iter();
-        let producer =
-            entries.find(|entry| entry.current_txn_first_offset() == Some(first_offset))?;
-        Some(OpenTransaction {
-            producer_id: producer.producer_id(),
-            first_offset,
-            timestamp: partition.timestamp_at(first_offset),
-        })
-    });
-    Ok(open)
+/// As [`Producers::of`].
+pub(super) fn open_transaction(
+    folder: &PartitionFolder,
+    dir: &DirState,
+) -> Result<Option<OpenTransaction>> {
+    let partition = Producers::of(folder.clone(), dir)?;
+    let Some(first_offset) = partition.first_undecided else {
+        return Ok(None);
+    };
+    let mut entries = partition.entries.iter();
+    let producer = entries.find(|entry| entry.current_txn_first_offset() == Some(first_offset));
+    Ok(producer.map(|producer| OpenTransaction {
+        producer_id: producer.producer_id(),
+        first_offset,
+        timestamp: partition.timestamp_at(first_offset),
+    }))
+}
+
+/// What a cleaner would make of a partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CleanerState {
+    /// Where its last pass ended; `None` where the cleaner's checkpoint does not have the partition.
+    pub(super) cleaned: Option<Offset>,
+    pub(super) dirtiness: Dirtiness,
+    pub(super) is_due: bool,
 }
 
 /// Which offsets compaction may look at, and what bounds them.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     offsets: CleanableOffsets,
+    cleaned: Option<Offset>,
     /// The first offset after each segment; `None` of the active one.
     ends: Vec<Option<Offset>>,
 }
@@ -92,6 +104,7 @@ impl Range {
         let next = ages.iter().skip(1).map(|age| Some(age.base_offset));
         Ok(Some(Self {
             offsets,
+            cleaned,
             ends: next.chain([None]).collect(),
         }))
     }
@@ -107,6 +120,38 @@ impl Range {
                 ("uncleanable", Some(CleanerBound::Active))
             }
             Some(_) | None => ("uncleanable", Some(offsets.bound)),
+        }
+    }
+
+    /// Whether a cleaner would take the partition. `first` has the first batch of each segment.
+    pub(super) fn cleaner(
+        &self,
+        ages: &[SegmentAge],
+        first: &[Option<BatchHeader>],
+        config: &LogConfig,
+        now_ms: TimestampMs,
+    ) -> CleanerState {
+        let mut dirtiness = Dirtiness::default();
+        for (n, (age, first)) in ages.iter().zip(first).enumerate() {
+            let (word, _) = self.verdict(n);
+            match word {
+                "clean" => dirtiness.clean_bytes = dirtiness.clean_bytes.saturating_add(age.size),
+                "dirty" => {
+                    dirtiness.cleanable_bytes = dirtiness.cleanable_bytes.saturating_add(age.size);
+                }
+                _ => {}
+            }
+            let is_closed = self.ends.get(n).copied().flatten().is_some();
+            dirtiness.is_overdue |= word != "clean"
+                && is_closed
+                && first.as_ref().is_some_and(|first| {
+                    is_overdue(first.max_timestamp, config.max_compaction_lag_ms, now_ms)
+                });
+        }
+        CleanerState {
+            cleaned: self.cleaned,
+            is_due: dirtiness.is_due(config.min_cleanable_dirty_ratio),
+            dirtiness,
         }
     }
 }

@@ -6,19 +6,22 @@
 //! | [`compaction`] | the verdict of compaction, by that of [`crate::log::cleanable`] |
 //! | [`rolled`] | why the segment was ended (`LogSegment.shouldRoll`) |
 //! | [`table`] | the rows |
+//! | [`usage`], [`kinds`] | what takes up the disk besides, and what becomes of it |
 //!
 //! Nothing is written or locked; files that a running broker replaces meanwhile are listed again.
 
 mod compaction;
+mod kinds;
 mod rolled;
 pub(crate) mod table;
+pub(crate) mod usage;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::compaction::Range;
+use self::compaction::{CleanerState, Range};
 use crate::error::{Error, Result};
 use crate::format::checkpoint::parse_offsets;
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileName, FileState, FolderState};
@@ -38,7 +41,7 @@ use crate::segment::LogSegment;
 use crate::segment::lookup::SegmentLookup;
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::writer::{SegmentSettings, WritableSegment};
-use crate::types::{Offset, TimestampMs, TopicPartition};
+use crate::types::{Offset, SECONDS, TimestampMs, TopicPartition, wrong_unit};
 
 /// Under which settings, and when.
 #[derive(Clone, Debug)]
@@ -119,17 +122,22 @@ pub(crate) struct SegmentRow {
     retention: Retention,
     /// `None` where the topic is not compacted.
     compaction: Option<(&'static str, Option<CleanerBound>)>,
+    /// Likewise.
+    cleaner: Option<CleanerState>,
     pin: Option<Pin>,
     /// `None` of the active segment.
     rolled_by: Option<&'static str>,
 }
 
-/// Explains every live partition of a log dir but the metadata log, or one partition; a row for each segment.
+/// Explains every live partition of a log dir but the metadata log, or one partition: a row for each segment, and what is
+/// wrong with those partitions that cannot be read.
 ///
 /// # Errors
-/// `Io` for a path that does not exist, `InvalidArgument` for one that holds no logs; what is wrong with an active segment's
-/// headers.
-pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<SegmentRow>> {
+/// `Io` for a path that does not exist, `InvalidArgument` for one that holds no logs.
+pub(crate) fn explain(
+    path: &Path,
+    options: &ExplainOptions,
+) -> Result<(Vec<SegmentRow>, Vec<Error>)> {
     let folders = match PathKind::of(path)? {
         PathKind::Partition(name) => vec![PartitionFolder {
             name,
@@ -148,9 +156,9 @@ pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<Segme
             return Err(Error::InvalidArgument(text));
         }
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut unread) = (Vec::new(), Vec::new());
     let Some(first) = folders.first() else {
-        return Ok(rows);
+        return Ok((rows, unread));
     };
     let config_of = |folder: &PartitionFolder| {
         let topic = &folder.name.topic_partition.topic;
@@ -173,10 +181,11 @@ pub(crate) fn explain(path: &Path, options: &ExplainOptions) -> Result<Vec<Segme
             // A broker has deleted it since it was listed.
             Err(Error::Io { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && !folder.path.exists() => {}
+            Err(error) if error.is_of_the_files() => unread.push(error),
             Err(error) => return Err(error),
         }
     }
-    Ok(rows)
+    Ok((rows, unread))
 }
 
 /// What a log dir says of its partitions, read once.
@@ -194,7 +203,7 @@ fn explain_partition(
 ) -> Result<Vec<SegmentRow>> {
     let log = PartitionLog::open_in(&folder.path, &checkpoints.state)?;
     let open = if config.cleanup_policy.compact {
-        compaction::open_transaction(folder)?
+        compaction::open_transaction(folder, &checkpoints.state)?
     } else {
         None
     };
@@ -213,9 +222,13 @@ fn explain_partition(
             high_watermark: log.high_watermark().unwrap_or(end).clamp(start, end),
             log_end_offset: end,
         };
+        let first = rolled::first_batches(log)?;
         let compaction = Range::of(cleaned, config, &ends, &ages, open, now_ms)?;
+        let cleaning = compaction
+            .as_ref()
+            .map(|range| range.cleaner(&ages, &first, config, now_ms));
         let verdicts = verdicts(&ages, config, &ends, now_ms);
-        let rolled = rolled::reasons(log, config)?;
+        let rolled = rolled::reasons(log, &first, config);
         let mut rows = Vec::new();
         for (n, segment) in log.segments().iter().enumerate() {
             let (Some(&age), Some(&retention)) = (ages.get(n), verdicts.get(n)) else {
@@ -224,6 +237,11 @@ fn explain_partition(
             let compaction = compaction.as_ref().map(|range| range.verdict(n));
             let held = match retention {
                 Retention::Waiting(_, _, holder) => pinned(log, &ages, holder, now_ms),
+                // A wrong unit is why it goes.
+                Retention::Deletable(Rule::Time) => {
+                    let pin = pinned(log, &ages, n, now_ms);
+                    pin.filter(|pin| pin.reason == SECONDS)
+                }
                 _ => None,
             };
             let by_transaction = || {
@@ -242,6 +260,7 @@ fn explain_partition(
                 age,
                 retention,
                 compaction,
+                cleaner: cleaning,
                 pin: held.or_else(by_transaction),
                 rolled_by: rolled.get(n).copied().flatten(),
             });
@@ -357,24 +376,8 @@ fn pinned(log: &ListedLog, ages: &[SegmentAge], n: usize, now_ms: TimestampMs) -
     })
 }
 
-/// Longer than any clock is wrong by: a hundred years.
-const CENTURY_MS: i64 = 100 * 365 * 24 * 60 * 60 * 1000;
-
 /// What a timestamp says of its producer.
-const fn oddness(timestamp: TimestampMs, now_ms: TimestampMs) -> &'static str {
-    if timestamp <= now_ms {
-        "young"
-    } else if is_near(timestamp, now_ms) {
-        "future_timestamp"
-    } else if is_near(timestamp / 1000, now_ms) {
-        "microseconds"
-    } else if is_near(timestamp / 1_000_000, now_ms) {
-        "nanoseconds"
-    } else {
-        "future_timestamp"
-    }
-}
-
-const fn is_near(timestamp: TimestampMs, now_ms: TimestampMs) -> bool {
-    timestamp.saturating_sub(now_ms).saturating_abs() < CENTURY_MS
+fn oddness(timestamp: TimestampMs, now_ms: TimestampMs) -> &'static str {
+    let is_past = timestamp <= now_ms;
+    wrong_unit(timestamp, now_ms).unwrap_or(if is_past { "young" } else { "future_timestamp" })
 }

@@ -19,15 +19,12 @@ const TIME_ENTRY: u64 = 12;
 
 /// The reason of each segment; `None` of the active one. `unknown` where none held: an administrator or a compaction ended
 /// it, or the settings were others.
-///
-/// # Errors
-/// `Io`, or what is wrong with the first header of a segment.
-pub(super) fn reasons(log: &ListedLog, config: &LogConfig) -> Result<Vec<Option<&'static str>>> {
+pub(super) fn reasons(
+    log: &ListedLog,
+    first: &[Option<BatchHeader>],
+    config: &LogConfig,
+) -> Vec<Option<&'static str>> {
     let segments = log.segments();
-    let first = segments
-        .iter()
-        .map(first_batch)
-        .collect::<Result<Vec<_>>>()?;
     let of = |(n, segment): (usize, &LogSegment)| {
         let after = n.saturating_add(1);
         if after >= segments.len() {
@@ -36,7 +33,15 @@ pub(super) fn reasons(log: &ListedLog, config: &LogConfig) -> Result<Vec<Option<
         let (own, next) = (first.get(n)?.as_ref(), first.get(after)?.as_ref());
         Some(next.map_or("unknown", |next| reason(segment, own, next, config)))
     };
-    Ok(segments.iter().enumerate().map(of).collect())
+    segments.iter().enumerate().map(of).collect()
+}
+
+/// The first batch of each segment; `None` of an empty one.
+///
+/// # Errors
+/// `Io`, or what is wrong with the first header of a segment.
+pub(super) fn first_batches(log: &ListedLog) -> Result<Vec<Option<BatchHeader>>> {
+    log.segments().iter().map(first_batch).collect()
 }
 
 fn first_batch(segment: &LogSegment) -> Result<Option<BatchHeader>> {

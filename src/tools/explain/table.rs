@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
 
 use super::{Hold, Pin, Retention, SegmentRow};
 use crate::error::Result;
@@ -69,6 +71,13 @@ pub(crate) fn table(rows: &[SegmentRow], now_ms: TimestampMs) -> Result<RecordBa
     let partitions = rows.iter().map(|row| row.topic_partition.partition);
     let active = rows.iter().map(|row| Some(row.is_active));
     let pin = |row: &SegmentRow| -> Option<Pin> { row.pin };
+    let ratios = rows.iter().map(|row| {
+        let ratio = row.cleaner?.dirtiness.ratio();
+        ratio.is_finite().then_some(ratio)
+    });
+    let due = rows
+        .iter()
+        .map(|row| row.cleaner.map(|cleaner| cleaner.is_due));
     columns_of(vec![
         (
             "topic",
@@ -100,6 +109,12 @@ pub(crate) fn table(rows: &[SegmentRow], now_ms: TimestampMs) -> Result<RecordBa
                     .and_then(|(_, hold)| hold)
                     .map(CleanerBound::name)
             }),
+        ),
+        ("dirtyRatio", Arc::new(ratios.collect::<Float64Array>())),
+        ("compactionDue", Arc::new(due.collect::<BooleanArray>())),
+        (
+            "compactedTo",
+            longs(&|row| row.cleaner.and_then(|cleaner| cleaner.cleaned)),
         ),
         ("pinReason", words(&|row| pin(row).map(|pin| pin.reason))),
         ("pinOffset", longs(&|row| pin(row).map(|pin| pin.offset))),

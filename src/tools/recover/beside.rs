@@ -24,13 +24,11 @@ use crate::format::file_name::{
 };
 use crate::io::disk::Disk;
 use crate::io::lock::LOCK_FILE;
-use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, folder_name};
+use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, REMOTE_INDEXES, folder_name};
 use crate::log::output::UNFINISHED;
 use crate::tables::plan::{BOOTSTRAP, is_snapshot};
 use crate::write::storage::OWN_FILES;
 
-/// Indexes of segments in remote storage.
-const REMOTE_INDEXES: &str = "remote-log-index-cache";
 /// Voters and votes of a KRaft node.
 const QUORUM_STATE: &str = "quorum-state";
 

@@ -19,15 +19,15 @@ use crate::error::{Error, Result};
 use crate::format::checkpoint::PARTITION_METADATA;
 use crate::format::file_name::{FolderName, FolderState, is_taken_for_a_partitions};
 use crate::format::uuid::Uuid;
-use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder};
+use crate::log::dir::{
+    CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, PartitionFolder, REMOTE_INDEXES,
+};
 use crate::log::output::UNFINISHED;
 use crate::types::TopicPartition;
 use crate::write::storage::{JOB_NOTE, OWN_FILES};
 
 /// A broker's lock, while it runs.
 const LOCK: &str = ".lock";
-/// Indexes of segments in remote storage.
-const REMOTE_INDEXES: &str = "remote-log-index-cache";
 
 /// The partitions of a log dir, and whose it is.
 #[derive(Debug, Default)]

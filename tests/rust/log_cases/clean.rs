@@ -105,10 +105,10 @@ impl Run<'_> {
         ours["eligible"] = true.into();
         ours["first_dirty_offset"] = cleanable.first_dirty_offset.into();
         ours["first_uncleanable_offset"] = cleanable.first_uncleanable_offset.into();
-        ours["clean_bytes"] = cleanable.clean_bytes.into();
-        ours["cleanable_bytes"] = cleanable.cleanable_bytes.into();
+        ours["clean_bytes"] = cleanable.dirtiness.clean_bytes.into();
+        ours["cleanable_bytes"] = cleanable.dirtiness.cleanable_bytes.into();
         // As serde_json reads it, which may miss the last digit.
-        let ratio = serde_json::to_string(&cleanable.ratio()).unwrap();
+        let ratio = serde_json::to_string(&cleanable.dirtiness.ratio()).unwrap();
         ours["cleanable_ratio"] = serde_json::from_str(&ratio).unwrap();
         let stats = match outcome {
             Ok(stats) => stats,

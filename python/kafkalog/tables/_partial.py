@@ -1,0 +1,73 @@
+"""Which partitions a table is of: those that are here, and could be read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from kafkalog import _arguments, _core
+from kafkalog.errors import KafkaLogError
+from kafkalog.log import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+    from kafkalog.typing import Paths
+
+__all__ = ["COVERAGE", "UNREAD", "each", "noted", "rows_or_raise"]
+
+COVERAGE, UNREAD = b"kafkalog.partitions", b"kafkalog.unread"
+
+T = TypeVar("T")
+
+
+def each(path: Paths, topic: str, on_corrupt: str, read: Callable[[Paths], T]) -> tuple[list[T], list[Exception]]:
+    """Read an internal topic in one go, or with ``skip`` by partition; return also what could not be read."""
+    if _arguments.choose("on_corrupt", on_corrupt, ("raise", "skip")) == "raise":
+        return [read(path)], []
+    found, unread = list[T](), list[Exception]()
+    parts: list[Paths] = [part for given in _arguments.paths(path) for part in _partitions(given, topic)]
+    # Without one, the error is that of the paths as they were given.
+    for part in parts or [path]:
+        try:
+            found.append(read(part))
+        except (KafkaLogError, OSError) as error:  # noqa: PERF203 - one partition at a time
+            if not parts:
+                raise
+            unread.append(error)
+    return found, unread
+
+
+def _partitions(path: str, topic: str) -> list[str]:
+    """Return the folders of a topic in a log dir; of anything else itself."""
+    try:
+        folders = LogDir(path).folders
+    except (ValueError, NotADirectoryError):
+        return [path]
+    of_topic = [folder for folder in folders if folder.topic == topic and folder.state == "live"]
+    return [folder.path for folder in sorted(of_topic, key=lambda folder: folder.partition)]
+
+
+def rows_or_raise(found: tuple[_core.Rows, list[Exception]], on_corrupt: str) -> tuple[pa.Table, list[Exception]]:
+    """Return the rows of partitions that could be read, and the errors of the others, or raise the first of these."""
+    import pyarrow as pa
+
+    rows, unread = found
+    if unread and on_corrupt == "raise":
+        raise unread[0]
+    return pa.table(rows), unread
+
+
+def noted(table: pa.Table, path: Paths, topic: str | None, unread: Iterable[Exception] = ()) -> pa.Table:
+    """Add to a table's schema which partitions of the topic are here, and what could not be read."""
+    notes = {**(table.schema.metadata or {})}
+    if topic is not None:
+        here, count, is_noted = _core.table_coverage(_arguments.paths(path), topic)
+        source = "metadata" if is_noted else "highest"
+        notes[COVERAGE] = json.dumps({"topic": topic, "here": here, "of": count, "source": source}).encode()
+    errors = list(dict.fromkeys(str(error) for error in unread))
+    if errors:
+        notes[UNREAD] = json.dumps(errors).encode()
+    return table.replace_schema_metadata(notes)

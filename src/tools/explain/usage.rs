@@ -1,0 +1,180 @@
+//! What takes up the disk: every file and folder below a path, by kind, as `du` counts them.
+//!
+//! `du` counts an inode once however many names it has, does not follow links, and counts folders themselves. Apparent size
+//! is the length; allocated size is what the file system has set aside: less of a sparse file, more of a small one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+
+use super::kinds::{Kind, Place, Siblings, in_log_dir};
+use crate::error::{Error, Result};
+use crate::format::entry::{OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE};
+use crate::format::file_name::{FileKind, FileName};
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::io::file::{allocated, several_names};
+use crate::io::interrupt;
+use crate::log::dir::{LogDir, PathKind, REMOTE_INDEXES};
+use crate::tables::producers::table;
+use crate::write::storage::OWN_FILES;
+
+/// Adds up what lies in a log dir or a partition's folder: a row for each kind.
+///
+/// # Errors
+/// `Io` for a path that does not exist or cannot be listed; `InvalidArgument` for one that holds no logs. Files that go
+/// meanwhile are not counted; a folder below that cannot be listed is a kind of its own.
+pub(crate) fn usage(path: &Path) -> Result<RecordBatch> {
+    let mut partitions = BTreeMap::new();
+    let root = match PathKind::of(path)? {
+        PathKind::Partition(name) => Place::of(&name),
+        PathKind::LogDir => {
+            let dir = LogDir::open(path)?.ensure_log_dir()?;
+            let folders = dir.folders().iter();
+            partitions.extend(folders.map(|folder| (folder.path.clone(), Place::of(&folder.name))));
+            Place::LogDir
+        }
+        PathKind::File => {
+            let text = format!("{}: not a log dir or partition folder", path.display());
+            return Err(Error::InvalidArgument(text));
+        }
+    };
+    let mut usage = Usage::default();
+    usage.add(
+        Kind::Folder,
+        &fs::metadata(path).map_err(Error::io(path))?,
+        0,
+    );
+    let mut to_list = vec![(path.to_path_buf(), root)];
+    while let Some((folder, place)) = to_list.pop() {
+        interrupt::check()?;
+        let listed = match list(&folder) {
+            Ok(listed) => listed,
+            Err(e) if folder == path => return Err(Error::io(path)(e)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(_) => {
+                let unreadable = usage.sizes.entry(Kind::Unreadable).or_default();
+                unreadable.files = unreadable.files.saturating_add(1);
+                continue;
+            }
+        };
+        let siblings = Siblings::of(&listed.iter().map(|(name, _)| name.as_str()));
+        for (name, about) in &listed {
+            let below = folder.join(name);
+            if about.is_dir() {
+                let inside = match place {
+                    Place::All(kind) => Place::All(kind),
+                    Place::Partition { .. } => Place::All(Kind::Foreign),
+                    Place::LogDir if name == REMOTE_INDEXES => Place::All(Kind::RemoteIndexes),
+                    Place::LogDir if name.starts_with(OWN_FILES) => Place::All(Kind::Own),
+                    Place::LogDir => {
+                        let known = partitions.get(&below).copied();
+                        known.unwrap_or(Place::All(Kind::Foreign))
+                    }
+                };
+                let kind = match inside {
+                    Place::All(kind) => kind,
+                    Place::LogDir | Place::Partition { .. } => Kind::Folder,
+                };
+                usage.add(kind, about, kind.freeable(about.len()));
+                to_list.push((below, inside));
+                continue;
+            }
+            let kind = match place {
+                Place::All(kind) => kind,
+                Place::LogDir => in_log_dir(name),
+                Place::Partition { is_metadata } => siblings.kind(name, is_metadata),
+            };
+            let freeable = match kind {
+                Kind::ActiveIndex => unused(&below, name, about),
+                _ => kind.freeable(about.len()),
+            };
+            usage.add(kind, about, freeable);
+        }
+    }
+    usage.table()
+}
+
+/// The entries of a folder by name, and what there is to know of each; of a link, about itself.
+fn list(folder: &Path) -> io::Result<Vec<(String, Metadata)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(about) => found.push((entry.file_name().to_string_lossy().into_owned(), about)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(found)
+}
+
+/// What is set aside for the zeros after the entries of an active segment's index: nothing where the file is sparse.
+fn unused(path: &Path, name: &str, about: &Metadata) -> u64 {
+    let Some(name) = FileName::parse(name) else {
+        return 0;
+    };
+    let used = match name.kind {
+        FileKind::OffsetIndex => OffsetIndex::open(path, name.offset)
+            .map(|index| index.entries().saturating_mul(OFFSET_ENTRY_SIZE)),
+        _ => TimeIndex::open(path, name.offset)
+            .map(|index| index.entries().saturating_mul(TIME_ENTRY_SIZE)),
+    };
+    let set_aside = allocated(about).min(about.len());
+    used.map_or(0, |used| set_aside.saturating_sub(used as u64))
+}
+
+/// The sizes of a kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sizes {
+    files: u64,
+    bytes: u64,
+    allocated: u64,
+    freeable: u64,
+}
+
+/// The sizes of all kinds.
+#[derive(Debug, Default)]
+struct Usage {
+    sizes: BTreeMap<Kind, Sizes>,
+    /// Files with several names that were counted.
+    seen: BTreeSet<(u64, u64)>,
+}
+
+impl Usage {
+    fn add(&mut self, kind: Kind, about: &Metadata, freeable: u64) {
+        if several_names(about).is_some_and(|inode| !self.seen.insert(inode)) {
+            return;
+        }
+        let sizes = self.sizes.entry(kind).or_default();
+        sizes.files = sizes.files.saturating_add(1);
+        sizes.bytes = sizes.bytes.saturating_add(about.len());
+        sizes.allocated = sizes.allocated.saturating_add(allocated(about));
+        sizes.freeable = sizes.freeable.saturating_add(freeable);
+    }
+
+    fn table(&self) -> Result<RecordBatch> {
+        let texts = |value: fn(Kind) -> &'static str| -> ArrayRef {
+            let kinds = self.sizes.keys().copied();
+            Arc::new(kinds.map(|kind| Some(value(kind))).collect::<StringArray>())
+        };
+        let longs = |value: fn(&Sizes) -> u64| -> ArrayRef {
+            let sizes = self.sizes.values().map(value);
+            let sizes = sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX));
+            Arc::new(sizes.collect::<Int64Array>())
+        };
+        table(vec![
+            ("kind", texts(|kind| kind.about().name)),
+            ("files", longs(|sizes| sizes.files)),
+            ("bytes", longs(|sizes| sizes.bytes)),
+            ("allocatedBytes", longs(|sizes| sizes.allocated)),
+            ("bytesFreeable", longs(|sizes| sizes.freeable)),
+            ("removedBy", texts(|kind| kind.about().removed_by)),
+            ("advice", texts(|kind| kind.about().advice)),
+        ])
+    }
+}
