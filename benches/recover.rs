@@ -33,7 +33,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kafkalog::internal::io::disk::Disk;
-use kafkalog::internal::load::{LoadRequest, Plan, plan};
+use kafkalog::internal::load::{LoadRequest, OnLoss, Plan, plan};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::types::Compression;
 
@@ -69,7 +69,7 @@ fn planned(folder: &Path) -> Plan {
         now_ms: 1_700_000_000_000,
         producer_id_expiration_ms: 86_400_000,
     };
-    plan(folder, &LogConfig::default(), request).expect("it lists")
+    plan(folder, &LogConfig::default(), request, OnLoss::AsKafka).expect("it lists")
 }
 
 fn recover(folder: &Path) -> u64 {

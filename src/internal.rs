@@ -105,7 +105,7 @@ pub mod io {
     }
 }
 pub mod load {
-    pub use crate::load::{LoadRequest, LoadedLog, Note, Plan, plan, plan_salvage};
+    pub use crate::load::{LoadRequest, LoadedLog, Note, OnLoss, Plan, plan};
 }
 pub mod log {
     pub mod config {

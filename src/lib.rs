@@ -80,7 +80,7 @@ pub use arrow::schema::{Layout, TimestampUnit};
 pub use error::{Error, Fault, Location, ProducerFault, ProducerRule, Refusal, Result};
 pub use io::appender::SyncPolicy;
 pub use io::overlay::FileChange;
-pub use load::Note;
+pub use load::{Loss, Note, OnLoss};
 pub use log::partition::{Lookup, OffsetAndTimestamp};
 pub use scan::plan::{Ending as EndingOffsets, IsolationLevel, Starting as StartingOffsets};
 pub use segment::skipping::OnCorrupt;

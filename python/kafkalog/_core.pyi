@@ -484,7 +484,7 @@ def recover(
     recovery_point: int | None = None,
     log_start_offset: int | None = None,
     out: str | None = None,
-    on_loss: Literal["refuse", "kafka", "salvage"] = "refuse",
+    on_loss: Literal["refuse", "as_kafka", "salvage"] = "refuse",
     dry_run: bool = False,
     settings: _Settings = ...,
     producer_id_expiration_ms: int = ...,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::config::LogConfig;
 use super::{absolute, now_ms};
 use crate::error::Result;
+use crate::load::OnLoss;
 use crate::tools::recover as tool;
-use crate::tools::recover::OnLoss;
 use crate::tools::recover::report::RecoveryReport;
 use crate::types::{Offset, TimestampMs};
 

@@ -308,6 +308,23 @@ impl Error {
         self
     }
 
+    /// Adds what to do about it to the message, where there is one to add to.
+    #[must_use]
+    pub(crate) fn hinted(mut self, hint: &str) -> Self {
+        match &mut self {
+            Self::CorruptRecord(fault)
+            | Self::CorruptIndex(fault)
+            | Self::InvalidRecord(fault)
+            | Self::UnsupportedFormat(fault) => fault.found.push_str(hint),
+            Self::ProducerRefused(fault) => fault.found.push_str(hint),
+            Self::InvalidArgument(text) | Self::Refused { message: text, .. } => {
+                text.push_str(hint);
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// Names the file in `to` instead of its copy in `from`.
     #[must_use]
     pub(crate) fn moved(mut self, from: &Path, to: &Path) -> Self {

@@ -107,6 +107,7 @@ impl<'a> Loader<'a> {
         Plan {
             folder: self.folder,
             outcome,
+            losses: Vec::new(),
             notes: self.notes,
             segments: self.segments,
             deleted: self.deleted,
@@ -346,10 +347,6 @@ impl Loader<'_> {
                 }
             } else if name.ends_with(FileKind::Log.suffix()) {
                 let base = offset_of_file(&self.folder.path_of(&name))?;
-                let read = FileName::new(base, FileKind::Log).to_string();
-                if name != read && self.folder.length(&name) > 0 {
-                    self.notes.push(Note::Unread { name });
-                }
                 self.load_segment(base)?;
             }
         }

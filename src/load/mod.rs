@@ -7,6 +7,7 @@
 //! | `segments` | the segments of a folder under plan (`LogSegments`) |
 //! | `rebuilt` | rebuilt indexes that do not fit into memory |
 //! | `producers` | batches for replaying the producers' state |
+//! | `loss` | whole batches that would go, and whether they may |
 //! | `salvage` | the step before, where no whole batch may be lost |
 //! | `retain` | retention over the loaded log |
 //! | `plan`, `loaded`, `note` | the outcome |
@@ -19,6 +20,7 @@
 mod apply;
 mod loaded;
 mod loader;
+mod loss;
 mod note;
 mod plan;
 mod producers;
@@ -38,6 +40,8 @@ use std::sync::Arc;
 pub use self::loaded::LoadedLog;
 pub(crate) use self::loaded::LoadedSegment;
 use self::loader::Loader;
+pub(crate) use self::loss::WAYS_OUT;
+pub use self::loss::{Loss, OnLoss};
 pub use self::note::Note;
 pub use self::plan::Plan;
 pub use self::request::LoadRequest;
@@ -48,12 +52,18 @@ use crate::io::storage::ReadFolder;
 use crate::log::config::LogConfig;
 pub(crate) use crate::segment::entries::EntryOffset;
 
-/// Plans the loading of the partition folder `path`.
+/// Plans the loading of the partition folder `path`: with [`OnLoss::Salvage`], nothing is believed but the batches,
+/// whatever the request says of clean stops and recovery points.
 ///
 /// # Errors
-/// `Io` where the folder cannot be listed. Whatever else is wrong is the plan's outcome.
-pub fn plan(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
-    plan_of(on_disk(path), config, request)
+/// `Io` where the folder cannot be listed or its batches cannot be read. Whatever else is wrong is the plan's outcome.
+pub fn plan(
+    path: &Path,
+    config: &LogConfig,
+    request: LoadRequest,
+    on_loss: OnLoss,
+) -> Result<Plan> {
+    plan_of(on_disk(path), config, request, on_loss)
 }
 
 fn on_disk(path: &Path) -> Arc<dyn ReadFolder> {
@@ -68,33 +78,39 @@ pub(crate) fn plan_of(
     folder: Arc<dyn ReadFolder>,
     config: &LogConfig,
     request: LoadRequest,
+    on_loss: OnLoss,
 ) -> Result<Plan> {
-    let mut loader = Loader::new(folder, config, request)?;
-    let outcome = loader.load();
-    Ok(loader.into_plan(outcome))
-}
-
-/// Plans the loading of a partition folder of which every batch is kept that is whole and in order: nothing is believed
-/// but the batches, whatever the request says of clean stops and recovery points.
-///
-/// # Errors
-/// As [`plan()`].
-pub fn plan_salvage(path: &Path, config: &LogConfig, request: LoadRequest) -> Result<Plan> {
-    plan_salvage_of(on_disk(path), config, request)
-}
-
-/// As [`plan_salvage()`], of a partition folder in any storage.
-///
-/// # Errors
-/// As [`plan()`].
-pub(crate) fn plan_salvage_of(
-    folder: Arc<dyn ReadFolder>,
-    config: &LogConfig,
-    request: LoadRequest,
-) -> Result<Plan> {
-    let mut loader = Loader::new(folder, config, request.unflushed())?;
-    let outcome = loader.salvage().and_then(|()| loader.load());
-    Ok(loader.into_plan(outcome))
+    if on_loss == OnLoss::Salvage {
+        let mut loader = Loader::new(folder, config, request.unflushed())?;
+        let outcome = loader.salvage().and_then(|()| loader.load());
+        return Ok(loader.into_plan(outcome));
+    }
+    let mut loader = Loader::new(Arc::clone(&folder), config, request)?;
+    let mut outcome = loader.load();
+    let mut losses = Vec::new();
+    if let Ok(log) = &outcome {
+        losses = loader.losses(log)?;
+    }
+    if on_loss == OnLoss::Refuse {
+        if let Some(error) = loss::refusal(&losses, folder.path()) {
+            outcome = Err(error);
+        } else if let Ok(log) = &outcome
+            && request.clean
+            && loader.is_torn(log)?
+        {
+            // The marker is a hint, too: what was appended behind the tear could not be read.
+            let torn = LoadRequest {
+                clean: false,
+                recovery_point: log.log_end_offset,
+                ..request
+            };
+            return plan_of(folder, config, torn, on_loss);
+        }
+    }
+    loader.notes.extend(losses.iter().cloned().map(Note::Lost));
+    let mut plan = loader.into_plan(outcome);
+    plan.losses = losses;
+    Ok(plan)
 }
 
 /// Plans the rebuilding of all indexes, whatever their state: loading as after an unclean stop with nothing flushed, by

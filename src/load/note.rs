@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::loss::Loss;
 use crate::segment::resync::Lost;
 use crate::types::{Offset, Position};
 
@@ -49,20 +50,8 @@ pub enum Note {
         /// The file.
         name: String,
     },
-    /// The index leads to no batch: Kafka puts the log end at the active segment's base, over batches that are there.
-    Hidden {
-        /// The active segment's base.
-        base_offset: Offset,
-        /// Bytes of its `.log`.
-        size: u64,
-        /// The offset after its last whole batch.
-        next_offset: Offset,
-    },
-    /// A `.log` that has batches, under a name that Kafka reads as another's.
-    Unread {
-        /// The file.
-        name: String,
-    },
+    /// Whole batches go.
+    Lost(Loss),
     /// The indexes of a segment have no room for all the entries that its batches should have, and the next append goes to
     /// another segment. Kafka does not open such a log.
     IndexFull {
@@ -105,17 +94,6 @@ pub enum Note {
         /// Why.
         reason: String,
     },
-}
-
-impl Note {
-    /// Whether a user would rather be asked: sound batches go, or are written over by what comes next.
-    #[must_use]
-    pub const fn is_loss(&self) -> bool {
-        matches!(
-            self,
-            Self::Dropped { .. } | Self::Hidden { .. } | Self::Unread { .. }
-        )
-    }
 }
 
 impl fmt::Display for Note {
@@ -161,18 +139,7 @@ impl fmt::Display for Note {
                     "{name}: what compaction or a split had finished took its place"
                 )
             }
-            Self::Hidden {
-                base_offset,
-                size,
-                next_offset,
-            } => write!(
-                f,
-                "segment {base_offset}: an unsound index hides its {size} bytes, batches up to offset {next_offset}"
-            ),
-            Self::Unread { name } => write!(
-                f,
-                "{name}: not read, as its name is not padded to 20 digits"
-            ),
+            Self::Lost(loss) => loss.fmt(f),
             Self::OutOfOrder {
                 base_offset,
                 position,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::loaded::LoadedLog;
+use super::loss::{Loss, WAYS_OUT};
 use super::note::Note;
 use super::segments::Segments;
 use crate::error::Result;
@@ -23,6 +24,8 @@ pub struct Plan {
     pub(super) folder: Overlay,
     /// What a broker would then have, or why it would not start.
     pub outcome: Result<LoadedLog>,
+    /// Whole batches that would go; not looked for by salvage.
+    pub losses: Vec<Loss>,
     /// What is worth saying.
     pub notes: Vec<Note>,
     pub(super) segments: Segments,
@@ -31,6 +34,18 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan of a log that is loaded.
+    ///
+    /// # Errors
+    /// Why it is not; where that is a loss, with the ways out.
+    pub(crate) fn loaded(self) -> Result<Self> {
+        match self.outcome {
+            Err(error) if self.losses.is_empty() => Err(error),
+            Err(error) => Err(error.hinted(&format!(" ({WAYS_OUT})"))),
+            Ok(_) => Ok(self),
+        }
+    }
+
     /// Plans, after loading, a clean close as at a broker's shutdown: `LogManager.shutdown` for one log.
     ///
     /// # Errors

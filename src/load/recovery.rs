@@ -1,6 +1,7 @@
 //! What was not flushed is recovered; segments that must go or be split (`LogLoader.recoverLog`, `LocalLog`).
 
 use super::loader::Loader;
+use super::loss::behind_damage;
 use super::note::Note;
 use super::rebuilt::forget_indexes;
 use super::segments::Segment;
@@ -100,10 +101,8 @@ impl Loader<'_> {
             if end >= request.log_start_offset {
                 log_end = Some(end);
             } else {
-                let reason = format!(
-                    "the log ends at {end}, below its start {} by the checkpoint",
-                    request.log_start_offset
-                );
+                let start = request.log_start_offset;
+                let reason = format!("below the log start {start} that the checkpoint names");
                 let all = self.segments.base_offsets();
                 self.delete_segments(&all, &reason)?;
                 self.epochs.clear();
@@ -122,7 +121,6 @@ impl Loader<'_> {
                 None => request.log_start_offset,
             },
         };
-        self.note_hidden(end)?;
         if request.clean && is_known {
             Ok((end, end))
         } else {
@@ -144,7 +142,8 @@ impl Loader<'_> {
             };
             if truncated > 0 {
                 let rest: Vec<Offset> = left.collect();
-                let reason = format!("segment {base} before it was cut");
+                let cut = self.segments.get_mut(base).map_or(0, |cut| cut.size());
+                let reason = behind_damage(base, cut);
                 self.delete_segments(&rest, &reason)?;
                 self.delete_snapshots(producers, &rest)?;
                 let log = FileName::new(base, FileKind::Log).to_string();
@@ -214,35 +213,6 @@ impl Loader<'_> {
         let now_ms = self.request.now_ms;
         let segment = Segment::open(&self.folder, base_offset, settings, now_ms)?;
         self.segments.insert(segment);
-        Ok(())
-    }
-
-    /// A log that ends before its last whole batch is no log a user wants to write to.
-    fn note_hidden(&mut self, log_end: Offset) -> Result<()> {
-        let Some(active) = self.segments.active() else {
-            return Ok(());
-        };
-        let base_offset = active.base_offset();
-        if log_end != base_offset || active.size() == 0 {
-            return Ok(());
-        }
-        let mut scan = active.walk(0, active.size(), Access::Headers)?;
-        let mut next_offset = base_offset;
-        while let Ok(Some((position, header))) = scan.next_batch() {
-            let last = header.last_offset();
-            let rises = header.base_offset >= next_offset && last >= header.base_offset;
-            if !rises || scan.ensure_valid(position, &header).is_err() {
-                break;
-            }
-            next_offset = last.saturating_add(1);
-        }
-        if next_offset > log_end {
-            self.notes.push(Note::Hidden {
-                base_offset,
-                size: active.size(),
-                next_offset,
-            });
-        }
         Ok(())
     }
 

@@ -44,10 +44,6 @@ impl Segments {
     }
 
     /// The last one.
-    pub(super) fn active(&self) -> Option<&Segment> {
-        self.iter().next_back()
-    }
-
     pub(super) fn active_mut(&mut self) -> Option<&mut Segment> {
         self.iter_mut().next_back()
     }

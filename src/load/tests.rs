@@ -49,8 +49,20 @@ fn a_file_cut_meanwhile_is_not_padded() {
     let (folder, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = folder.path().join("a");
     fs::write(&path, vec![7; LENGTH]).unwrap();
-    let whole = plan(folder.path(), &LogConfig::default(), REQUEST).unwrap();
-    let parted = plan(folder.path(), &LogConfig::default(), REQUEST).unwrap();
+    let whole = plan(
+        folder.path(),
+        &LogConfig::default(),
+        REQUEST,
+        OnLoss::AsKafka,
+    )
+    .unwrap();
+    let parted = plan(
+        folder.path(),
+        &LogConfig::default(),
+        REQUEST,
+        OnLoss::AsKafka,
+    )
+    .unwrap();
     let parts = Content::parts(&Arc::from("a"), vec![(0, 100), (LENGTH as u64 - 100, 100)]);
     parted.folder.delete("a");
     parted.folder.write("b", parts.clone()).unwrap();

@@ -62,7 +62,7 @@ fn run_telling<T: Send>(
 fn loss_of(word: &str) -> OnLoss {
     match word {
         "salvage" => OnLoss::Salvage,
-        "kafka" => OnLoss::AsKafka,
+        "as_kafka" => OnLoss::AsKafka,
         _ => OnLoss::Refuse,
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::io::folder::DiskFolder;
 use crate::io::overlay::Overlay;
 use crate::io::storage::Storage;
-use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, Plan};
+use crate::load::{self, LoadRequest, LoadedLog, LoadedSegment, OnLoss, Plan};
 use crate::log::epochs::LeaderEpochs;
 use crate::producers::snapshots::Snapshots;
 use crate::records::validate::LeaderValidator;
@@ -26,7 +26,7 @@ impl WritableLog {
     /// `Io`, and whatever would keep a broker from loading the log; `InvalidArgument` for an index size that holds no
     /// entry.
     pub fn open(folder: &Path, options: WriteOptions, request: LoadRequest) -> Result<Self> {
-        let plan = load::plan(folder, &options.config, request)?;
+        let plan = load::plan(folder, &options.config, request, OnLoss::AsKafka)?;
         Self::open_planned(folder, options, plan, request.now_ms)
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
-use crate::load::{self, LoadRequest, Note, Plan};
+use crate::load::{self, LoadRequest, Note, OnLoss, Plan};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs, PartitionDir, Progress, check_names};
 use crate::write::{WritableLog, WriteOptions};
@@ -43,16 +43,13 @@ impl PartitionWriter {
             now_ms,
             producer_id_expiration_ms: options.producer_id_expiration_ms,
         };
-        let plan = match load::plan(dir.folder(), &options.config, request) {
-            Ok(Plan {
-                outcome: Err(error),
-                ..
-            })
-            | Err(error) => {
+        let plan = load::plan(dir.folder(), &options.config, request, OnLoss::Refuse);
+        let plan = match plan.and_then(Plan::loaded) {
+            Ok(plan) => plan,
+            Err(error) => {
                 dir.release()?;
                 return Err(error);
             }
-            Ok(plan) => plan,
         };
         let notes = plan.notes.clone();
         let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
-last whole batch. If Kafka would refuse the log, or discard healthy batches, nothing is changed and the exit code is 1;
---salvage keeps every batch that is whole. The marker and checkpoints of the log dir say where to start; afterwards the
+last whole batch. If Kafka would not load the log, or if any whole batch would go, nothing is changed and the exit code
+is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and checkpoints of the log dir say where to start; afterwards the
 checkpoints match the logs, and an existing marker stays unless something had to be truncated. The topic settings
 segment.index.bytes and index.interval.bytes determine the indexes; give them if they are not Kafka's defaults.
 
@@ -33,7 +33,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
     )
-    parser.add_argument("--salvage", action="store_true", help="keep every batch that is whole and in order")
+    loss = parser.add_mutually_exclusive_group()
+    loss.add_argument(
+        "--salvage",
+        dest="on_loss",
+        action="store_const",
+        const="salvage",
+        default="refuse",
+        help="keep every batch that is whole and in order",
+    )
+    loss.add_argument(
+        "--as-kafka",
+        dest="on_loss",
+        action="store_const",
+        const="as_kafka",
+        help="do what a broker's start does, even where whole batches go",
+    )
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--clean", dest="clean", action="store_true", default=None, help="the broker stopped cleanly")
     state.add_argument("--unclean", dest="clean", action="store_false", help="it did not, whatever the marker says")
@@ -55,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         recovery_point=arguments.recovery_point,
         config=_common.config(arguments),
         out=arguments.out,
-        salvage=arguments.salvage,
+        on_loss=arguments.on_loss,
         dry_run=arguments.dry_run,
     )
     if arguments.json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.config import pairs
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["rebuild_indexes", "recover"]
 
+_ON_LOSS = ("refuse", "as_kafka", "salvage")
+
 
 def recover(
     path: StrPath,
@@ -24,6 +26,7 @@ def recover(
     *,
     log_start_offset: int | None = None,
     out: StrPath | None = None,
+    on_loss: Literal["refuse", "as_kafka", "salvage"] = "refuse",
     salvage: bool = False,
     dry_run: bool = False,
     config: LogConfig | None = None,
@@ -35,7 +38,7 @@ def recover(
     Interrupted swaps of compaction are completed or undone, missing and corrupt indexes are rebuilt, a torn tail is
     truncated after the last whole batch, and producer snapshots, leader epochs and the log dir's checkpoints (for one
     partition, its own lines) are updated. The clean-shutdown marker of a log dir stays if nothing was truncated. If
-    Kafka would refuse to load the log, or would discard healthy batches, this raises an error and changes nothing.
+    Kafka would not load the log, or if any whole batch would go, this raises an error and changes nothing.
     Checksums of large segments are computed by as many threads as there are processors, four at most.
 
     Parameters
@@ -51,10 +54,15 @@ def recover(
         The first offset that is served. Default: from the log dir's checkpoint, or 0.
     out : path, optional
         A new directory for the result; the source is not changed. Default: in place.
+    on_loss : {"refuse", "as_kafka", "salvage"}
+        What to do if whole batches would go: because they follow a damaged batch, because a checkpoint, marker or
+        index contradicts them, or because a leftover file would take their place. ``refuse`` raises an error that
+        counts them. ``as_kafka`` does what a broker's start does; the notes of kind ``lost`` count what goes.
+        ``salvage`` keeps every batch that is whole and in order, even if Kafka would not load the log; Kafka can load
+        the result. Batches that cannot be decoded are left out, so that the result can be scanned. The notes of kind
+        ``left out`` name the bytes. A torn tail without a whole batch after the tear is no loss.
     salvage : bool
-        Keep every batch that is whole and in order, even if Kafka would refuse or discard it; Kafka can load the
-        result. Batches that cannot be decoded are left out, so that the result can be scanned. The notes of kind
-        ``left out`` name the bytes.
+        Short for ``on_loss="salvage"``.
     dry_run : bool
         Only report.
     config : LogConfig, optional
@@ -72,8 +80,9 @@ def recover(
     Raises
     ------
     CorruptRecordError
-        If Kafka would not load the log, or would discard healthy batches; or another ``KafkaLogError``. Nothing is
-        changed. For a log dir, the error names all partitions that are refused.
+        If Kafka would not load the log, or whole batches would go; or another ``KafkaLogError``. Nothing is changed.
+        The error says how many batches, records and bytes would go, why, and both ways out. For a log dir, it names
+        all partitions that are refused.
     LogLockedError
         If a broker or a writer has the log dir open.
     FileExistsError
@@ -88,6 +97,11 @@ def recover(
     """
     if clock is not None and not callable(clock):
         raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
+    loss = _arguments.choose("on_loss", on_loss, _ON_LOSS)
+    if _arguments.flag("salvage", salvage):
+        if loss == "as_kafka":
+            raise ValueError("salvage=True contradicts on_loss='as_kafka'")
+        loss = "salvage"
     return _core.recover(
         _arguments.path(path),
         clean=None if clean is None else _arguments.flag("clean", clean),
@@ -96,7 +110,7 @@ def recover(
         if log_start_offset is None
         else _arguments.integer("log_start_offset", log_start_offset, 0),
         out=None if out is None else _arguments.path(out),
-        on_loss="salvage" if _arguments.flag("salvage", salvage) else "refuse",
+        on_loss=loss,
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),

@@ -30,8 +30,8 @@ class RecoveryNote:
     ----------
     kind : str
         ``recovered`` (a segment was checked batch by batch, and its indexes rebuilt), ``deleted``, ``dropped``,
-        ``split``, ``swapped``, ``hidden``, ``unread``, ``out of order``, ``salvaged``, ``left out``, ``set aside`` or
-        ``index full``.
+        ``split``, ``swapped``, ``lost`` (whole batches that go), ``out of order``, ``salvaged``, ``left out``,
+        ``set aside`` or ``index full``.
     text : str
         The finding, in one line.
     """

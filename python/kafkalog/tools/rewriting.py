@@ -240,7 +240,12 @@ class Rewriting:
         """Write the result without folders written elsewhere; return what was done, and what was left out."""
         logs = [log for log in self.source.logs if Path(log.path).name not in apart]
         chosen = [log for log in logs if (log.topic, log.partition) in self.wanted]
-        found = _found_in(chosen, self.dropping, self.on_corrupt, tell, count=dry_run)
+        try:
+            found = _found_in(chosen, self.dropping, self.on_corrupt, tell, count=dry_run)
+        except KafkaLogError:
+            # What loading refuses comes first: its error counts what would go.
+            _core.recover(self.source.path, on_loss=_ON_LOSS[self.on_corrupt], dry_run=True)
+            raise
         others, topics = self.settings.compiled()
         done, left_out = _core.rewrite(
             self.source.path,

@@ -353,6 +353,12 @@ impl Overlay {
         self.state().origins.clone()
     }
 
+    /// The files of the beginning, and their lengths.
+    #[must_use]
+    pub(crate) fn before(&self) -> BTreeMap<String, u64> {
+        self.state().before.clone()
+    }
+
     /// Names there are now, in Java's order of file names.
     #[must_use]
     pub(crate) fn names(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use super::WritableSegment;
 use crate::error::{Error, Result};
+use crate::format::batch::BatchHeader;
 use crate::format::entry::TimestampOffset;
 use crate::io::storage::Storage;
 use crate::segment::source::Access;
@@ -25,16 +26,46 @@ impl<S: Storage> WritableSegment<S> {
     /// # Errors
     /// As [`WritableSegment::translate_offset`].
     pub(crate) fn read_next_offset(&mut self) -> Result<Offset> {
+        let last = self.last_indexed_batch()?;
+        Ok(last.map_or(self.base_offset, |(_, header)| header.next_offset()))
+    }
+
+    /// The last batch to which the index leads.
+    fn last_indexed_batch(&mut self) -> Result<Option<(Position, BatchHeader)>> {
         let last_indexed = self.offset_index.get()?.last_offset();
         let Some(from) = self.translate_offset(last_indexed)? else {
-            return Ok(self.base_offset);
+            return Ok(None);
         };
         let mut batches = self.walk(from, self.size(), Access::Headers)?;
-        let mut next_offset = self.base_offset;
-        while let Some((_, header)) = batches.next_batch()? {
-            next_offset = header.next_offset();
+        let mut last = None;
+        while let Some(batch) = batches.next_batch()? {
+            last = Some(batch);
         }
-        Ok(next_offset)
+        Ok(last)
+    }
+
+    /// Whether the index leads to a last batch that is whole, ends before `next_offset`, and is followed by no byte.
+    ///
+    /// # Errors
+    /// As [`WritableSegment::translate_offset`].
+    pub(crate) fn ends_whole(&mut self, next_offset: Offset) -> Result<bool> {
+        let size = self.size();
+        if size == 0 || self.checked >= size {
+            return Ok(true);
+        }
+        let Some((position, header)) = self.last_indexed_batch()? else {
+            return Ok(false);
+        };
+        let end = position.saturating_add(header.size as u64);
+        if end != size || header.next_offset() != next_offset {
+            return Ok(false);
+        }
+        let mut last = self.walk(position, size, Access::Records)?;
+        match last.ensure_valid(position, &header) {
+            Ok(()) => Ok(true),
+            Err(Error::CorruptRecord(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the last batch's offset is too far from the base (`LogSegment.hasOverflow`).

@@ -290,7 +290,7 @@ impl Compacting<'_> {
         mut cleaned_to: Option<Offset>,
     ) -> Result<PartitionCompaction> {
         let how = self.write_options(loaded);
-        let plan = plan_of(Arc::clone(folder), &how.config, request)?;
+        let plan = plan_of(Arc::clone(folder), &how.config, request, OnLoss::AsKafka)?;
         let (mut log, rehearsal) = Rehearsal::open(plan, how, self.options.now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
         cleaner.rehearse(rehearsal);

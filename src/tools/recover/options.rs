@@ -5,25 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::io::disk::Disk;
+use crate::load::OnLoss;
 use crate::log::config::LogConfig;
 use crate::log::dir::PartitionFolder;
 use crate::producers::DEFAULT_PRODUCER_ID_EXPIRATION_MS;
 use crate::tools::progress::Progress;
 use crate::types::{Offset, TimestampMs};
-
-/// What to do where Kafka would not load the log, or would throw batches away that are whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnLoss {
-    /// Say so and change nothing. What Kafka cuts after a damaged batch is no surprise and is cut; what is refused is
-    /// where sound batches go for another reason: a segment emptied for an offset that goes back, batches after the
-    /// log end that a lying index leads to, a `.log` whose name Kafka does not read.
-    #[default]
-    Refuse,
-    /// Do what Kafka does, and refuse only where it does not load the log.
-    AsKafka,
-    /// Keep every batch that is whole and in order, whatever it takes; the result loads in Kafka.
-    Salvage,
-}
 
 /// How to recover.
 #[derive(Clone, Debug)]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::job::Job;
-use super::options::{OnLoss, RecoverOptions};
+use super::options::RecoverOptions;
 use super::refused::{Refusals, Refused};
 use super::report::{PartitionReport, not_loaded};
 use crate::error::Result;
 use crate::format::file_name::FolderState;
 use crate::io::interrupt;
 use crate::io::storage::ReadFolder;
-use crate::load::{LoadRequest, Note, Plan, plan, plan_salvage};
+use crate::load::{LoadRequest, Note, OnLoss, Plan, plan};
 use crate::log::dir::{DirState, LOG_START, Offsets, PartitionFolder, UNKNOWN_PARTITION};
 use crate::write::checkpoints::LogEnds;
 
@@ -129,22 +129,15 @@ fn plan_partition(
 ) -> Result<Plan, Refused> {
     let options = job.options;
     let config = options.config_of(partition);
-    let mut plan = match options.on_loss {
-        OnLoss::Salvage => plan_salvage(&partition.path, config, request)?,
-        OnLoss::Refuse | OnLoss::AsKafka => plan(&partition.path, config, request)?,
-    };
+    let mut plan = plan(&partition.path, config, request, options.on_loss)?;
     // To the plan, an interruption may have been a batch that is none.
     interrupt::check()?;
     if let Err(error) = plan.outcome {
         return Err(match options.on_loss {
             OnLoss::Salvage => Refused::not_salvaged(error),
-            OnLoss::Refuse | OnLoss::AsKafka => Refused::not_loaded(error),
+            _ if plan.losses.is_empty() => Refused::not_loaded(error),
+            _ => Refused::loss(error),
         });
-    }
-    if options.on_loss == OnLoss::Refuse
-        && let Some(note) = plan.notes.iter().find(|note| note.is_loss())
-    {
-        return Err(Refused::loss(&partition.path, note));
     }
     if let Some(steps) = job.steps {
         steps.plan(partition, config, &mut plan)?;

@@ -1,15 +1,11 @@
 //! Partitions that recovery leaves alone: each with what is wrong, all of them in one error.
 
-use std::path::Path;
-
 use crate::error::{Error, Result};
-use crate::load::Note;
+use crate::load::WAYS_OUT;
 
 const NOT_LOADED: &str =
     "Kafka does not load this log; salvage keeps every batch that is whole and in order";
 const NOT_SALVAGED: &str = "Kafka does not load this log, and salvage does not mend it";
-const WOULD_LOSE: &str =
-    "nothing was changed; salvage keeps every batch that is whole and in order";
 /// A line is to stay one that can be read.
 const MOST_NAMED: usize = 20;
 
@@ -34,13 +30,10 @@ impl Refused {
         Self { error, hint }
     }
 
-    /// What Kafka would throw away.
-    pub(super) fn loss(folder: &Path, note: &Note) -> Self {
-        let expected = "a log from which Kafka takes no sound batches";
-        Self {
-            error: Error::corrupt("recovery", 0, expected, note).at(folder),
-            hint: WOULD_LOSE,
-        }
+    /// Whole batches that would go.
+    pub(super) const fn loss(error: Error) -> Self {
+        let hint = WAYS_OUT;
+        Self { error, hint }
     }
 
     /// Not about what the partition holds: the others are not looked at.
@@ -52,21 +45,11 @@ impl Refused {
         self.hint.is_empty() || is_of_the_machine
     }
 
-    fn with(mut self, more: &str) -> Error {
-        if self.hint.is_empty() {
-            return self.error;
+    fn with(self, more: &str) -> Error {
+        match self.hint {
+            "" => self.error,
+            hint => self.error.hinted(&format!(" ({hint}){more}")),
         }
-        let said = match &mut self.error {
-            Error::CorruptRecord(fault)
-            | Error::CorruptIndex(fault)
-            | Error::InvalidRecord(fault)
-            | Error::UnsupportedFormat(fault) => &mut fault.found,
-            Error::ProducerRefused(fault) => &mut fault.found,
-            Error::InvalidArgument(text) | Error::Refused { message: text, .. } => text,
-            _ => return self.error,
-        };
-        *said = format!("{said} ({}){more}", self.hint);
-        self.error
     }
 }
 

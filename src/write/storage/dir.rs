@@ -1,6 +1,7 @@
 //! A log dir that is open for writing: its lock, its marker, and what the writers of this process know of it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -24,6 +25,8 @@ pub(super) struct Known {
     users: usize,
     /// The marker was there.
     pub(super) was_clean: bool,
+    /// What it held, to be put back as it was where no partition is written to.
+    pub(super) marker: Option<Vec<u8>>,
     recovery_points: Offsets,
     log_starts: Offsets,
     high_watermarks: Offsets,
@@ -34,10 +37,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn new(state: DirState) -> Self {
+    fn new(state: DirState, marker: Option<Vec<u8>>) -> Self {
         Self {
             users: 0,
             was_clean: state.clean_shutdown,
+            marker,
             recovery_points: Arc::unwrap_or_clone(state.recovery_points),
             log_starts: Arc::unwrap_or_clone(state.log_starts),
             high_watermarks: Arc::unwrap_or_clone(state.high_watermarks.unwrap_or_default()),
@@ -111,10 +115,12 @@ impl DirHandle {
         let mut known = dir.known();
         if known.is_none() {
             let state = DirState::read(&path);
-            if disk.remove(&path.join(CLEAN_SHUTDOWN))? {
+            let marker = path.join(CLEAN_SHUTDOWN);
+            let content = fs::read(&marker).ok().filter(|_| state.clean_shutdown);
+            if disk.remove(&marker)? {
                 disk.sync_folder(&path)?;
             }
-            *known = Some(Known::new(state));
+            *known = Some(Known::new(state, content));
         }
         if let Some(known) = known.as_mut() {
             known.users = known.users.saturating_add(1);
@@ -168,7 +174,8 @@ impl DirHandle {
         }
         let marker = self.path.join(CLEAN_SHUTDOWN);
         let file = self.disk.create(&marker)?;
-        self.disk.write(&file, &marker, &write_clean_shutdown())?;
+        let content = last.marker.unwrap_or_else(write_clean_shutdown);
+        self.disk.write(&file, &marker, &content)?;
         self.disk.sync(&file, &marker)?;
         self.disk.sync_folder(&self.path)
     }

@@ -164,6 +164,7 @@ impl PartitionDir {
         self.dir.with(|dir| {
             dir.dirty.remove(&self.partition);
             dir.closed.insert(self.partition.clone());
+            dir.marker = None;
             Ok(())
         })?;
         self.dir.close()

@@ -9,7 +9,7 @@ use crate::compress::Compressor;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName};
 use crate::io::storage::ReadFolder as _;
-use crate::load::{LoadRequest, LoadedLog, Plan, plan_of, plan_salvage_of};
+use crate::load::{LoadRequest, LoadedLog, OnLoss, Plan, plan_of};
 use crate::records::builder::{BatchBuilder, BatchOptions};
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -86,7 +86,7 @@ impl Written {
 
     fn new(options: WriteOptions) -> Self {
         let folder = Arc::new(Image::default());
-        let plan = plan_of(folder, &options.config, request(true, 0)).unwrap();
+        let plan = plan_of(folder, &options.config, request(true, 0), OnLoss::AsKafka).unwrap();
         Self::open(plan, options, Vec::new())
     }
 
@@ -167,7 +167,12 @@ fn what_was_flushed_is_there_after_a_power_loss() {
             written.step(chance);
             for left in written.image.take_lost() {
                 let context = format!("seed {seed}, step {step}, {:?}", options.sync);
-                let plan = plan_of(Arc::new(left), &options.config, request(false, flushed.0));
+                let plan = plan_of(
+                    Arc::new(left),
+                    &options.config,
+                    request(false, flushed.0),
+                    OnLoss::AsKafka,
+                );
                 let plan = plan.unwrap();
                 if let Err(error) = &plan.outcome {
                     panic!("{context}: {error}");
@@ -200,7 +205,14 @@ fn assert_goes_on(
     chance: &mut Chance,
     context: &str,
 ) {
-    let load = |image: Image, clean| plan_of(Arc::new(image), &options.config, request(clean, 0));
+    let load = |image: Image, clean| {
+        plan_of(
+            Arc::new(image),
+            &options.config,
+            request(clean, 0),
+            OnLoss::AsKafka,
+        )
+    };
     let mut written = Written::open(load(image, false).unwrap(), options.clone(), bytes);
     written.append(chance);
     let end = written.log.log_end_offset();
@@ -227,9 +239,10 @@ fn salvage_mends_what_was_not_synced() {
                 let context = format!("seed {seed}, step {step}");
                 let left = Arc::new(left);
                 let load = request(false, flushed.0);
-                let as_kafka = plan_of(left.clone(), &options.config, load).unwrap();
+                let as_kafka =
+                    plan_of(left.clone(), &options.config, load, OnLoss::AsKafka).unwrap();
                 refused += u32::from(as_kafka.outcome.is_err());
-                let plan = plan_salvage_of(left, &options.config, load).unwrap();
+                let plan = plan_of(left, &options.config, load, OnLoss::Salvage).unwrap();
                 if let Err(error) = &plan.outcome {
                     panic!("{context}: {error}");
                 }

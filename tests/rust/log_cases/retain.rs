@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kafkalog::internal::load::{LoadRequest, Plan, plan};
+use kafkalog::internal::load::{LoadRequest, OnLoss, Plan, plan};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::log::retention::{Rule, SegmentAge};
 use serde_json::{Value, json};
@@ -91,7 +91,13 @@ fn run(case: &Case, folder: &Path) -> Vec<String> {
         now_ms: case.now_ms(),
         producer_id_expiration_ms: number("producer.id.expiration.ms").unwrap_or(86_400_000),
     };
-    let mut plan = plan(&folder.join(case.partition_folder()), &config, request).unwrap();
+    let mut plan = plan(
+        &folder.join(case.partition_folder()),
+        &config,
+        request,
+        OnLoss::AsKafka,
+    )
+    .unwrap();
     let mut differences = compare_fields("loaded", loaded, &json!({"segments": segments(&plan)}));
     let mut high_watermark = loaded["high_watermark"].as_i64().unwrap();
     let rounds = case.config["rounds"].as_array().unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kafkalog::internal::load::{LoadRequest, Note, plan};
+use kafkalog::internal::load::{LoadRequest, Note, OnLoss, plan};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::log::partition::PartitionLog;
 use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
@@ -55,7 +55,7 @@ fn a_log_whose_rebuilt_index_is_full_opens_and_goes_on() {
         recovery_point: 0,
         ..request
     };
-    let planned = plan(folder.path(), &config, unclean).unwrap();
+    let planned = plan(folder.path(), &config, unclean, OnLoss::AsKafka).unwrap();
     let full = |note: &&Note| matches!(note, Note::IndexFull { base_offset: 0, .. });
     assert_eq!(planned.notes.iter().filter(full).count(), 1);
     let mut log = open(&config, unclean);
@@ -139,7 +139,7 @@ fn a_large_log_ends_at_its_first_fault() {
         }
         let expected = if round % 4 == 0 { starts.len() } else { spoilt };
         fs::write(&path, &log).unwrap();
-        let loaded = plan(&folder, &LogConfig::default(), request).unwrap();
+        let loaded = plan(&folder, &LogConfig::default(), request, OnLoss::AsKafka).unwrap();
         let end = loaded.outcome.unwrap().log_end_offset;
         assert_eq!(end, i64::try_from(expected).unwrap(), "round {round}");
     }

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kafkalog::internal::error::Error;
 use kafkalog::internal::io::disk::{Disk, Failure, Faults, Step};
-use kafkalog::internal::load::{LoadRequest, plan};
+use kafkalog::internal::load::{LoadRequest, OnLoss, plan};
 use kafkalog::internal::log::config::LogConfig;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 
 use crate::common::{Chance, is_slow};
 use crate::log_cases::{self, Case};
@@ -225,7 +225,7 @@ fn any_folder_is_loaded_or_refused_and_once_is_enough() {
         }
         let before = log_cases::tree(&folder);
         let request = request(&mut chance);
-        let mut first = plan(&folder, &config, request).unwrap();
+        let mut first = plan(&folder, &config, request, OnLoss::AsKafka).unwrap();
         first.close().unwrap();
         assert_eq!(
             log_cases::compare(&before, &log_cases::tree(&folder)),

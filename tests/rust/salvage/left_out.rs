@@ -2,8 +2,8 @@
 
 use kafkalog::internal::error::{Error, ProducerRule};
 use kafkalog::internal::format::entry::ProducerState;
-use kafkalog::internal::load::{Note, plan};
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::load::{Note, OnLoss, plan};
+use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 use kafkalog::internal::write::{LeaderAppend, WritableLog, WriteOptions};
 
 use super::{NOW_MS, alone, assert_loads, bytes_of, request, salvage};
@@ -49,7 +49,7 @@ fn a_batch_that_begins_under_anothers_checksum_goes_with_it() {
         data[before + 16] = magic;
         seal(&mut data[before..before + size]);
         std::fs::write(&path, &data).unwrap();
-        let plan = plan(&folder, &small_segments(), request()).unwrap();
+        let plan = plan(&folder, &small_segments(), request(), OnLoss::AsKafka).unwrap();
         let cut = (data.len() - before - size) as u64;
         let is_cut = |note: &Note| matches!(note, Note::Recovered { batches: 2, truncated, .. } if *truncated == cut);
         assert!(plan.notes.iter().any(is_cut), "{magic}: {:?}", plan.notes);

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kafkalog::internal::io::disk::Disk;
-use kafkalog::internal::load::{LoadRequest, Note, plan, plan_salvage};
+use kafkalog::internal::load::{LoadRequest, Note, OnLoss, plan};
 use kafkalog::internal::tools::recover::report::PartitionReport;
-use kafkalog::internal::tools::recover::{OnLoss, RecoverOptions, recover};
+use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 
 use crate::common::{Chance, is_slow, seal};
 use crate::log_cases::{self, Tree, logs};
@@ -139,7 +139,7 @@ fn longest(batches: &[Whole]) -> usize {
 
 /// Loads as Kafka loads after a crash with nothing flushed, and changes nothing of the batches.
 fn assert_loads(folder: &Path, context: &str) {
-    let plan = plan(folder, &small_segments(), request()).unwrap();
+    let plan = plan(folder, &small_segments(), request(), OnLoss::AsKafka).unwrap();
     let log = plan
         .outcome
         .as_ref()
@@ -159,7 +159,7 @@ fn assert_loads(folder: &Path, context: &str) {
 }
 
 fn salvage(folder: &Path, context: &str) -> Vec<Note> {
-    let mut plan = plan_salvage(folder, &small_segments(), request()).unwrap();
+    let mut plan = plan(folder, &small_segments(), request(), OnLoss::Salvage).unwrap();
     if let Err(error) = &plan.outcome {
         panic!("{context}: {error}");
     }
