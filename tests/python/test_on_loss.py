@@ -7,12 +7,12 @@ import shutil
 import struct
 from typing import TYPE_CHECKING, Any
 
-import kafkalog
 import pytest
-from kafkalog import KafkaLogError, LogConfig, LogWriter, Record
-from recover_cases import digests
 
+import kafkalog
+from kafkalog import KafkaLogError, LogConfig, LogWriter, Record
 from kafkalog.cli import main
+from recover_cases import digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def offsets_in(folder: Path) -> set[int]:
         while at + 61 <= len(data):
             base, length = struct.unpack_from(">qi", data, at)
             end = at + 12 + length
-            if data[at + 16] == 2 and 49 <= length and end <= len(data):
+            if data[at + 16] == 2 and length >= 49 and end <= len(data):
                 crc, delta = struct.unpack_from(">I", data, at + 17)[0], struct.unpack_from(">i", data, at + 23)[0]
                 if crc32c(data[at + 21 : end]) == crc:
                     found.update(range(base, base + delta + 1))

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 _EPILOG = """\
 Does what a broker's start-up does: completes interrupted swaps, rebuilds indexes, and truncates a torn tail after the
 last whole batch. If Kafka would not load the log, or if any whole batch would go, nothing is changed and the exit code
-is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and checkpoints of the log dir say where to start; afterwards the
-checkpoints match the logs, and an existing marker stays unless something had to be truncated. The topic settings
-segment.index.bytes and index.interval.bytes determine the indexes; give them if they are not Kafka's defaults.
+is 1: --salvage keeps every whole batch, --as-kafka does what a broker's start does. The marker and checkpoints of the
+log dir say where to start; afterwards the checkpoints match the logs, and an existing marker stays unless something had
+to be truncated. The topic settings segment.index.bytes and index.interval.bytes determine the indexes; give them if
+they are not Kafka's defaults.
 
 examples:
   kafkalog recover /data/kafka-logs --dry-run
