@@ -143,7 +143,9 @@ class Job:
         noted = _read(self.dirs[0])
         self.committed = noted is not None and noted.id == self.id and noted.committed
         if not self.committed:
-            self._create_topics()
+            # A job that was refused before it was noted has begun nothing.
+            if noted is not None and noted.id == self.id:
+                self._create_topics()
             # Where the note is gone, the job was settled before, and others may have appended since.
             dirs = [Path(log_dir) for log_dir in self.dirs if _is_noted(log_dir, self.id)]
             ends = [end for end in self.ends if any((each / f"{end[0]}-{end[1]}").is_dir() for each in dirs)]

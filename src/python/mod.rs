@@ -66,7 +66,9 @@ mod _core {
     #[pymodule_export]
     use super::verify::{VerifyProgress, verify, verify_codes};
     #[pymodule_export]
-    use super::writer::{LogWriter, check_columns, check_config, check_sizes, check_topic};
+    use super::writer::{
+        LogWriter, check_columns, check_config, check_load, check_sizes, check_topic,
+    };
 
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {

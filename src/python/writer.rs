@@ -228,6 +228,21 @@ impl LogWriter {
     }
 }
 
+/// As [`PartitionWriter::check`].
+#[pyfunction]
+pub(super) fn check_load(
+    py: Python<'_>,
+    log_dirs: Vec<PathBuf>,
+    topic: &str,
+    partition: i32,
+    settings: Settings,
+) -> PyResult<()> {
+    let options = WriteOptions::new(config_of(&settings).map_err(into_py)?);
+    let named = TopicPartition::new(topic, partition);
+    py.detach(|| PartitionWriter::check(&log_dirs, &named, &options, now_ms()))
+        .map_err(into_py)
+}
+
 /// An id as Kafka writes it.
 fn id_of(option: &str, text: Option<&str>) -> PyResult<Option<Uuid>> {
     let parse = |text: &str| {

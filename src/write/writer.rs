@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::format::uuid::Uuid;
 use crate::load::{self, LoadRequest, Note, OnLoss, Plan};
+use crate::log::dir::{DirState, Offsets};
 use crate::types::{Offset, TimestampMs, TopicPartition};
 use crate::write::storage::{Identity, LogDirs, PartitionDir, Progress, check_names};
 use crate::write::{WritableLog, WriteOptions};
@@ -55,6 +56,36 @@ impl PartitionWriter {
         let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;
         Ok(Self { log, dir, notes })
+    }
+
+    /// Refuses what [`PartitionWriter::open`] refuses to load, without a lock and without a change: a job over many
+    /// partitions asks before it opens the first. A partition that is not there is none of its business.
+    ///
+    /// # Errors
+    /// What would keep a broker from loading the log, or cost a whole batch.
+    pub fn check(
+        log_dirs: &[PathBuf],
+        partition: &TopicPartition,
+        options: &WriteOptions,
+        now_ms: TimestampMs,
+    ) -> Result<()> {
+        for log_dir in log_dirs {
+            let folder = log_dir.join(partition.to_string());
+            if !folder.is_dir() {
+                continue;
+            }
+            let state = DirState::read(log_dir);
+            let of = |offsets: &Offsets| offsets.get(partition).copied().unwrap_or(0);
+            let request = LoadRequest {
+                clean: state.clean_shutdown,
+                recovery_point: of(&state.recovery_points),
+                log_start_offset: of(&state.log_starts),
+                now_ms,
+                producer_id_expiration_ms: options.producer_id_expiration_ms,
+            };
+            load::plan(&folder, &options.config, request, OnLoss::Refuse)?.loaded()?;
+        }
+        Ok(())
     }
 
     /// The log.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalog import _core
 
 __all__ = [
+    "check_loads",
     "check_staging",
     "commit_files",
     "discard",
@@ -101,6 +102,20 @@ def _not_shared(folder: str, reason: str) -> ValueError:
         f"cannot stage rows in {folder}: {reason}; set the option stagingPath to a folder that the driver and all "
         "executors share and may write"
     )
+
+
+def check_loads(dirs: list[str], places: Iterable[TopicPartition], settings: list[tuple[str, str]]) -> None:
+    """Refuse what a writer refuses to open, before the first is opened: to open one may repair it.
+
+    Raises
+    ------
+    KafkaLogError
+        When whole batches of a partition would go.
+    """
+    from kafkalog import _core
+
+    for topic, partition in places:
+        _core.check_load(dirs, topic, partition, settings)
 
 
 def known_partitions(paths: Iterable[str]) -> dict[str, frozenset[int]]:
@@ -249,6 +264,8 @@ def _run(job: _jobs.Job, partitions: int, new_topic: str | None, state: dict[str
     job.created = _new_topics(job.dirs, records, partitions, new_topic)
     if not records and not job.created and state is None:
         return 0
+    existing = [place for place in sorted(records) if place.topic not in job.created]
+    check_loads(job.dirs, existing, job.settings)
     writers = _Writers(job)
     try:
         job.ends = [

@@ -29,13 +29,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from kafkalog import _core, _jobs
+from kafkalog.config import pairs
 from kafkalog.errors import InvalidRecordError
 from kafkalog.spark import commit, option_values
 from kafkalog.spark.internals import freeze_imports
 from kafkalog.spark.option_names import unknown_option
 from kafkalog.spark.options import parse_paths
 from kafkalog.spark.partitioner import Partitioner
-from kafkalog.spark.topics import TopicPartition
+from kafkalog.spark.topics import TopicPartition, live_partitions
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -399,6 +400,9 @@ def _sink(options: Mapping[str, str], schema: StructType, stream: str | None) ->
         _core.check_topic(sink.topic)
     for path in sink.paths:
         _core.check_log_dir(path)
+    if sink.topic is not None and stream is None:
+        places = [TopicPartition(sink.topic, number) for number in sorted(live_partitions(sink.paths, sink.topic))]
+        commit.check_loads(list(sink.paths), places, pairs(sink.config()))
     return sink.prepared()
 
 
