@@ -45,6 +45,10 @@ type Said = (Vec<String>, Option<String>, u64, Vec<String>);
 /// whole, and the log from its end on. What is missing is an error, unless a `partial` state is wanted.
 #[pyfunction]
 #[pyo3(signature = (paths, *, history=false, secrets=false, partial=false))]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of Python functions are owned"
+)]
 pub(super) fn table_metadata(
     py: Python<'_>,
     paths: Vec<PathBuf>,
