@@ -132,8 +132,10 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a file is no longer than its kind may be.
+///
 /// # Errors
-/// `CorruptIndex` for a file longer than its kind may be.
+/// `CorruptIndex` where it is.
 pub(crate) fn ensure_small(path: &Path, length: u64, limit: u64) -> Result<()> {
     if length <= limit {
         return Ok(());

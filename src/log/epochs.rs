@@ -33,12 +33,11 @@ impl LeaderEpochs {
     /// `Io`; `CorruptIndex` where Kafka would refuse the file; `InvalidArgument` for negative numbers in it.
     pub fn load(folder: &Path, disk: Disk) -> Result<Self> {
         let path = folder.join(LEADER_EPOCH_CHECKPOINT);
-        let entries = match read_parsed(&path, parse_epochs)? {
-            Some(entries) => entries,
-            None => {
-                drop(disk.create(&path)?);
-                Vec::new()
-            }
+        let entries = if let Some(entries) = read_parsed(&path, parse_epochs)? {
+            entries
+        } else {
+            drop(disk.create(&path)?);
+            Vec::new()
         };
         let mut epochs = Self::in_memory(&entries)?;
         epochs.checkpoint = Some(Checkpoint { path, disk });
