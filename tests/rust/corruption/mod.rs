@@ -191,7 +191,7 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
         let first = legacy::first_offset(batch, &header, checks::LIMIT).ok()?;
         // Of magic 0 nothing holds a wrapper's offset against those inside.
         let first = if header.magic == 0 {
-            header.base_offset
+            first.min(header.base_offset)
         } else {
             first
         };
