@@ -189,12 +189,6 @@ fn spans(data: &[u8]) -> Option<Vec<(i64, i64, i32)>> {
         let batch = data.get(at..at + header.size)?;
         header.ensure_valid(batch).ok()?;
         let first = legacy::first_offset(batch, &header, checks::LIMIT).ok()?;
-        // Of magic 0 nothing holds a wrapper's offset against those inside.
-        let first = if header.magic == 0 {
-            first.min(header.base_offset)
-        } else {
-            first
-        };
         spans.push((first, header.last_offset(), header.partition_leader_epoch));
         at += header.size;
     }
@@ -206,8 +200,11 @@ fn is_plausible(seed: &Seed, data: &[u8], is_active: bool) -> bool {
     let Some(spans) = spans(data) else {
         return false;
     };
-    let (mut floor, mut epoch) = (seed.base_offset, -1);
+    let (mut floor, mut epoch, mut at) = (seed.base_offset, -1, 0);
     for (first, last, its) in spans {
+        // Of magic 0 nothing holds a wrapper's offset against those inside (`DeepRecordsIterator`).
+        let first = if data[at + 16] == 0 { last } else { first };
+        at += BatchHeader::parse(&data[at..]).unwrap().unwrap().size;
         let bounded = is_active || last < seed.next_offset();
         let ordered = first >= floor && last >= first && (its == -1 || its >= epoch) && its >= -1;
         if !(bounded && ordered) {
