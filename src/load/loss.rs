@@ -177,7 +177,9 @@ impl Loader<'_> {
                 _ => {}
             }
         }
-        kept.values_mut().for_each(|parts| parts.sort_unstable());
+        for parts in kept.values_mut() {
+            parts.sort_unstable();
+        }
         kept
     }
 

@@ -44,7 +44,7 @@ def notes(table: pa.Table) -> list[str]:
 
 
 def names(path: Path) -> set[str]:
-    return set(tables.topics(path)["topic"].to_pylist())
+    return {row["topic"] for row in tables.topics(path).to_pylist()}
 
 
 def codes(path: Path) -> list[str]:
@@ -68,8 +68,8 @@ def test_damage_that_a_later_snapshot_covers_is_passed_over(log_dir: Path) -> No
         assert table.to_pylist() == getattr(tables, name)(GOLDEN).to_pylist()
         assert [str(file) in note for note in notes(table)] == [True]
     # What changed before the damage is not shown: the state after it is known from the next snapshot on.
-    changes = tables.topics(log_dir, history=True)["logOffset"].to_pylist()
-    assert min(changes) >= 322
+    changes = tables.topics(log_dir, history=True).to_pylist()
+    assert min(row["logOffset"] for row in changes) >= 322
     plan, whole = plan_rescue(log_dir), plan_rescue(GOLDEN)
     assert plan.image.records == whole.image.records
     assert [each.code for each in plan.findings if each.severity == "error"] == [
@@ -185,7 +185,12 @@ def test_records_that_cannot_be_applied_are_counted_and_named(tmp_path: Path) ->
     ):
         assert len(report.metadata_notes) == len(refused)
     assert len(notes(kafkalog.explain(log_dir))) == len(refused)
-    for command in (["topics", log_dir], ["explain", log_dir], ["retain", log_dir, tmp_path / "out", "--dry-run"]):
+    commands: tuple[list[str | Path], ...] = (
+        ["topics", log_dir],
+        ["explain", log_dir],
+        ["retain", log_dir, tmp_path / "out", "--dry-run"],
+    )
+    for command in commands:
         assert call(*command).stderr.count("a record is left out") == len(refused)
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["rebuild_indexes", "recover"]
 
-_ON_LOSS = ("refuse", "as_kafka", "salvage")
+_OnLoss = Literal["refuse", "as_kafka", "salvage"]
+_ON_LOSS: tuple[_OnLoss, ...] = ("refuse", "as_kafka", "salvage")
 
 
 def recover(
@@ -26,7 +27,7 @@ def recover(
     *,
     log_start_offset: int | None = None,
     out: StrPath | None = None,
-    on_loss: Literal["refuse", "as_kafka", "salvage"] = "refuse",
+    on_loss: _OnLoss = "refuse",
     salvage: bool = False,
     dry_run: bool = False,
     config: LogConfig | None = None,
