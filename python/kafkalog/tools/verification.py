@@ -18,10 +18,10 @@ def verify(path: Paths, level: str | None = None, *, threads: int | None = None)
     """Verify every file of log dirs, partition folders or single files. Nothing is written, locked or changed.
 
     Each file is checked by itself and against the others: batches (checksum, decompression, every record, order of
-    offsets), offset, time and transaction indexes and producer snapshots against their log, leader epochs against the
-    batches, segments against those before them, the log dir's checkpoints against the ends of the logs, identities of
-    directories and topics against each other. The rules are those of every Kafka version from 0.8 on: what a broker writes, whether it runs, was stopped or
-    was killed, gives no finding above ``info``.
+    offsets), offset, time and transaction indexes and producer snapshots against their log, leader epochs against
+    the batches, segments against those before them, the log dir's checkpoints against the ends of the logs,
+    identities of directories and topics against each other. The rules are those of every Kafka version from 0.8 on:
+    what a broker writes, whether it runs, was stopped or was killed, gives no finding above ``info``.
 
     Parameters
     ----------
