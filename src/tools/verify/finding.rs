@@ -149,7 +149,7 @@ codes! {
     DUPLICATE_PARTITION "duplicate-partition" Error "a broker does not start with it; move the shorter or older folder away";
     // MetaPropertiesEnsemble.Loader.load, KafkaRaftServer.initializeLogDirs; PartitionMetadataFile.read takes the log dir offline.
     IDENTITY_UNREADABLE "identity-unreadable" Error "a broker does not start with it, or takes the log dir offline; restore it, or write it again with the ids of the others";
-    // KafkaRaftServer.initializeLogDirs; before KRaft KafkaServer.checkpointBrokerMetadata wrote it.
+    // KafkaRaftServer.initializeLogDirs; before KRaft KafkaServer.startup wrote it.
     IDENTITY_MISSING "identity-missing" Info "a broker writes it, or has to be told to format the directory";
     // MetaPropertiesEnsemble.verify; of a topic's id LogManager.isStrayKraftReplica
     IDENTITY_MISMATCH "identity-mismatch" Error "the directory or folder belongs elsewhere; a broker does not start with it, or sets the folder aside as -stray";
@@ -178,7 +178,7 @@ codes! {
     LEFTOVER "leftover" Info "a broker finishes, removes or overwrites it by itself";
     // LogManager.addStrayLog: it is loaded, not served, and kept.
     STRAY_FOLDER "stray-folder" Info "a broker serves none of it and never removes it: export what is still wanted, then delete it";
-    // LogLoader.completeSwapOperations
+    // LogLoader.load renames swaps whatever is in them.
     SWAP_LACKS_BATCHES "swap-lacks-batches" Warning "a broker puts it in the place of segments that hold more: unless compaction made it, move it away, or salvage";
     // LogFileUtils.offsetFromFileName (NumberFormatException)
     FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
