@@ -20,7 +20,7 @@ use crate::io::storage::{ReadFile, ReadFolder as _};
 use crate::segment::resync::{Resync, Step};
 use crate::types::{Offset, Position};
 
-use self::leftover::Replacement;
+use self::leftover::{Live, Replacement};
 
 mod leftover;
 
@@ -153,8 +153,35 @@ impl Loader<'_> {
                 self.count_missing(&name, length, parts, &mut losses)?;
             }
         }
+        self.count_overlapped(&mut losses)?;
         self.count_hidden(log.log_end_offset, &mut losses)?;
         Ok(losses.0)
+    }
+
+    /// Counts batches that are not read, as the next segment, which was a leftover or follows one, begins below them.
+    fn count_overlapped(&self, losses: &mut Losses) -> Result<()> {
+        let lives = Live::all(&self.folder);
+        for (live, next) in lives.iter().zip(lives.iter().skip(1)) {
+            if !live.is_swap() && !next.is_swap() {
+                continue;
+            }
+            let reason = format!("in {}, across the base of {}", live.source, next.source);
+            let mut held = Replacement::by(next, &self.folder)?;
+            let first = next.walk(&self.folder)?.first_whole()?;
+            // Nothing before a segment that goes back is read, either.
+            let goes_back = first.is_some_and(|first| first.base_offset < next.base_offset);
+            let mut walk = live.walk(&self.folder)?;
+            while let Some(step) = walk.next_step()? {
+                let Step::Batch(position, header) = step else {
+                    continue;
+                };
+                let is_beyond = header.last_offset() >= next.base_offset;
+                if goes_back || (is_beyond && !held.holds(&header)?) {
+                    losses.add(&live.source, (position, &header), &reason);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Which bytes of the files at the beginning are in live `.log` files now.
@@ -194,7 +221,7 @@ impl Loader<'_> {
         let base = leading_offset(name).unwrap_or_default();
         let mut replacement = Replacement::of(&self.folder, name)?;
         let reason = self.reason(name, kept, replacement.as_ref().map(Replacement::name));
-        let mut walk = walk(Arc::clone(&file), length, base)?;
+        let mut walk = walk(file, length, base)?;
         while let Some(step) = walk.next_step()? {
             let Step::Batch(position, header) = step else {
                 continue;
@@ -205,11 +232,11 @@ impl Loader<'_> {
             if is_kept {
                 continue;
             }
-            let stands_in = match &mut replacement {
-                Some(replacement) => replacement.stands_for(&file, position, &header)?,
+            let is_held = match &mut replacement {
+                Some(replacement) => replacement.holds(&header)?,
                 None => false,
             };
-            if !stands_in {
+            if !is_held {
                 losses.add(name, (position, &header), &reason);
             }
         }

@@ -407,21 +407,12 @@ def verb_of(seed: int) -> str:
     return sorted(VERBS)[seed % len(VERBS)]
 
 
-# A swap whose base offset lies inside of a live log. Loading makes a segment of it, and the batches that the log holds
-# beyond that base are not read any more.
-OVERLAPPING = {46, 100, 221}
-# A swap that looks like the result of a compaction, with the last batch and not all before: loading takes it for one.
-LIKE_COMPACTION = {153, 240}
+# Found before: a swap whose base offset lies inside of a live log, so that what the log holds beyond it is not read any
+# more; a swap that looks like the result of a compaction, with the last batch and not all before.
+FOUND = {46, 100, 153, 221, 240}
 
 
-def rounds() -> list[Any]:
-    """Every seed, those of note among them."""
-    known = pytest.mark.xfail(reason="src/load takes the leftover", strict=False)
-    notes = OVERLAPPING | LIKE_COMPACTION
-    return [pytest.param(seed, marks=known) if seed in notes else seed for seed in sorted({*SEEDS, *notes})]
-
-
-@pytest.mark.parametrize("seed", rounds())
+@pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))
 def test_nothing_is_lost(tmp_path: Path, seed: int) -> None:
     """4,000 rounds in the slow profile (``KAFKALOG_SLOW=1``)."""
     round_ = Round(seed, tmp_path)

@@ -220,8 +220,8 @@ def test_no_loss(tmp_path: Path) -> None:
     assert offsets_in(folder) == whole
 
 
-def test_a_swap_that_holds_its_originals(tmp_path: Path) -> None:
-    """What compaction had finished takes its place: whole, up to the same end, and of the same records."""
+def test_an_interrupted_compaction(tmp_path: Path) -> None:
+    """A leftover with fewer batches takes no place unasked; as Kafka, it does."""
     root = tmp_path / "logs"
     folder = written(root)
     first = min(folder.glob("*.log"))
@@ -231,9 +231,22 @@ def test_a_swap_that_holds_its_originals(tmp_path: Path) -> None:
     with LogWriter(tmp_path / "cleaned", "orders", 0, config=LogConfig(segment_bytes=1 << 30)) as writer:
         writer.append(records.take(kept).select(["key", "value", "timestamp", "offset"]), keep_offsets=True)
     cleaned = min((tmp_path / "cleaned" / "orders-0").glob("*.log"))
-    first.with_name(first.name + ".swap").write_bytes(cleaned.read_bytes())
-    whole = offsets_in(folder)
-    kafkalog.recover(root)
+    swap = first.with_name(first.name + ".swap")
+    swap.write_bytes(cleaned.read_bytes())
+    with pytest.raises(KafkaLogError, match=f"in {first.name}, in whose place {swap.name} would come"):
+        kafkalog.recover(root)
+    saved = tmp_path / "saved"
+    kafkalog.recover(root, out=saved, on_loss="salvage")
+    assert offsets_in(saved / "orders-0") == set(range(RECORDS))
+    kafkalog.recover(root, on_loss="as_kafka")
     table = kafkalog.read_table(root, columns=["offset"])["offset"].to_pylist()
     assert table == [*kept, *range(last + 1, RECORDS)]
-    assert whole == set(range(RECORDS))
+
+
+def test_a_swap_that_holds_its_original(tmp_path: Path) -> None:
+    """A leftover with all batches takes its place without a word."""
+    folder = written(tmp_path / "logs")
+    swap_of(lambda data: data)(folder)
+    kafkalog.recover(tmp_path / "logs")
+    assert not list(folder.glob("*.swap"))
+    assert offsets_in(folder) == set(range(RECORDS))
