@@ -61,7 +61,7 @@ pub(super) fn table_metadata(
     } else {
         Replayed::State
     };
-    let chosen = interrupt::detach(py, move || {
+    let chosen = interrupt::detach(py, || {
         let mut chosen = choose(&paths, wanted)?;
         match chosen.gap.take() {
             Some(gap) if !partial => Err(gap.into_error()),
