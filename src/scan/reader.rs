@@ -11,7 +11,7 @@ use crate::scan::range::PartitionRange;
 use crate::segment::filter::RecordFilter;
 use crate::segment::metrics::Metrics;
 use crate::segment::reader::{Filled, ReadOptions, ReadState, SegmentReader};
-use crate::segment::resync::Lost;
+use crate::segment::resync::{Lost, Reason};
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
 
@@ -149,6 +149,15 @@ impl LogReader {
                     let dropped = std::mem::take(&mut self.dropped_of_part);
                     let total = &mut self.state.metrics.records_skipped;
                     *total = total.saturating_sub(dropped);
+                    // What was lost of the batch alone is lost with it.
+                    while let Some(last) = self.lost.last()
+                        && last.lost.reason == Reason::Timestamp
+                        && last.segment == self.context.segment
+                        && (self.state.lost.iter()).any(|lost| lost.position == last.lost.position)
+                    {
+                        self.lost.pop();
+                        self.state.metrics.find_again();
+                    }
                 }
                 for lost in self.state.lost.drain(..) {
                     lost::add(&mut self.lost, self.context.lost(lost));

@@ -50,6 +50,11 @@ impl Metrics {
         self.lost = self.lost.saturating_add(1);
     }
 
+    /// Takes back a range without bytes that was counted as lost, as it is part of another one.
+    pub(crate) const fn find_again(&mut self) {
+        self.lost = self.lost.saturating_sub(1);
+    }
+
     /// Takes back a batch that was counted as read, and is not.
     pub(super) const fn give_back(&mut self, header: &BatchHeader) {
         self.bytes = self.bytes.saturating_sub(header.size as u64);
