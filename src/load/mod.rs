@@ -7,7 +7,7 @@
 //! | `segments` | the segments of a folder under plan (`LogSegments`) |
 //! | `rebuilt` | rebuilt indexes that do not fit into memory |
 //! | `producers` | batches for replaying the producers' state |
-//! | `loss` | whole batches that would go, and whether they may |
+//! | `loss`, `losses` | whole batches that would go, and whether they may |
 //! | `salvage` | the step before, where no whole batch may be lost |
 //! | `retain` | retention over the loaded log |
 //! | `plan`, `loaded`, `note` | the outcome |
@@ -21,6 +21,7 @@ mod apply;
 mod loaded;
 mod loader;
 mod loss;
+mod losses;
 mod note;
 mod plan;
 mod producers;

@@ -176,10 +176,10 @@ impl Chunk {
         self.parts.allow_one(records, bytes)
     }
 
-    /// Drops the records, all of one batch, and has those that were given of it taken back.
-    pub(crate) fn withdraw(&mut self) {
+    /// Drops the records, all of the batch at `position`, and has those that were given of it taken back.
+    pub(crate) fn withdraw(&mut self, position: Position) {
         self.clear();
-        self.parts.withdraw();
+        self.parts.withdraw(position);
     }
 
     /// At least the bytes of all keys and values: what the records take in their encoding.

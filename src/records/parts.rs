@@ -4,6 +4,8 @@
 //! nothing has left the chunk by then. A larger one would have to be decoded twice, but for a consumer that can take records
 //! back: it gets the batch chunk by chunk, and hears whether to take back what it got.
 
+use crate::types::Position;
+
 /// How large a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -20,7 +22,8 @@ pub(crate) struct Parts {
     most: usize,
     row: usize,
     open: Option<Size>,
-    is_withdrawn: bool,
+    /// Where a batch begins of which all that was given has to be taken back.
+    withdrawn: Option<Position>,
 }
 
 impl Parts {
@@ -48,26 +51,26 @@ impl Parts {
         self.open = open;
     }
 
-    /// Whether all that was given of the open batch has to be taken back.
+    /// Where the batch begins of which all that was given has to be taken back.
     #[must_use]
-    pub(crate) const fn is_withdrawn(&self) -> bool {
-        self.is_withdrawn
+    pub(crate) const fn withdrawn(&self) -> Option<Position> {
+        self.withdrawn
     }
 
     /// Has what was given of the open batch taken back.
-    pub(super) const fn withdraw(&mut self) {
+    pub(super) const fn withdraw(&mut self, position: Position) {
         self.open = None;
-        self.is_withdrawn = true;
+        self.withdrawn = Some(position);
     }
 
-    /// As [`Parts::is_withdrawn`]; from now on it has been taken back.
+    /// Whether something has to be taken back; from now on it has been.
     pub(crate) const fn take_withdrawn(&mut self) -> bool {
-        std::mem::replace(&mut self.is_withdrawn, false)
+        self.withdrawn.take().is_some()
     }
 
     /// No batch is open.
     pub(super) const fn reset(&mut self) {
         self.open = None;
-        self.is_withdrawn = false;
+        self.withdrawn = None;
     }
 }

@@ -145,7 +145,7 @@ impl LogReader {
         loop {
             if let Some(reader) = &mut self.open {
                 let filled = reader.fill(&mut self.state, chunk);
-                if chunk.parts().is_withdrawn() {
+                if let Some(position) = chunk.parts().withdrawn() {
                     let dropped = std::mem::take(&mut self.dropped_of_part);
                     let total = &mut self.state.metrics.records_skipped;
                     *total = total.saturating_sub(dropped);
@@ -153,7 +153,7 @@ impl LogReader {
                     while let Some(last) = self.lost.last()
                         && last.lost.reason == Reason::Timestamp
                         && last.segment == self.context.segment
-                        && (self.state.lost.iter()).any(|lost| lost.position == last.lost.position)
+                        && last.lost.position == position
                     {
                         self.lost.pop();
                         self.state.metrics.find_again();

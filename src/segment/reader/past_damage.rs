@@ -171,7 +171,7 @@ impl SegmentReader {
             return Err(error);
         };
         if current.in_parts.is_some() {
-            chunk.withdraw();
+            chunk.withdraw(current.position);
         }
         if self.skipping.is_none() || !is_damage(&error) {
             return Err(error);

@@ -1,6 +1,6 @@
 //! A `.log` of the result that stands where another one was: what compaction or a split left behind.
 
-use super::walk;
+use super::walk_all;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
@@ -54,7 +54,7 @@ impl Live {
 
     /// Its batches.
     pub(super) fn walk(&self, folder: &Overlay) -> Result<Resync> {
-        walk(folder.open(&self.name)?, self.length, self.base_offset)
+        walk_all(folder.open(&self.name)?, self.length, self.base_offset)
     }
 }
 
