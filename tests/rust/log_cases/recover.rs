@@ -351,6 +351,8 @@ fn the_verb_does_as_kafka_or_refuses() {
         );
         let unlinked = case.config["run_deletes"].as_bool().unwrap_or(true);
         let mut differences = super::compare(&super::tree(folder), &super::tree(&out));
+        // What is no file of a log stays behind.
+        differences.retain(|line| !line.starts_with("orders-0/sub/"));
         if unlinked {
             differences.extend(case.compare_tree(folder));
             // The cases leave out what Kafka's shutdown writes of all partitions.
