@@ -12,6 +12,7 @@ use super::loaded::LoadedLog;
 use super::loader::Loader;
 use super::loss::{Loss, behind_damage};
 use super::note::Note;
+use super::plan::Plan;
 use crate::error::Result;
 use crate::format::batch::BatchHeader;
 use crate::format::file_name::{FileKind, FileName, FileState, leading_offset};
@@ -45,8 +46,20 @@ impl Losses {
 type Kept = BTreeMap<Arc<str>, Vec<(u64, u64)>>;
 
 impl Loader<'_> {
+    /// The plan, with what would go.
+    pub(super) fn into_plan_with_losses(mut self, outcome: Result<LoadedLog>) -> Result<Plan> {
+        let losses = match &outcome {
+            Ok(log) => self.losses(log)?,
+            Err(_) => Vec::new(),
+        };
+        self.notes.extend(losses.iter().cloned().map(Note::Lost));
+        let mut plan = self.into_plan(outcome);
+        plan.losses = losses;
+        Ok(plan)
+    }
+
     /// Whole batches of the `.log` files that have no place in what was loaded.
-    pub(super) fn losses(&mut self, log: &LoadedLog) -> Result<Vec<Loss>> {
+    fn losses(&mut self, log: &LoadedLog) -> Result<Vec<Loss>> {
         let mut losses = Losses::default();
         let kept = self.kept();
         let end = FileKind::Log.suffix();

@@ -87,31 +87,27 @@ pub(crate) fn plan_of(
         return Ok(loader.into_plan(outcome));
     }
     let mut loader = Loader::new(Arc::clone(&folder), config, request)?;
-    let mut outcome = loader.load();
-    let mut losses = Vec::new();
-    if let Ok(log) = &outcome {
-        losses = loader.losses(log)?;
+    let outcome = loader.load();
+    if on_loss == OnLoss::AsKafka {
+        return loader.into_plan_with_losses(outcome);
     }
-    if on_loss == OnLoss::Refuse {
-        if let Some(error) = loss::refusal(&losses, folder.path()) {
-            outcome = Err(error);
-        } else if let Ok(log) = &outcome
-            && request.clean
-            && loader.is_torn(log)?
-        {
-            // The marker is a hint, too: what was appended behind the tear could not be read.
+    let torn_at = match &outcome {
+        Ok(log) if request.clean && loader.is_torn(log)? => Some(log.log_end_offset),
+        _ => None,
+    };
+    let plan = loader.into_plan_with_losses(outcome)?.refuse_loss();
+    match torn_at {
+        // The marker is a hint, too: what was appended behind the tear could not be read.
+        Some(recovery_point) if plan.outcome.is_ok() => {
             let torn = LoadRequest {
                 clean: false,
-                recovery_point: log.log_end_offset,
+                recovery_point,
                 ..request
             };
-            return plan_of(folder, config, torn, on_loss);
+            plan_of(folder, config, torn, on_loss)
         }
+        _ => Ok(plan),
     }
-    loader.notes.extend(losses.iter().cloned().map(Note::Lost));
-    let mut plan = loader.into_plan(outcome);
-    plan.losses = losses;
-    Ok(plan)
 }
 
 /// Plans the rebuilding of all indexes, whatever their state: loading as after an unclean stop with nothing flushed, by
@@ -128,5 +124,5 @@ pub(crate) fn plan_rebuild(
     let mut loader = Loader::new(on_disk(path), config, request.unflushed())?;
     loader.settings.entry = entry;
     let outcome = loader.discard_broken_indexes().and_then(|()| loader.load());
-    Ok(loader.into_plan(outcome))
+    Ok(loader.into_plan_with_losses(outcome)?.refuse_loss())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::loaded::LoadedLog;
-use super::loss::{Loss, WAYS_OUT};
+use super::loss::{Loss, WAYS_OUT, refusal};
 use super::note::Note;
 use super::segments::Segments;
 use crate::error::Result;
@@ -34,6 +34,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same plan, of which whole batches that would go are the outcome.
+    pub(super) fn refuse_loss(mut self) -> Self {
+        if let Some(error) = refusal(&self.losses, self.folder.path()) {
+            self.outcome = Err(error);
+        }
+        self
+    }
+
     /// The plan of a log that is loaded.
     ///
     /// # Errors

@@ -140,6 +140,9 @@ pub fn rebuild_indexes(path: &Path, options: &RebuildOptions) -> Result<Partitio
     };
     let mut plan = plan_rebuild(path, &options.config, request, entry)?;
     interrupt::check()?;
+    if !plan.losses.is_empty() {
+        plan = plan.loaded()?;
+    }
     if let Err(error) = plan.outcome {
         return Err(refusal(error));
     }
