@@ -88,6 +88,9 @@ def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
         for line in lines
         if line["event"] == "file" and line["change"] != "deleted" and line["name"].startswith("orders-0/")
     }
+    if place == "out":
+        # What is no file of a log stays behind.
+        expected = {at: digest for at, digest in expected.items() if at.count("/") == 1}
     left = digests_as_kafkas(target, CASES / name / "after")
     assert {at: digest for at, digest in left.items() if at.startswith("orders-0/")} == expected
     assert dry is not None
