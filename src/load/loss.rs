@@ -92,17 +92,23 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The error of a refusal, without the ways out.
-pub(super) fn refusal(losses: &[Loss], folder: &Path) -> Option<Error> {
+/// The error of a refusal, without the ways out. Where a segment would be cut, it says why, and at which offset.
+pub(super) fn refusal(
+    losses: &[Loss],
+    damage: Option<(&str, Offset)>,
+    folder: &Path,
+) -> Option<Error> {
     let first = losses.first()?;
-    let all: Vec<String> = losses.iter().map(Loss::to_string).collect();
+    let mut all: Vec<String> = losses.iter().map(Loss::to_string).collect();
+    let lowest = losses.iter().map(|loss| loss.first_offset).min();
+    let mut offset = lowest.unwrap_or(first.first_offset);
+    if let Some((why, end)) = damage {
+        all.push(why.to_owned());
+        offset = offset.min(end);
+    }
     let expected = "a log from which loading takes no whole batch";
     let error = Error::corrupt("loading", first.position, expected, all.join("; "));
-    Some(
-        error
-            .at(&folder.join(&first.name))
-            .for_offset(first.first_offset),
-    )
+    Some(error.at(&folder.join(&first.name)).for_offset(offset))
 }
 
 /// Why the batches go that follow a cut.

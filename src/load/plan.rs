@@ -36,7 +36,18 @@ pub struct Plan {
 impl Plan {
     /// The same plan, of which whole batches that would go are the outcome.
     pub(super) fn refuse_loss(mut self) -> Self {
-        if let Some(error) = refusal(&self.losses, self.folder.path()) {
+        let damage = self.notes.iter().find_map(|note| match note {
+            Note::Recovered {
+                truncated: 1..,
+                reason,
+                ..
+            } => reason.as_deref(),
+            _ => None,
+        });
+        // Where a segment is cut, the log ends.
+        let end = self.outcome.as_ref().ok().map(|log| log.log_end_offset);
+        let damage = damage.zip(end);
+        if let Some(error) = refusal(&self.losses, damage, self.folder.path()) {
             self.outcome = Err(error);
         }
         self

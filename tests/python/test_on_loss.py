@@ -143,7 +143,7 @@ VERBS: dict[str, Callable[[Path, Path], Any]] = {
     "retain": lambda root, out: kafkalog.retain(root, out, config=LogConfig()),
     "compact": lambda root, out: kafkalog.compact(root, out, config=LogConfig(cleanup_policy="compact")),
     "rewrite": lambda root, out: kafkalog.rewrite(root, out, drop_keys=[b"none"]),
-    "truncate": lambda root, out: kafkalog.truncate(root / "orders-0", out, offset=1000),
+    "truncate": lambda root, out: kafkalog.truncate(root / "orders-0", out, offset=2900),
 }
 
 

@@ -8,7 +8,7 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import CorruptRecordError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafkalog.config import LogConfig
-    from kafkalog.tools.reports import PartitionRecovery
+    from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
     from kafkalog.typing import StrPath
 
 __all__ = ["truncate"]
@@ -78,14 +78,14 @@ def truncate(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log.path])
-    recovered = recover(log.path, dry_run=True, out=target / Path(log.path).name, config=config)
+    recovered, on_loss = _recovered(log, target / Path(log.path).name, offset, config)
     _require_sound(log, recovered.partitions[0], offset)
     planned = replace(_planned_cut(log, offset), left_out=recovered.left_out)
     if dry_run:
         return planned
     soundness = Soundness(log.path)
     with _emptied_on_error(target):
-        done = _cut(log, target, offset, config, planned.log_end_before)
+        done = _cut(log, target, offset, config, planned.log_end_before, on_loss=on_loss)
         soundness.require(str(target))
     return replace(done, left_out=recovered.left_out, source_errors=soundness.errors)
 
@@ -107,9 +107,29 @@ def _emptied_on_error(target: Path) -> Iterator[None]:
         raise
 
 
-def _cut(log: PartitionLog, target: Path, offset: int, config: LogConfig | None, end_before: int) -> TruncateReport:
+def _recovered(
+    log: PartitionLog, folder: Path, offset: int, config: LogConfig | None
+) -> tuple[RecoveryReport, Literal["refuse", "as_kafka"]]:
+    """Plan the loading; what would go at or above the offset is asked for."""
+    try:
+        return recover(log.path, dry_run=True, out=folder, config=config), "refuse"
+    except CorruptRecordError as refused:
+        if refused.offset is None or refused.offset < offset:
+            raise
+        return recover(log.path, dry_run=True, out=folder, config=config, on_loss="as_kafka"), "as_kafka"
+
+
+def _cut(
+    log: PartitionLog,
+    target: Path,
+    offset: int,
+    config: LogConfig | None,
+    end_before: int,
+    *,
+    on_loss: Literal["refuse", "as_kafka"],
+) -> TruncateReport:
     folder = target / Path(log.path).name
-    recover(log.path, out=folder, config=config)
+    recover(log.path, out=folder, config=config, on_loss=on_loss)
     # Recovery flushed everything that it wrote.
     (target / _CLEAN_SHUTDOWN).touch()
     with LogWriter(target, log.topic, log.partition, config=config) as writer:
