@@ -30,7 +30,10 @@ MOST_BYTES = (1 << 31) - 1
 """What is written to a temporary file at most: segment.bytes is an int."""
 
 _CODECS: dict[bytes, _Codec] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
-_KAFKAS = re.compile(r"\d{20}(-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(\.(deleted|cleaned|swap))?")
+_KAFKAS = re.compile(
+    r"\d{20}(-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(\.(deleted|cleaned|swap))?"
+    r"|bootstrap\.checkpoint"
+)
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]")
 _BLOCK = 1 << 20
 _HEADER = 17
