@@ -376,6 +376,10 @@ def test_a_reader_that_goes_away_and_a_disk_without_room(command: str, tmp_path:
         )
         return done.returncode, done.stderr
 
-    assert piped("| true; exit ${PIPESTATUS[0]}") == ((0 if whole.stdout else whole.returncode), whole.stderr)
+    # Notes that follow the rows are not written for nobody.
+    code, said = piped("| true; exit ${PIPESTATUS[0]}")
+    assert (code, said or whole.stderr) == ((0 if whole.stdout else whole.returncode), whole.stderr)
     if sys.platform == "linux" and whole.stdout:
-        assert piped(">/dev/full") == (3, "kafkalog: standard output: No space left on device\n")
+        code, said = piped(">/dev/full")
+        assert code == 3
+        assert said.removeprefix(whole.stderr) == "kafkalog: standard output: No space left on device\n"
