@@ -42,7 +42,14 @@ fn has_compacted_neighbour(folder: &Path, to: Offset) -> bool {
     let beside = segments.iter().filter(|segment| {
         segment.base_offset == to || segment.next_base_offset.is_some_and(|next| next == to)
     });
-    beside.into_iter().any(is_compacted)
+    // Farther than one segment reaches: the work of a cleaner before 2.0 (KAFKA-6264).
+    let is_far = |segment: &LogSegment| {
+        let gap = to.saturating_sub(segment.base_offset);
+        segment.base_offset < to && gap > i64::from(i32::MAX)
+    };
+    beside
+        .into_iter()
+        .any(|segment| is_far(segment) || is_compacted(segment))
 }
 
 /// Whether the headers of a segment show that records were taken out; what is damaged shows nothing.
