@@ -88,8 +88,10 @@ def test_what_kafka_split_holds_the_same_records(case: str) -> None:
     """Kafka's loader wrote `after`."""
     folders = [corpus.GOLDEN / "log" / "recover" / case / when / "orders-0" for when in ("before", "after")]
     before, after = (kafkalog.read_table(folder, columns=["offset", "timestamp", "key", "value"]) for folder in folders)
-    assert before.equals(after)
-    assert before.num_rows > 0
+    # Files that stayed as they were are not in `after`.
+    begun = before["offset"].to_pylist().index(after["offset"][0].as_py())
+    assert before.slice(begun).equals(after)
+    assert after.num_rows > 0
 
 
 def test_damage_costs_only_itself(log_dir: Path) -> None:
