@@ -83,7 +83,9 @@ def test_recover_from_an_offset_on(tmp_path: Path) -> None:
     first.write_bytes(data)
 
     def cut(*words: str) -> int:
-        told: int = json.loads(call("recover", folder, "--unclean", "-n", "-J", *words).stdout)["bytesCut"]
+        told: int = json.loads(call("recover", folder, "--unclean", "--as-kafka", "-n", "-J", *words).stdout)[
+            "bytesCut"
+        ]
         return told
 
     assert cut("--recovery-point", last.stem.lstrip("0")) == 0

@@ -94,6 +94,9 @@ def test_no_write_goes_through_a_link(tmp_path: Path, disks: list[Path]) -> None
     before = clusters.contents(tmp_path / "disks")
     for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
         (out / name).unlink()
+    with pytest.raises(kafkalog.CorruptRecordError, match="--as-kafka"):
+        LogWriter(out, "payments")
+    kafkalog.recover(out / "payments-0", on_loss="as_kafka")
     with LogWriter(out, "payments") as writer:
         assert writer.log_end_offset < 80
     assert logs(out / "payments-0")[1].stat().st_size < len(before[f"node-1/payments-0/{linked.name}"])

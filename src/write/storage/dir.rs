@@ -1,7 +1,6 @@
 //! A log dir that is open for writing: its lock, its marker, and what the writers of this process know of it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,9 +10,10 @@ use crate::format::checkpoint::{write_clean_shutdown, write_offsets};
 use crate::format::file_name::FolderState;
 use crate::io::atomic;
 use crate::io::disk::Disk;
+use crate::io::file::read_small;
 use crate::io::lock::LogDirLock;
 use crate::log::dir::{
-    CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, Offsets, RECOVERY_POINT, REPLICATION,
+    CLEAN_SHUTDOWN, DirState, LOG_START, LogDir, Offsets, RECOVERY_POINT, REPLICATION, text_limit,
 };
 use crate::log::output::check_log_dir;
 use crate::types::TopicPartition;
@@ -116,7 +116,7 @@ impl DirHandle {
         if known.is_none() {
             let state = DirState::read(&path);
             let marker = path.join(CLEAN_SHUTDOWN);
-            let content = fs::read(&marker).ok().filter(|_| state.clean_shutdown);
+            let content = read_small(&marker, text_limit(CLEAN_SHUTDOWN)).ok();
             if disk.remove(&marker)? {
                 disk.sync_folder(&path)?;
             }
