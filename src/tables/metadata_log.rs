@@ -191,6 +191,7 @@ pub(crate) fn choose(paths: &[PathBuf], wanted: Wanted) -> Result<Chosen> {
     }
     let covered = log.gaps.iter().filter(|gap| gap.is_covered_by(begin));
     passed.extend(covered.map(Gap::passed));
+    passed.extend(log.torn.clone());
     ranges.extend(log.after(begin));
     let state = replay(&ranges)?;
     Ok(Chosen {
@@ -296,6 +297,8 @@ struct Log {
     /// The first offset, unless there is no segment.
     start: Option<(Offset, PathBuf)>,
     end: Offset,
+    /// A batch that is not complete at the end of the last segment.
+    torn: Option<Passed>,
     /// Segments that the disk does not give.
     unreadable: Vec<String>,
 }
@@ -321,6 +324,8 @@ impl Log {
     }
 
     fn read_segment(&mut self, range: PartitionRange, base: Offset, file: &Path) -> Result<()> {
+        // Only the end of the log can be torn.
+        self.torn = None;
         // The one before was damaged at its end, or one between is not there.
         if base > self.end {
             self.begin_again(base, file, &[]);
@@ -361,13 +366,20 @@ impl Log {
             entries.consume(records);
         }
         let is_at_end = |range: &&LostRange| range.lost.first_offset == Some(self.end);
-        // A torn batch is cut off by recovery, and was not committed.
-        if let Some(LostRange { lost, .. }) = lost.iter().find(is_at_end)
-            && lost.reason != Reason::Torn
-        {
+        if let Some(LostRange { lost, .. }) = lost.iter().find(is_at_end) {
             let reason = format!("bytes {} to {}: {}", lost.position, lost.end, lost.reason);
-            let gap = self.gap(file, Some(lost.position), reason);
-            self.gaps.push(gap);
+            if lost.reason == Reason::Torn {
+                self.torn = Some(Passed {
+                    file: file.to_path_buf(),
+                    why: format!(
+                        "{reason}; a controller cuts them off at its start, and what it had acknowledged is not in them \
+                         unless the file was damaged later"
+                    ),
+                });
+            } else {
+                let gap = self.gap(file, Some(lost.position), reason);
+                self.gaps.push(gap);
+            }
         }
         Ok(())
     }

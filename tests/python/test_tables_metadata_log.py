@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from metadata_records import RECORDS, REFUSED, TOPIC_ID
 from naive import crc32c
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -254,3 +255,54 @@ def test_random_damage_leaves_the_whole_state_or_is_an_error(seed: int, tmp_path
     except kafkalog.CorruptRecordError:
         found = None
     assert found == expected
+
+
+def state_of(folder: Path) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Return the topics, the records of the state in any order of their fields, and the notes."""
+    image = tables.cluster_metadata(folder)
+    records = sorted(
+        row["type"] + json.dumps(sorted_lists(json.loads(row["value"])), sort_keys=True) for row in image.to_pylist()
+    )
+    return tables.topics(folder).to_pylist(), records, notes(image)
+
+
+def sorted_lists(value: Any) -> Any:
+    if isinstance(value, list):
+        return sorted((sorted_lists(each) for each in value), key=str)
+    return {name: sorted_lists(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def damages(data: bytes, chance: random.Random, count: int) -> Iterator[bytes]:
+    """Flip a bit, zero a part, cut; and all of it."""
+    yield bytes(len(data))
+    for _ in range(count):
+        at, length = chance.randrange(len(data)), chance.choice([16, 512, 4096])
+        yield data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+        yield data[:at] + bytes(len(data[at : at + length])) + data[at + length :]
+        yield data[:at]
+
+
+LOGS = [each.folder for each in corpus.partitions() if each.topic == "__cluster_metadata"]
+
+
+@pytest.mark.parametrize("source", LOGS, ids=lambda folder: folder.parts[-3])
+def test_damage_of_each_file_leaves_all_or_is_named(source: Path, tmp_path: Path) -> None:
+    """An error, the whole state, or what is there with the name of the file that is damaged."""
+    chance = random.Random(41)  # noqa: S311 - to be repeated, not secret
+    topics, records, said = state_of(source)
+    assert said == []
+    folder = shutil.copytree(source, tmp_path / source.name)
+    for file in sorted([*folder.glob("*.log"), *folder.glob("*.checkpoint")]):
+        data = file.read_bytes()
+        ends = {0} | {batch.end for batch in batches(data)}
+        for damaged in damages(data, chance, 50 if os.environ.get("KAFKALOG_SLOW") else 3) if data else ():
+            # That whole batches are gone from the end of the last segment nothing shows.
+            if len(damaged) in ends - {len(data)}:
+                continue
+            file.write_bytes(damaged)
+            try:
+                found = state_of(folder)
+            except kafkalog.CorruptRecordError:
+                continue
+            assert found[:2] == (topics, records) or any(file.name in note for note in found[2]), file
+        file.write_bytes(data)

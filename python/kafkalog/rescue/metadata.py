@@ -114,7 +114,7 @@ def _noted(read: _Read) -> Iterator[Finding]:
     """Name what is missing from the log that is used, what was passed over in it, and what cannot be applied."""
     folder, notes = read.log.replica.path, read.notes
     for each in notes.passed:
-        yield Finding("info", "metadata-passed-over", f"not needed: {each}", folder)
+        yield Finding("info", "metadata-passed-over", f"passed over: {each}", folder)
     if notes.gap is not None:
         text = f"{notes.gap}: topics, settings, ACLs, users and quotas may be older than they were, or missing"
         yield Finding("error", "metadata-gap", text, folder)
