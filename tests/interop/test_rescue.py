@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import clusters
+import corpus
 import kafkalog
 from interop import judge
 from interop.broker import Broker
 from interop.mount import STAMP, Served, consumed, serves
 from kafkalog.rescue import planning
 from kafkalog.rescue.metadata import image_of
+from kafkalog.tables._image import TOPIC_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from interop.broker import Witness
@@ -96,6 +98,67 @@ def test_a_broker_starts_on_what_was_rescued_from_damaged_disks(
     with rescued_broker(witness, tmp_path, disks, missing) as rescued:
         assert {topic: consumed(rescued, topic) for topic in TOPICS} == truth
         serves(rescued, {topic: Served(rows, len(rows)) for topic, rows in truth.items()})
+
+
+METADATA_DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    # Between two whole snapshots: a broker starts on it as it is.
+    "covered": (f"{247:020}.log", lambda data: data[:3000] + bytes([data[3000] ^ 0x10]) + data[3001:]),
+    # No broker starts on these.
+    "newest-snapshot-zeroed": (f"{403:020}-{3:010}.checkpoint", lambda data: bytes(len(data))),
+    "newest-snapshot-cut": (f"{403:020}-{3:010}.checkpoint", lambda data: data[:-40]),
+}
+
+
+@pytest.mark.parametrize("damage", METADATA_DAMAGE)
+def test_all_settings_are_there_after_damage_to_the_metadata_log(witness: Witness, tmp_path: Path, damage: str) -> None:
+    """A broker says of a rescue what Kafka's classes read from the newest snapshot before the damage."""
+    (golden,) = (each for each in corpus.partitions() if each.id == "metadata/data-0/__cluster_metadata-0")
+    snapshot = f"{403:020}-{3:010}.checkpoint"
+    records = [(line["type"], line["data"]) for line in golden.lines("table") if line["file"] == snapshot]
+    ids = {each["name"]: each["topicId"] for kind, each in records if kind == "TOPIC_RECORD"}
+    configs: dict[str, dict[str, str]] = {name: {} for name in ids}
+    for kind, each in records:
+        if kind == "CONFIG_RECORD" and each["resourceType"] == TOPIC_CONFIG:
+            configs[each["resourceName"]][each["name"]] = each["value"]
+    of_acl = ("resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType")
+    acls = [[each[name] for name in of_acl] for kind, each in records if kind == "ACCESS_CONTROL_ENTRY_RECORD"]
+    quotas = [
+        {
+            "entity": {part["entityType"]: part["entityName"] for part in each["entity"]},
+            "values": {each["key"]: each["value"]},
+        }
+        for kind, each in records
+        if kind == "CLIENT_QUOTA_RECORD"
+    ]
+    users = sorted({each["name"] for kind, each in records if kind == "USER_SCRAM_CREDENTIAL_RECORD"})
+    assert min(map(len, (ids, acls, quotas, users))) > 1
+    disk = shutil.copytree(golden.folder.parent, tmp_path / "disk")
+    file, change = METADATA_DAMAGE[damage]
+    path = disk / "__cluster_metadata-0" / file
+    path.write_bytes(change(path.read_bytes()))
+    out = tmp_path / "rescued"
+    broker = Broker(witness, tmp_path / "new", {"log.dirs": str(out)})
+    with broker._held:
+        report = kafkalog.rescue(
+            disk, out, controller=f"127.0.0.1:{broker.controller}", listener=f"127.0.0.1:{broker.port}"
+        )
+        errors = {each.code for each in report.plan.findings if each.severity == "error"}
+        assert errors == {"no-replica"}, "the other log dir is not in the corpus"
+        broker._settings = out / "server.properties"
+        with broker._settings.open("a") as settings:
+            settings.write(
+                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+                "super.users=User:ANONYMOUS\n"
+            )
+        try:
+            found = broker.start().driver.ask("state")
+        finally:
+            broker.kill()
+    assert found["configs"] == configs
+    assert found["ids"] == ids
+    assert sorted(found["acls"]) == sorted(acls)
+    assert sorted(found["quotas"], key=str) == sorted(quotas, key=str)
+    assert found["users"] == users
 
 
 @pytest.mark.parametrize("case", [each for each in clusters.CASES if each == "three-combined"])

@@ -14,8 +14,11 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -31,6 +34,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
+import java.util.TreeSet;
 
 /**
  * A client of the broker for the tests: one JSON object a line on standard input ({@code {"do": ...}}), one answer a
@@ -103,6 +108,8 @@ final class Drive implements AutoCloseable {
                 return null;
             case "produce":
                 return writer.produce(tp, ask.path("codec").asText("none"), ask.path("records"));
+            case "state":
+                return state();
             case "topic-id":
                 return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).topicId().toString();
             case "start":
@@ -120,6 +127,33 @@ final class Drive implements AutoCloseable {
             default:
                 throw new IllegalArgumentException(ask.toString());
         }
+    }
+
+    /** What the metadata says of topics, their settings, ACLs, users and quotas. */
+    private Map<String, Object> state() throws Exception {
+        Map<String, Object> configs = new TreeMap<>();
+        List<ConfigResource> topics = admin.listTopics().names().get().stream()
+            .map(name -> new ConfigResource(ConfigResource.Type.TOPIC, name)).toList();
+        for (var each : admin.describeConfigs(topics).all().get().entrySet()) {
+            Map<String, String> own = new TreeMap<>();
+            for (ConfigEntry entry : each.getValue().entries()) {
+                if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) own.put(entry.name(), entry.value());
+            }
+            configs.put(each.getKey().name(), own);
+        }
+        Map<String, String> ids = new TreeMap<>();
+        admin.describeTopics(configs.keySet()).allTopicNames().get().forEach((name, each) -> ids.put(name, each.topicId().toString()));
+        List<List<Object>> acls = new ArrayList<>();
+        for (AclBinding each : admin.describeAcls(AclBindingFilter.ANY).values().get()) {
+            acls.add(List.of((int) each.pattern().resourceType().code(), each.pattern().name(),
+                (int) each.pattern().patternType().code(), each.entry().principal(), each.entry().host(),
+                (int) each.entry().operation().code(), (int) each.entry().permissionType().code()));
+        }
+        List<Object> quotas = new ArrayList<>();
+        admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get()
+            .forEach((entity, values) -> quotas.add(Lines.row("entity", entity.entries(), "values", values)));
+        return Lines.row("configs", configs, "ids", ids, "acls", acls, "quotas", quotas,
+            "users", new TreeSet<>(admin.describeUserScramCredentials().users().get()));
     }
 
     /** Everything from the beginning, as JSON lines: what a real consumer gets. */
