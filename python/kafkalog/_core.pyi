@@ -1,6 +1,7 @@
 """The compiled module: small and private. The documented face is the Python around it."""
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any, Literal, TypeAlias, final
 
 from kafkalog.tools.reports import (
@@ -108,6 +109,8 @@ class PartitionRange:
     def bytes(self) -> int: ...
     # the same with other segments
     def with_segments(self, segments: Sequence[SegmentRange]) -> PartitionRange: ...
+    # the same of another topic and partition; None for what is unknown
+    def with_name(self, topic: str | None, partition: int | None) -> PartitionRange: ...
     # tuples, texts and numbers, which JSON can hold
     def to_plain(self) -> tuple[Any, ...]: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -387,7 +390,8 @@ class TransactionIndex:
 
 # kafka-dump-log's text for the files, written to a file descriptor; True when something was wrong
 def dump(
-    files: list[str],
+    # each with the name to show
+    files: Sequence[tuple[str | PathLike[str], str]],
     fd: int,
     error_fd: int,
     *,

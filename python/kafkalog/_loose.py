@@ -1,7 +1,7 @@
-"""Segments that lie outside a log dir: under another name, compressed, or from standard input.
+"""What lies outside a log dir: a segment under any name, compressed or from standard input, and log dirs in a .tar.
 
-A folder is made for one, with the name that Kafka would give it: a link to the file, or what was decompressed. Topic
-and partition are those that are given, else the name of the file and 0.
+A temporary folder is made for it: a segment gets the name that Kafka would give it, as a link or decompressed. Its
+topic and partition are those that the caller names, and otherwise unknown, which is null.
 """
 
 from __future__ import annotations
@@ -14,106 +14,202 @@ import tempfile
 import weakref
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypeVar
 
+from kafkalog import _arguments
 from kafkalog.errors import CorruptRecordError, KafkaLogError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kafkalog._core import PartitionRange
+    from kafkalog.typing import StrPath
 
     _Codec: TypeAlias = Literal["gzip", "zstd", "lz4"]
 
-__all__ = ["Loose", "loose", "staged"]
+__all__ = ["STANDARD_INPUT", "Loose", "ensure_named", "loose", "naming", "only", "staged"]
+
+_T = TypeVar("_T")
 
 STANDARD_INPUT = "-"
 MOST_BYTES = (1 << 31) - 1
-"""What is written to a temporary file at most: segment.bytes is an int."""
+"""What is written to temporary files at most: segment.bytes is an int."""
 
 _CODECS: dict[bytes, _Codec] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+_SEGMENT = re.compile(r"(\d{20})\.log")
 _KAFKAS = re.compile(
     r"\d{20}(-\d{10})?\.(log|index|timeindex|txnindex|snapshot|checkpoint)(\.(deleted|cleaned|swap))?"
     r"|bootstrap\.checkpoint"
 )
-_OTHERS = re.compile(r"[^A-Za-z0-9._-]")
+_PARTITION = re.compile(r".+-\d+(\..+-(delete|future|stray))?", re.DOTALL)
+_UNNAMED = "segment"
 _BLOCK = 1 << 20
 _HEADER = 17
+_TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 # The smallest message of magic 0 and 1, and the smallest batch, behind their size (DefaultRecordBatch, LegacyRecord).
 _SMALLEST = {0: 14, 1: 22, 2: 49}
 
 
 class Loose:
-    """A segment in a temporary folder, which is removed with this object."""
+    """A segment or a log dir in a temporary folder, which is removed with this object.
+
+    As a path it is the one to read; as text the one that was given.
+    """
 
     def __init__(self, given: str, topic: str | None, partition: int | None) -> None:
-        self.given = given
+        self.given, self.topic, self.partition = given, topic, partition
         made = tempfile.mkdtemp(prefix="kafkalog-")
-        weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
-        stem = "standard-input" if given == STANDARD_INPUT else Path(given).name.partition(".")[0]
-        name = topic or _OTHERS.sub("_", stem)[:200] or "segment"
-        self.folder = Path(made, f"{name}-{partition or 0}")
-        self.folder.mkdir()
+        self._finalizer = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        # Errors about anything in it name what was given.
+        self._root = Path(made, f"{topic or _UNNAMED}-{0 if partition is None else partition}")
+        self._root.mkdir()
+        self._place = self._root
+
+    def __str__(self) -> str:
+        return self.given
+
+    def __fspath__(self) -> str:
+        return str(self._place)
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it is one segment, and not a log dir."""
+        return self._place.suffix == ".log"
+
+    def named(self, ranges: list[PartitionRange]) -> list[PartitionRange]:
+        """Return what was planned, with topic and partition as far as they are known."""
+        return [each.with_name(self.topic, self.partition) for each in ranges] if self.is_segment else ranges
+
+    def shown(self, text: str) -> str:
+        """Return text with the path that was given in the place of the temporary one."""
+        return text.replace(str(self._place if self.is_segment else self._root), self.given)
+
+    def rename(self, error: BaseException) -> None:
+        """Let an error name the path that was given."""
+        if isinstance(error, KafkaLogError):
+            error.args = tuple(self.shown(str(each)) for each in error.args)
+            error.path = None if error.path is None else self.shown(error.path)
 
     def spool(self, source: BinaryIO) -> Path:
         """Write a stream to a file, of bounded size."""
-        path, size = self.folder / "spooled", 0
+        path, size = self._root / "spooled", 0
         with path.open("xb") as target:
             while block := source.read(_BLOCK):
                 size += len(block)
                 if size > MOST_BYTES:
-                    raise CorruptRecordError(f"{self.given}: more than {MOST_BYTES} bytes; no segment has", self.given)
+                    raise self._too_large("no segment has; decompress and unpack it first")
                 target.write(block)
         return path
 
-    def place(self, file: Path, base_offset: int) -> str:
-        """Put a file in the segment's place."""
-        path = self.folder / f"{base_offset:020}.log"
-        if file.parent == self.folder:
-            file.rename(path)
-        else:
-            path.symlink_to(file.absolute())
-        return str(path)
+    def place(self, file: Path, base_offset: int) -> None:
+        """Put a segment in its place, with the indexes beside it."""
+        self._place = self._root / f"{base_offset:020}.log"
+        if file.parent == self._root:
+            file.rename(self._place)
+            return
+        self._place.symlink_to(file.absolute())
+        if _SEGMENT.fullmatch(file.name):
+            for suffix in (".index", ".timeindex", ".txnindex"):
+                if (beside := file.with_suffix(suffix)).is_file():
+                    self._place.with_suffix(suffix).symlink_to(beside.absolute())
+
+    def unpack(self, file: Path) -> None:
+        """Unpack a .tar, of bounded size, and find the log dir in it."""
+        import tarfile
+
+        size, top = 0, self._root / "unpacked"
+        try:
+            with tarfile.open(file, "r:") as packed:
+                for member in packed:
+                    size += member.size
+                    if size > MOST_BYTES:
+                        raise self._too_large("unpack it first")
+                    packed.extract(member, top, filter="data")
+        except tarfile.TarError as error:
+            raise CorruptRecordError(f"{self.given}: {error}", self.given) from error
+        if file.parent == self._root:
+            file.unlink()
+        self._root = self._place = top
+        while len(within := list(self._place.iterdir())) == 1 and within[0].is_dir():
+            if _PARTITION.fullmatch(within[0].name):
+                break
+            self._place = within[0]
+
+    def _too_large(self, hint: str) -> CorruptRecordError:
+        return CorruptRecordError(f"{self.given}: more than {MOST_BYTES} bytes; {hint}", self.given)
 
 
-def loose(path: str, topic: str | None = None, partition: int | None = None) -> tuple[Loose, str] | None:
-    """Return the folder that was made for a segment, and the file in it; None for whatever is no loose segment."""
+def loose(
+    path: StrPath, topic: str | None = None, partition: int | None = None, *, in_any_folder: bool = False
+) -> Loose | None:
+    """Return what lies outside a log dir; None for whatever is read where it is.
+
+    A segment under Kafka's name is read where it is in the folder of a partition, or ``in_any_folder``.
+    """
+    if isinstance(path, Loose):
+        return path
     if path == STANDARD_INPUT:
         made = Loose(path, topic, partition)
         file = made.spool(sys.stdin.buffer)
     else:
+        path = _arguments.path(path)
         file = Path(path)
-        if _KAFKAS.fullmatch(file.name) or not file.is_file() or not _looks_right(file):
+        is_its_own = _KAFKAS.fullmatch(file.name) is not None
+        if is_its_own and _SEGMENT.fullmatch(file.name) and not in_any_folder:
+            is_its_own = _PARTITION.fullmatch(file.parent.name) is not None
+        if is_its_own or not file.is_file() or not _looks_right(file):
             return None
         made = Loose(path, topic, partition)
     codec = _codec_of(file)
     if codec is not None:
-        packed = file.rename(file.with_name("packed")) if file.parent == made.folder else file
+        packed = file.rename(file.with_name("packed")) if path == STANDARD_INPUT else file
         file = _unpacked(made, packed, codec)
-    first = _first_offset(file)
-    if first is None:
-        raise ValueError(f"{path}: expected a segment, whose bytes begin with a batch")
-    return made, made.place(file, first)
+    if _is_tar(file):
+        # Asked first: the name at its beginning may look like a batch.
+        made.unpack(file)
+    elif (first := _first_offset(file)) is not None:
+        made.place(file, first)
+    else:
+        raise ValueError(f"{path}: expected a segment, whose bytes begin with a batch, or a .tar of a log dir")
+    return made
 
 
 @contextmanager
-def staged(path: str, topic: str | None = None, partition: int | None = None) -> Iterator[str]:
-    """Give the path to read for a path; errors name the one that was given."""
-    found = loose(path, topic, partition)
-    if found is None:
-        yield path
-        return
-    # The first removes the folder when it goes.
-    _folder, file = found
+def naming(found: Loose | None) -> Iterator[None]:
+    """Let errors name the path that was given."""
     try:
-        yield file
+        yield
     except KafkaLogError as error:
-        error.args = tuple(str(each).replace(file, path) for each in error.args)
-        error.path = path
+        if found is not None:
+            found.rename(error)
         raise
+
+
+@contextmanager
+def staged(
+    path: str, topics: Sequence[str] | None = None, partitions: Sequence[int] | None = None
+) -> Iterator[str | Loose]:
+    """Give what to read for a path, under the one topic and partition that are named; errors name the path."""
+    found = loose(path, only(topics), only(partitions))
+    with naming(found):
+        yield path if found is None else found
+
+
+def ensure_named(read: Iterable[object], topic: str | None, partition: int | None) -> None:
+    """Refuse names that no segment takes: they do not select."""
+    if (topic, partition) != (None, None) and not any(isinstance(each, Loose) and each.is_segment for each in read):
+        raise ValueError("topic and partition are for a segment outside a partition's folder; none is given")
+
+
+def only(names: Iterable[_T] | None) -> _T | None:
+    """Return the one value of several."""
+    found = list(names or ())
+    return found[0] if len(found) == 1 else None
 
 
 def _head(file: Path) -> bytes:
     with file.open("rb") as opened:
-        return opened.read(_HEADER)
+        return opened.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
 
 
 def _codec_of(file: Path) -> _Codec | None:
@@ -122,7 +218,11 @@ def _codec_of(file: Path) -> _Codec | None:
 
 
 def _looks_right(file: Path) -> bool:
-    return _codec_of(file) is not None or _first_offset(file) is not None
+    return _codec_of(file) is not None or _first_offset(file) is not None or _is_tar(file)
+
+
+def _is_tar(file: Path) -> bool:
+    return _head(file)[_TAR_MAGIC_AT:] == _TAR_MAGIC
 
 
 def _first_offset(file: Path) -> int | None:

@@ -11,7 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kafkalog import _arguments, _core, _display
-from kafkalog._loose import Loose, loose
+from kafkalog._loose import Loose, loose, naming, only
 from kafkalog.options import (
     ReadOptions,
     ScanBatchesKeywords,
@@ -78,9 +78,9 @@ class RecordReader:
 
     __slots__ = ("_batches", "_closed", "_given", "_kept", "_lock", "_reading", "_stream")
 
-    def __init__(self, stream: _core.RecordStream, kept: object = None) -> None:
+    def __init__(self, stream: _core.RecordStream, kept: Loose | None = None) -> None:
         self._stream = stream
-        # Files that are removed with the reader.
+        # Its files are removed with the reader.
         self._kept = kept
         self._batches: pa.RecordBatchReader | None = None
         self._closed = False
@@ -126,6 +126,8 @@ class RecordReader:
                 cause = self._stream.error()
                 if cause is None:
                     raise
+                if self._kept is not None:
+                    self._kept.rename(cause)
                 raise cause from None
             finally:
                 self._reading = False
@@ -351,8 +353,8 @@ def scan(
     ----------
     path : path or list of paths
         A log dir, several log dirs, a partition's folder, or ``.log`` files. One file whose bytes begin with a batch is
-        a segment whatever its name, also compressed (gzip, zstd, lz4; at most 2 GiB go to a temporary file); its
-        topic and partition are those that are named, else the name of the file and 0.
+        a segment whatever its name; its topic and partition are those that are named, else null. Also compressed (gzip,
+        zstd, lz4), a ``.tar`` of a log dir, and ``-`` for standard input: at most 2 GiB go to temporary files.
     topics : str or iterable of str, optional
         Topics to read. Default: all but internal ones (``__...``).
     options : ReadOptions, optional
@@ -439,35 +441,41 @@ def _scan(
 ) -> RecordReader:
     valid = ("topics", *ScanKeywords.__annotations__)
     wanted = merged(function, valid, options, _with_topics(topics, keywords))
-    found = _loose_segment(path, wanted)
-    if found is None:
-        return record_reader(path, wanted)
-    folder, file = found
-    return record_reader(file, wanted, folder)
-
-
-def _loose_segment(path: Paths, options: ReadOptions) -> tuple[Loose, str] | None:
-    """Return where a segment was put that lies outside a log dir, under the one topic and partition that are named."""
-    if not isinstance(path, (str, os.PathLike)):
-        return None
-    topics, numbers = _arguments.names("topics", options.topics), _arguments.partitions(options.partitions)
-    partition = numbers[0] if isinstance(numbers, list) and len(numbers) == 1 else None
-    return loose(_arguments.path(path), topics[0] if topics is not None and len(topics) == 1 else None, partition)
+    return record_reader(path, wanted)
 
 
 def _with_topics(topics: str | Iterable[str] | None, keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {**keywords} if topics is None else {"topics": topics, **keywords}
 
 
-def record_reader(path: Paths, options: ReadOptions, kept: object = None) -> RecordReader:
+def record_reader(path: Paths, options: ReadOptions) -> RecordReader:
     """Plan a read of records."""
-    return RecordReader(_core.scan_ranges(plan_ranges(path, options), **decode_arguments(options)), kept)
+    found = loose_of(path, options)
+    return RecordReader(_core.scan_ranges(_planned(path, found, options), **decode_arguments(options)), found)
 
 
 def batch_reader(path: Paths, options: ReadOptions) -> RecordReader:
     """Plan a read of batches."""
-    ranges = plan_ranges(path, options)
-    return RecordReader(_core.scan_batch_ranges(ranges, check_crcs=options.check_crcs, on_corrupt=options.on_corrupt))
+    found = loose_of(path, options)
+    ranges = _planned(path, found, options)
+    stream = _core.scan_batch_ranges(ranges, check_crcs=options.check_crcs, on_corrupt=options.on_corrupt)
+    return RecordReader(stream, found)
+
+
+def loose_of(path: Paths, options: ReadOptions) -> Loose | None:
+    """Return what one path is that lies outside a log dir, under the one topic and partition that are named."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    numbers = _arguments.partitions(options.partitions)
+    partition = only(numbers) if isinstance(numbers, list) else None
+    return loose(path, only(_arguments.names("topics", options.topics)), partition)
+
+
+def _planned(path: Paths, found: Loose | None, options: ReadOptions) -> list[_core.PartitionRange]:
+    if found is None:
+        return plan_ranges(path, options)
+    with naming(found):
+        return found.named(plan_ranges(found, options))
 
 
 def plan_ranges(path: Paths, options: ReadOptions | None = None) -> list[_core.PartitionRange]:

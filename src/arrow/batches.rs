@@ -20,7 +20,7 @@ use crate::records::legacy;
 use crate::scan::batches::OpenBatches;
 use crate::scan::lost::{LostRange, PastDamage};
 use crate::scan::planned::{Opening, PlannedSegments, Turn};
-use crate::scan::range::PartitionRange;
+use crate::scan::range::{PartitionRange, known_partition, known_topic};
 use crate::segment::metrics::Metrics;
 use crate::segment::skipping::OnCorrupt;
 use crate::segment::source::{Access, Copying};
@@ -34,9 +34,11 @@ type Make = fn(&[Row]) -> ArrayRef;
 
 /// The columns, in order; each makes an array of its own type.
 const COLUMNS: [(&str, Make); 23] = [
-    ("topic", |rows| text(rows, |row| Some(&row.place.topic))),
+    ("topic", |rows| {
+        text(rows, |row| known_topic(&row.place.topic))
+    }),
     ("partition", |rows| {
-        numbers::<Int32Type>(rows, |row| Some(row.place.partition))
+        numbers::<Int32Type>(rows, |row| known_partition(row.place.partition))
     }),
     ("segment", |rows| text(rows, |row| Some(&row.place.segment))),
     ("position", |rows| {

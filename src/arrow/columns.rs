@@ -90,7 +90,7 @@ enum Builder {
 /// Where the text of a row comes from.
 #[derive(Clone, Copy, Debug)]
 enum TextOf {
-    Segment(fn(&Context) -> &str),
+    Segment(fn(&Context) -> Option<&str>),
     Batch(fn(&BatchHeader) -> Option<&'static str>),
     Control(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
 }
@@ -429,7 +429,7 @@ impl Builder {
 
 fn append_text(builder: &mut Text, of: TextOf, rows: &Rows<'_>) -> Result<()> {
     match of {
-        TextOf::Segment(of) => builder.repeat(Some(of(rows.context)), rows.slots.len()),
+        TextOf::Segment(of) => builder.repeat(of(rows.context), rows.slots.len()),
         TextOf::Batch(of) => {
             rows.by_batch(|run, slots| builder.repeat(of(&run.header), slots.len()))
         }

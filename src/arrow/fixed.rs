@@ -61,7 +61,7 @@ impl Fixed {
         Ok(())
     }
 
-    /// Appends one value for all records.
+    /// Appends one value, or null, for all records.
     ///
     /// # Errors
     /// As [`Fixed::each_record`].
@@ -69,10 +69,15 @@ impl Fixed {
     pub fn each_segment<T: Pod>(
         &mut self,
         rows: &Rows<'_>,
-        value: impl Fn(&Context) -> T,
+        value: impl Fn(&Context) -> Option<T>,
     ) -> Result<()> {
-        self.places::<T>(rows)?.fill(value(rows.context));
-        self.nulls.append_n_non_nulls(rows.slots.len());
+        let value = value(rows.context);
+        self.places::<T>(rows)?
+            .fill(value.unwrap_or_else(T::zeroed));
+        match value {
+            Some(_) => self.nulls.append_n_non_nulls(rows.slots.len()),
+            None => self.nulls.append_n_nulls(rows.slots.len()),
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::scan::lost::LostRange;
+use crate::scan::range::{known_partition, known_topic};
 
 /// The schema of [`lost_batch`].
 #[must_use]
@@ -33,19 +34,19 @@ pub(crate) fn lost_batch(ranges: &[LostRange]) -> Result<RecordBatch> {
     let numbers = |of: fn(&LostRange) -> Option<i64>| -> ArrayRef {
         Arc::new(ranges.iter().map(of).collect::<Int64Array>())
     };
-    let text = |of: fn(&LostRange) -> &str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(ranges.iter().map(of)))
+    let text = |of: fn(&LostRange) -> Option<&str>| -> ArrayRef {
+        Arc::new(ranges.iter().map(of).collect::<StringArray>())
     };
-    let partitions = ranges.iter().map(|range| range.partition);
+    let partitions = ranges.iter().map(|range| known_partition(range.partition));
     let columns: Vec<ArrayRef> = vec![
-        text(|range| &range.topic),
-        Arc::new(Int32Array::from_iter_values(partitions)),
-        text(|range| &range.segment),
+        text(|range| known_topic(&range.topic)),
+        Arc::new(partitions.collect::<Int32Array>()),
+        text(|range| Some(&range.segment)),
         numbers(|range| i64::try_from(range.lost.position).ok()),
         numbers(|range| i64::try_from(range.lost.end).ok()),
         numbers(|range| range.lost.first_offset),
         numbers(|range| range.lost.last_offset),
-        text(|range| range.lost.reason.name()),
+        text(|range| Some(range.lost.reason.name())),
     ];
     RecordBatch::try_new(lost_schema(), columns)
         .map_err(|e| Error::internal(format_args!("Arrow refused a column: {e}")))

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::control::ControlType;
 use crate::records::RecordSlot;
+use crate::scan::range::{known_partition, known_topic};
 use crate::scan::reader::Context;
 use crate::types::Compression;
 
@@ -49,7 +50,7 @@ pub enum Filling {
     /// `list<struct<key, value>>`
     Headers,
     /// `string`: the same for all records of a segment.
-    SegmentText(fn(&Context) -> &str),
+    SegmentText(fn(&Context) -> Option<&str>),
     /// `string`: the same for all records of a batch.
     BatchText(fn(&BatchHeader) -> Option<&'static str>),
     /// `string`: of each record of a control batch, given the bytes it lies in.
@@ -115,13 +116,13 @@ macro_rules! columns {
 columns! {
     Key "key" = Filling::Payload(Part::Key);
     Value "value" = Filling::Payload(Part::Value);
-    Topic "topic" = Filling::SegmentText(|context| &context.topic);
-    Partition "partition" = numbers!(Int32Type, each_segment, |context| context.partition);
+    Topic "topic" = Filling::SegmentText(|context| known_topic(&context.topic));
+    Partition "partition" = numbers!(Int32Type, each_segment, |context| known_partition(context.partition));
     Offset "offset" = numbers!(Int64Type, each_record, |record| record.offset);
     Timestamp "timestamp" = Filling::Timestamp;
     TimestampType "timestampType" = numbers!(Int32Type, each_batch, |b| b.header.timestamp_type().id());
     Headers "headers" = Filling::Headers;
-    Segment "segment" = Filling::SegmentText(|context| &context.segment);
+    Segment "segment" = Filling::SegmentText(|context| Some(&context.segment));
     BatchPosition "batchPosition" = numbers!(Int64Type, each_batch_or_null, |b| i64::try_from(b.position).ok());
     BaseOffset "baseOffset" = numbers!(Int64Type, each_batch, |b| b.header.base_offset);
     BatchSize "batchSize" = numbers!(Int32Type, each_batch_or_null, |b| i32::try_from(b.header.size).ok());

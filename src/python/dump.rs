@@ -75,7 +75,7 @@ fn topic(name: &str) -> PyResult<Topic> {
     })
 }
 
-/// Dumps files to `fd` and findings to `error_fd`; returns whether damage was found.
+/// Dumps files, each with the name to show, to `fd` and findings to `error_fd`; returns whether damage was found.
 #[pyfunction]
 #[pyo3(signature = (
     files, fd, error_fd, *, print_data_log = false, deep_iteration = false, skip_record_metadata = false,
@@ -91,7 +91,7 @@ fn topic(name: &str) -> PyResult<Topic> {
 )]
 pub(super) fn dump(
     py: Python<'_>,
-    files: Vec<PathBuf>,
+    files: Vec<(PathBuf, PathBuf)>,
     fd: i32,
     error_fd: i32,
     print_data_log: bool,

@@ -254,6 +254,15 @@ impl PartitionRange {
         })
     }
 
+    /// The same of another topic and partition; None for what is unknown, whose column is null.
+    fn with_name(&self, topic: Option<String>, partition: Option<i32>) -> Self {
+        Self(range::PartitionRange {
+            topic: topic.unwrap_or_default(),
+            partition: partition.unwrap_or(range::NO_PARTITION),
+            ..self.0.clone()
+        })
+    }
+
     #[getter]
     fn folder(&self) -> &OsStr {
         self.0.folder.as_os_str()

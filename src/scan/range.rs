@@ -95,6 +95,21 @@ impl SegmentRange {
     }
 }
 
+/// The partition of a segment whose name and folder say none; its topic is empty.
+pub(crate) const NO_PARTITION: i32 = i32::MIN;
+
+/// A topic, unless it is that of a segment whose topic is unknown.
+#[must_use]
+pub(crate) fn known_topic(topic: &str) -> Option<&str> {
+    Some(topic).filter(|topic| !topic.is_empty())
+}
+
+/// A partition, unless it is [`NO_PARTITION`].
+#[must_use]
+pub(crate) fn known_partition(partition: i32) -> Option<i32> {
+    Some(partition).filter(|&partition| partition != NO_PARTITION)
+}
+
 /// Consecutive segments of one partition, and which offsets of them count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionRange {

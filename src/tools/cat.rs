@@ -221,6 +221,8 @@ impl<'a> Cell<'a> {
     fn put(&self, row: usize, null: &[u8], to: &mut Vec<u8>) {
         match self {
             Self::Bytes(bytes) => to.extend_from_slice(some(bytes, row).unwrap_or(null)),
+            Self::Text(text) if text.is_null(row) => to.extend_from_slice(null),
+            Self::Int(numbers) if numbers.is_null(row) => to.extend_from_slice(null),
             Self::Text(text) => text.value(row).put(to),
             Self::Int(numbers) => numbers.value(row).put(to),
             Self::Long(numbers) => numbers.value(row).put(to),
@@ -284,9 +286,15 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
         _ => "unknown",
     };
     "{\"topic\":".put(to);
-    put_text_string(topic.value(row), to);
+    match topic.is_valid(row) {
+        true => put_text_string(topic.value(row), to),
+        false => "null".put(to),
+    }
     ",\"partition\":".put(to);
-    partition.value(row).put(to);
+    match partition.is_valid(row) {
+        true => partition.value(row).put(to),
+        false => "null".put(to),
+    }
     ",\"offset\":".put(to);
     offset.value(row).put(to);
     ",\"tstype\":\"".put(to);

@@ -189,7 +189,8 @@ def test_a_file_url_is_a_local_path(command: str, tmp_path: Path, ask: Ask) -> N
 def selections(dests: set[str]) -> Iterator[tuple[str, str]]:
     for command in COMMANDS:
         for action in ACTIONS[command]:
-            if action.dest in dests and action.option_strings:
+            # Those of dump and verify name a segment outside a log dir.
+            if action.dest in dests and action.option_strings and command not in {"dump", "verify"}:
                 yield command, action.option_strings[-1]
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import pickle
+import sys
+import tarfile
 import tempfile
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import corpus
@@ -19,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SEGMENT = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0" / f"{0:020}.log"
-LATER = max((corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0").glob("*.log"))
+LOG_DIR = corpus.GOLDEN / "clean-restarts" / "data-1"
+SEGMENT = LOG_DIR / "orders-0" / f"{0:020}.log"
+LATER = max((LOG_DIR / "orders-0").glob("*.log"))
 COLUMNS = ["key", "value", "offset", "timestamp"]
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
@@ -46,18 +53,116 @@ def test_it_is_read_as_under_its_own_name(form: str, segment: Path, tmp_path: Pa
     before = file.read_bytes()
     expected = kafkalog.read_table(segment, columns=COLUMNS)
     assert kafkalog.read_table(file, columns=COLUMNS).equals(expected)
-    named = kafkalog.read_table(file, topics="orders", partitions=7, columns=["topic", "partition", *COLUMNS])
-    assert named.select(COLUMNS).equals(expected)
-    assert set(zip(named["topic"].to_pylist(), named["partition"].to_pylist(), strict=True)) == {("orders", 7)}
     whole = call("cat", segment, "-f", "%o %K %S\\n").stdout
     assert call("cat", file, "-f", "%o %K %S\\n").stdout == whole
-    with file.open("rb") as source:
-        assert call("cat", "-", "-f", "%o %K %S\\n", stdin=source).stdout == whole
     assert call("verify", file).returncode == 0
-    counted = json.loads(call("stats", file, "-J", "-t", "orders").stdout)
-    assert (counted["topic"], counted["records"]) == ("orders", expected.num_rows)
-    assert "baseOffset: " in call("dump", "--files", file).stdout
+    dumped = call("dump", "--files", segment, "--print-data-log").stdout
+    assert call("dump", "--files", file, "--print-data-log").stdout == dumped.replace(str(segment), str(file))
+    for argument, shown in ((file, None), ("-", file)):
+        with file.open("rb") as source:
+            assert call("cat", argument, "-f", "%o %K %S\\n", stdin=source if shown else None).stdout == whole
     assert file.read_bytes() == before
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("names", [(), ("orders",), ("orders", 7), (None, 7)], ids=str)
+def test_topic_and_partition_are_those_that_are_named_else_null(
+    names: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, partition = (*names, None, None)[:2]
+    data = bytearray(SEGMENT.read_bytes())
+    file = tmp_path / f"{0:020}.log"
+    file.write_bytes(data)
+    whole = kafkalog.read_table(SEGMENT, columns=COLUMNS)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    for path in (file, "-"):
+        table = kafkalog.read_table(path, topic, partitions=partition, columns=["topic", "partition", *COLUMNS])
+        assert table.select(COLUMNS).equals(whole)
+        assert set(table["topic"].to_pylist()) == {topic}
+        assert set(table["partition"].to_pylist()) == {partition}
+    for rows in (
+        kafkalog.scan_batches(file, topic, partitions=partition).read_all(),
+        kafkalog.dataset(file, topic, partitions=partition).to_table(),
+        kafkalog.dataset(file, topic, partitions=partition, table="batches").to_table(),
+        kafkalog.read_table(file, topic, partitions=partition, layout="view", columns=["topic", "partition"]),
+    ):
+        assert rows.num_rows
+        assert {(row["topic"], row["partition"]) for row in rows.select(["topic", "partition"]).to_pylist()} == {
+            (topic, partition)
+        }
+    options = [*(["-t", topic] if topic else []), *(["-p", "7"] if partition else [])]
+    line = json.loads(call("cat", file, "-J", "-c", "1", *options).stdout)
+    assert (line["topic"], line["partition"]) == (topic, partition)
+    shown = call("cat", file, "-c", "1", "-f", "%t/%p", "-Z", *options).stdout
+    assert shown == f"{topic or 'NULL'}/{'NULL' if partition is None else partition}"
+    assert len(call("cat", file, "-o", "-5", "-f", "%o\\n", *options).stdout.splitlines()) == 5
+    counted = json.loads(call("stats", file, "-J", *options).stdout)
+    assert (counted["topic"], counted["partition"], counted["records"]) == (topic, partition, whole.num_rows)
+    assert call("dump", "--files", file, *options).returncode == 0
+    assert call("verify", file, *options).returncode == 0
+    data[700] ^= 1
+    file.write_bytes(data)
+    finding = json.loads(call("verify", file, "-J", *options).stdout.splitlines()[0])
+    assert (finding["topic"], finding["partition"], finding["file"]) == (topic, partition, str(file))
+    with kafkalog.scan(file, topic, partitions=partition, on_corrupt="skip") as reader:
+        reader.read_all()
+        assert [(row["topic"], row["partition"]) for row in reader.lost.to_pylist()] == [(topic, partition)]
+    skipped = call("cat", file, "--on-corrupt", "skip", "-f", "%o\\n", *options)
+    assert skipped.returncode == 1
+    assert "None" not in skipped.stderr
+    assert str(tmp_path / "tmp") not in skipped.stderr
+
+
+def test_names_that_no_segment_takes_are_refused() -> None:
+    for command in (("verify", LOG_DIR), ("dump", "--files", SEGMENT)):
+        said = call(*command, "-t", "orders")
+        assert (said.returncode, said.stdout) == (2, "")
+        assert "for a segment outside a partition's folder" in said.stderr
+
+
+def test_a_dataset_filters_and_pickles_what_lies_outside_a_log_dir(tmp_path: Path) -> None:
+    file = tmp_path / "orders.gz"
+    file.write_bytes(gzip.compress(SEGMENT.read_bytes()))
+    logs = kafkalog.dataset(file)
+    assert logs.to_table(filter=pc.field("topic") == "orders").num_rows == 0
+    assert logs.to_table(filter=pc.is_null(pc.field("topic")) & (pc.field("offset") < 5)).num_rows == 5
+    copy = pickle.loads(pickle.dumps(logs))  # noqa: S301
+    assert logs.count_rows() == copy.to_table().num_rows > 0
+    with pytest.raises(TypeError, match="pickle the dataset"):
+        pickle.dumps(next(logs.get_fragments()))
+
+
+@pytest.mark.parametrize(("form", "above"), [("plain", ""), ("zstd", "backup/var/kafka-logs/")])
+def test_a_tar_of_a_log_dir_is_read(form: str, above: str, tmp_path: Path) -> None:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as packed:
+        packed.add(LOG_DIR, arcname=above or ".")
+    file = tmp_path / "backup.tar"
+    file.write_bytes(PACKED[form](held.getvalue()))
+    expected = kafkalog.read_table(LOG_DIR)
+    assert kafkalog.read_table(file).equals(expected)
+    assert kafkalog.dataset(file).to_table(filter=pc.field("topic") == "orders").num_rows > 0
+    assert kafkalog.scan_batches(file, "orders").read_all().num_rows > 0
+    assert call("cat", file, "-t", "orders", "-J").stdout == call("cat", LOG_DIR, "-t", "orders", "-J").stdout
+    assert call("stats", file).stdout == call("stats", LOG_DIR).stdout
+    assert call("verify", file).stdout.replace(f"{file}/{above}", f"{LOG_DIR}/") == call("verify", LOG_DIR).stdout
+    assert f"Dumping {file}/{above}orders-0/{0:020}.log" in call("dump", "--files", file).stdout
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_tar_writes_nothing_outside_its_folder(tmp_path: Path) -> None:
+    for name, kind in (("../outside", tarfile.REGTYPE), ("/etc/outside", tarfile.SYMTYPE), ("pipe", tarfile.FIFOTYPE)):
+        file = tmp_path / "evil.tar"
+        with tarfile.open(file, "w") as packed:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            packed.addfile(member)
+        with pytest.raises(kafkalog.KafkaLogError, match=r"evil\.tar: "):
+            kafkalog.read_table(file)
+    file.write_bytes(file.read_bytes()[:300])
+    with pytest.raises(kafkalog.CorruptRecordError, match=r"evil\.tar: "):
+        kafkalog.read_table(file)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["evil.tar", "tmp"]
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -69,6 +174,15 @@ def test_damage_is_named_with_the_file_that_was_given(tmp_path: Path) -> None:
         said = call("cat", tmp_path / name, "-J")
         assert said.returncode == 1
         assert said.stderr.startswith(f"kafkalog: {tmp_path / name}: byte ")
+        with pytest.raises(kafkalog.CorruptRecordError) as caught:
+            kafkalog.read_table(tmp_path / name)
+        assert caught.value.path == str(tmp_path / name)
+        assert str(caught.value).startswith(f"{tmp_path / name}: byte ")
+        said = call("dump", "--files", tmp_path / name, "--print-data-log")
+        assert said.returncode == 1
+        assert str(tmp_path / "tmp") not in said.stdout + said.stderr
+        said = call("stats", tmp_path / name)
+        assert str(tmp_path / "tmp") not in said.stdout + said.stderr
         found = call("verify", tmp_path / name)
         assert found.returncode == 1
         assert found.stdout.startswith(f"{tmp_path / name}: byte ")

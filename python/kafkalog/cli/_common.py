@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog._core import DirState
+    from kafkalog._loose import Loose
     from kafkalog.config import LogConfig
 
 DAMAGED, FAILED = 1, 3
@@ -98,7 +99,9 @@ def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
     for row in lost:
         first, last = row["firstOffset"], row["lastOffset"]
         offsets = "no offsets" if first is None else f"offsets {first} to {'the end' if last is None else last}"
-        place = f"{row['topic']}-{row['partition']}/{row['segment']}"
+        # A segment outside a log dir has no known partition.
+        names = [str(row[name]) for name in ("topic", "partition") if row[name] is not None]
+        place = "/".join(["-".join(names), row["segment"]] if names else [row["segment"]])
         if row["reason"] == "missing":
             print(f"kafkalog: {place}: missing: {offsets}", file=sys.stderr)
         else:
@@ -107,6 +110,12 @@ def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
         if row["reason"] != "torn" or last is not None:
             code = DAMAGED
     return code
+
+
+def add_loose_names(parser: argparse.ArgumentParser) -> None:
+    """Add the names of a segment that lies outside a partition's folder."""
+    parser.add_argument("-t", "--topic", help="the topic of a segment outside a partition's folder")
+    parser.add_argument("-p", "--partition", type=number(), help="the partition of one")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -247,10 +256,13 @@ class Partitions:
     ----------
     found : iterable of PartitionFolder
         The folders to ask.
+    loose : Loose, optional
+        What they lie in, if that was made from one file: errors name the file.
     """
 
-    def __init__(self, found: Iterable[PartitionFolder]) -> None:
+    def __init__(self, found: Iterable[PartitionFolder], loose: Loose | None = None) -> None:
         self._found = found
+        self._loose = loose
         self._opener = PartitionOpener()
         self.code = 0
         """The exit code: 0, or the highest one of the errors."""
@@ -295,6 +307,8 @@ class Partitions:
             self._report(error)
 
     def _report(self, error: KafkaLogError | OSError) -> None:
+        if self._loose is not None:
+            self._loose.rename(error)
         text, code = described(error)
         print("kafkalog:", text, file=sys.stderr)
         self.code = max(self.code, code)

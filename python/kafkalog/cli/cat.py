@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         type=_common.place,
         help="a log dir, the folder of a partition, or a segment: under any name, compressed (gzip, zstd, lz4), or - "
-        "for standard input",
+        "for standard input; or a .tar of a log dir",
     )
     parser.add_argument("-t", "--topic", help="the topic; required if PATH is a log dir")
     parser.add_argument("-p", "--partition", type=_common.number(), help="only this partition")
@@ -61,7 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    with staged(arguments.path, arguments.topic, arguments.partition) as arguments.path:
+    topics = None if arguments.topic is None else [arguments.topic]
+    partitions = None if arguments.partition is None else [arguments.partition]
+    with staged(arguments.path, topics, partitions) as arguments.path:
         return _run(arguments)
 
 
@@ -154,17 +156,16 @@ def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[in
     return starts
 
 
-def _last_of_file(arguments: argparse.Namespace, number: int) -> dict[str, dict[int, int]]:
+def _last_of_file(arguments: argparse.Namespace, number: int) -> int:
     """Return the same for one segment, whose end is known from its batches."""
     most = None
     if arguments.isolation_level == "read_committed":
         most = PartitionLog(Path(arguments.path).parent).last_stable_offset
-    starts: dict[str, dict[int, int]] = {}
+    end = 0
     for batch in scan_batches(arguments.path, check_crcs=False):
-        for row in batch.select(["topic", "partition", "lastOffset"]).to_pylist():
-            end = row["lastOffset"] + 1 if most is None else min(row["lastOffset"] + 1, most)
-            starts[row["topic"]] = {row["partition"]: max(0, end - number)}
-    return starts
+        lasts: list[Any] = batch.column("lastOffset").to_pylist()
+        end = max(end, *(last + 1 for last in lasts))
+    return max(0, (end if most is None else min(end, most)) - number)
 
 
 def _offset(text: str) -> tuple[str, Any]:

@@ -3,9 +3,11 @@
 import argparse
 import sys
 from contextlib import ExitStack
+from os import fspath
+from pathlib import Path
 from typing import Literal
 
-from kafkalog._loose import staged
+from kafkalog._loose import Loose, ensure_named, loose, naming
 from kafkalog.cli import _common
 
 _Decoder = Literal["string", "integer", "long", "bytes"]
@@ -85,7 +87,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--files", required=True, type=_files, metavar="FILE,...", help="the files to dump, in this order")
+    add(
+        "--files",
+        required=True,
+        type=_files,
+        metavar="FILE,...",
+        help="the files to dump, in this order; a segment under any "
+        "name, compressed, in a .tar, or - for standard input, too",
+    )
+    _common.add_loose_names(parser)
     add("--deep-iteration", action="store_true", help="print each record, not only batches")
     add("--print-data-log", action="store_true", help="print keys and payloads; includes --deep-iteration")
     add("--skip-record-metadata", action="store_true", help="print only keys and payloads, and no control records")
@@ -128,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
     from kafkalog import _core
 
     given = (topic for flag, topic in _TOPIC_DECODERS.items() if getattr(args, flag[2:].replace("-", "_")))
-    topic_decoder = next(given, None)
+    topic_decoder = next(given, args.topic if args.topic in _TOPIC_DECODERS.values() else None)
     decoders: list[_Decoder] = []
     for flag, name in (("key", args.key_decoder_class), ("value", args.value_decoder_class)):
         decoder = _DECODERS.get(name or "string")
@@ -141,7 +151,13 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     with ExitStack() as stack:
-        files = [stack.enter_context(staged(file)) for file in args.files]
+        # Names mean that the file's folder does not tell them.
+        in_any = args.topic is None and args.partition is None
+        found = {file: loose(file, args.topic, args.partition, in_any_folder=in_any) for file in args.files}
+        ensure_named(found.values(), args.topic, args.partition)
+        for each in found.values():
+            stack.enter_context(naming(each))
+        files = [shown for file in args.files for shown in _shown(file, found[file])]
         wrong = _core.dump(
             files,
             sys.stdout.fileno(),
@@ -158,6 +174,15 @@ def run(args: argparse.Namespace) -> int:
             topic_decoder=topic_decoder,
         )
     return int(wrong)
+
+
+def _shown(file: str, found: Loose | None) -> list[tuple[str, str]]:
+    """Return each file to dump, and the name to show."""
+    if found is None:
+        return [(file, file)]
+    if found.is_segment:
+        return [(fspath(found), file)]
+    return [(str(each), found.shown(str(each))) for each in sorted(Path(found).rglob("*.log"))]
 
 
 def _refuse(reason: str) -> int:

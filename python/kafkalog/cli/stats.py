@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog._loose import staged
+from kafkalog._loose import Loose, staged
 from kafkalog._times import format_time
 from kafkalog.cli import _common
 from kafkalog.log import sums_by_name
@@ -38,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _common.add_path(parser)
     parser.add_argument("-t", "--topic", action="append", help="only this topic; may be repeated")
     parser.add_argument(
+        "-p", "--partition", type=_common.number(), action="append", help="only this partition; may be repeated"
+    )
+    parser.add_argument(
         "--on-corrupt",
         choices=["raise", "skip"],
         default="raise",
@@ -48,18 +51,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a row per live partition; a damaged one is reported, and the others are counted."""
-    with staged(arguments.path, *(arguments.topic or ())[:1]) as path:
-        arguments.path = path if path == arguments.path else str(Path(path).parent)
+    with staged(arguments.path, arguments.topic, arguments.partition) as arguments.path:
         return _run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    partitions = _common.Partitions(_common.selected(arguments.path, arguments.topic, live=True))
+    found = arguments.path
+    path = str(Path(found).parent) if isinstance(found, Loose) and found.is_segment else found
+    chosen = _common.selected(path, arguments.topic, arguments.partition, live=True)
+    partitions = _common.Partitions(chosen, found if isinstance(found, Loose) else None)
     added = partitions.ask_all(
         lambda folders, log_dir: _core.statistics_all(
             folders, log_dir, on_corrupt=arguments.on_corrupt, segments=arguments.json
         )
     )
+    if isinstance(found, Loose) and found.is_segment:
+        named: dict[str, Any] = {"topic": found.topic, "partition": found.partition}
+        added = ((folder._replace(**named), sums) for folder, sums in added)
     if arguments.json:
         for folder, sums in added:
             _common.json_line(_camel(sums_by_name(folder.topic, folder.partition, sums)))

@@ -9,13 +9,11 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._arguments import MAX_THREADS
-from kafkalog._loose import staged
 from kafkalog.cli import _common
 from kafkalog.cli._progress import Shown
 from kafkalog.tools.verification import table_of
@@ -44,8 +42,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "path", metavar="PATH", type=_common.place, nargs="+", help="a log dir, a partition's folder, or a file in one"
+        "path",
+        metavar="PATH",
+        type=_common.place,
+        nargs="+",
+        help="a log dir, a partition's folder, or a file in one; a segment under any name, compressed, or - for "
+        "standard input; a .tar of a log dir",
     )
+    _common.add_loose_names(parser)
     parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
     parser.add_argument("--level", metavar="VERSION", help="the Kafka version that is to read the files")
     parser.add_argument(
@@ -60,13 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
     before = {path: _identity(path) for path in _files(arguments.path)} if arguments.evidence else {}
     progress = _core.VerifyProgress()
-    with Shown(lambda: _line(progress)), ExitStack() as stack:
-        paths = {stack.enter_context(staged(path)): path for path in arguments.path}
-        table = table_of(list(paths), arguments.level, arguments.threads, progress)
+    with Shown(lambda: _line(progress)):
+        names = {"topic": arguments.topic, "partition": arguments.partition}
+        table = table_of(arguments.path, arguments.level, arguments.threads, progress, **names)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
     for row in table.to_pylist():
-        row["file"] = paths.get(row["file"], row["file"])
         found[row["severity"]] += 1
         if _SEVERITIES.index(row["severity"]) < least:
             continue

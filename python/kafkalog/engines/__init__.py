@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kafkalog import _arguments
+from kafkalog._loose import STANDARD_INPUT
 from kafkalog.options import ReadOptions, ScanBatchesKeywords, ScanKeywords, merged, spelled_out
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def dataset(
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
     disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
     source = Source(
-        tuple(_arguments.paths(path)),
+        (path,) if path == STANDARD_INPUT else tuple(_arguments.paths(path)),
         chosen,
         table is not None,
         disorder,

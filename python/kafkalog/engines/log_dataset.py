@@ -415,6 +415,8 @@ class LogFragment(_Readable):
         self._metrics = metrics
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._source.is_loose:
+            raise TypeError("a part of a file outside a log dir cannot be pickled; pickle the dataset")
         return _restored, (self._source, self._planned, self._condition, self._answered)
 
     def __repr__(self) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import fspath
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
 from kafkalog._bounds import EVERYTHING, Interval
+from kafkalog._loose import STANDARD_INPUT, naming
 from kafkalog.engines.expressions import columns_of, parse
 from kafkalog.engines.regions import Region, region
 from kafkalog.options import ReadOptions, decode_arguments, plan_arguments
-from kafkalog.reader import RecordReader
+from kafkalog.reader import RecordReader, loose_of
 from kafkalog.schema import RECORD_COLUMNS, batch_schema, record_schema
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from kafkalog._core import PartitionRange
+    from kafkalog._loose import Loose
     from kafkalog.typing import Layout
 
 __all__ = ["Metrics", "Plan", "Source"]
@@ -130,7 +133,25 @@ class Source:
         names = [column.name for column in RECORD_COLUMNS]
         return record_schema(names, timestamp_unit=self.options.timestamp_unit)
 
+    @cached_property
+    def _loose(self) -> Loose | None:
+        return loose_of(self.paths[0], self.options) if len(self.paths) == 1 else None
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether it lies outside a log dir: its files are there no longer than this object."""
+        return self._loose is not None
+
+    def _ranges(self, arguments: dict[str, Any]) -> list[PartitionRange]:
+        found = self._loose
+        if found is None:
+            return _core.plan(list(self.paths), **arguments)
+        with naming(found):
+            return found.named(_core.plan([fspath(found)], **arguments))
+
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.paths == (STANDARD_INPUT,):
+            raise TypeError("standard input cannot be pickled: it is read once")
         return Source, (self.paths, self.options, self.is_batches, self.max_disorder_ms, self.threads)
 
     def plan(self, condition: pc.Expression | None = None) -> Plan:
@@ -147,9 +168,11 @@ class Source:
             Of what the files hold now.
         """
         arguments = plan_arguments(self.options)
-        ranges = _core.plan(list(self.paths), **arguments)
+        ranges = self._ranges(arguments)
         total = sum(each.bytes for each in ranges)
-        tree = None if condition is None else parse(condition, self.plain_schema)
+        # An unknown topic has no value to compare with bounds.
+        is_bounded = self._loose is None or not self._loose.is_segment
+        tree = parse(condition, self.plain_schema) if condition is not None and is_bounded else None
         if tree is None:
             return Plan(_not_empty(ranges), total, condition=condition)
         is_records = not self.is_batches
@@ -198,11 +221,12 @@ class Source:
         if self.is_batches:
             check_crcs = self.options.check_crcs and "isValid" in columns
             on_corrupt = self.options.on_corrupt
-            return RecordReader(_core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs, on_corrupt=on_corrupt))
+            stream = _core.scan_batch_ranges(plan.ranges, check_crcs=check_crcs, on_corrupt=on_corrupt)
+            return RecordReader(stream, self._loose)
         arguments = {**decode_arguments(self.options), "columns": columns, "threads": threads, "layout": layout}
         if batch_rows is not None:
             arguments["batch_rows"] = min(self.options.batch_rows, batch_rows)
-        return RecordReader(_core.scan_ranges(plan.ranges, **arguments, **plan.headers))
+        return RecordReader(_core.scan_ranges(plan.ranges, **arguments, **plan.headers), self._loose)
 
     def _narrowed(
         self, found: dict[tuple[Interval, Interval], list[PartitionRange]], arguments: dict[str, Any]
@@ -230,7 +254,7 @@ class Source:
                 "allow_missing": True,
             }
             ends = self._ending(arguments, bounds["max_timestamp"])
-            narrowed += _core.plan(list(self.paths), **{**arguments, **bounds, **chosen, **ends})
+            narrowed += self._ranges({**arguments, **bounds, **chosen, **ends})
         return _not_empty(sorted(narrowed, key=lambda each: (each.topic, each.partition)))
 
     def _ending(self, arguments: dict[str, Any], latest: int | None) -> dict[str, Any]:

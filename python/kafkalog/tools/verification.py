@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
+from kafkalog._loose import Loose, ensure_named, loose, naming
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,7 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-def verify(path: Paths, level: str | None = None, *, threads: int | None = None) -> pa.Table:
+def verify(
+    path: Paths,
+    level: str | None = None,
+    *,
+    threads: int | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> pa.Table:
     """Verify every file of log dirs, partition folders or single files. Nothing is written, locked or changed.
 
     Each file is checked by itself and against the others: batches (checksum, decompression, every record, order of
@@ -27,12 +38,15 @@ def verify(path: Paths, level: str | None = None, *, threads: int | None = None)
     ----------
     path : path or list of paths
         A log dir, several log dirs of one cluster, a partition's folder, or a file in one of them. A file is verified
-        with those around it, and only findings about it are returned.
+        with those around it, and only findings about it are returned. Also a segment under any name, compressed (gzip,
+        zstd, lz4) or ``-`` for standard input, and a ``.tar`` of a log dir: at most 2 GiB go to temporary files.
     level : str, optional
         The Kafka version that is to read the files, for instance ``"2.8"``: batches in a format it does not know are
         errors. Default: any version.
     threads : int, optional
         Default: as many as there are processors. A large segment is divided among them.
+    topic, partition : str, int, optional
+        Those of a segment outside a partition's folder. Default: unknown, null.
 
     Returns
     -------
@@ -55,19 +69,52 @@ def verify(path: Paths, level: str | None = None, *, threads: int | None = None)
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
-    return table_of(path, level, threads, None)
+    return table_of(path, level, threads, None, topic=topic, partition=partition)
 
 
-def table_of(path: Paths, level: str | None, threads: int | None, progress: _core.VerifyProgress | None) -> pa.Table:
+def table_of(
+    path: Paths,
+    level: str | None,
+    threads: int | None,
+    progress: _core.VerifyProgress | None,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> pa.Table:
     """Verify, and note the progress."""
     import pyarrow as pa
 
     if level is not None and not isinstance(level, str):
         raise TypeError(f"level must be a Kafka version as text, for instance '4.3', not {level!r}")
-    found = _core.verify(
-        _arguments.paths(path),
-        level=level,
-        threads=0 if threads is None else _arguments.integer("threads", threads, 1),
-        progress=progress,
+    named = [path] if isinstance(path, (str, os.PathLike)) else path
+    place = (
+        _arguments.text("topic", topic),
+        None if partition is None else _arguments.integer("partition", partition, 0, (1 << 31) - 1),
     )
-    return pa.table(found)
+    read = [loose(each, *place) or each for each in named] if isinstance(named, Iterable) else named
+    if isinstance(read, list):
+        ensure_named(read, *place)
+    outside = [each for each in read if isinstance(each, Loose)]
+    with ExitStack() as stack:
+        for each in outside:
+            stack.enter_context(naming(each))
+        found = pa.table(
+            _core.verify(
+                _arguments.paths(read),
+                level=level,
+                threads=0 if threads is None else _arguments.integer("threads", threads, 1),
+                progress=progress,
+            )
+        )
+    for each in outside:
+        found = pa.Table.from_pylist([_renamed(row, each) for row in found.to_pylist()], schema=found.schema)
+    return found
+
+
+def _renamed(row: dict[str, Any], outside: Loose) -> dict[str, Any]:
+    """Return a finding with the path that was given, and without the names that only the temporary folder has."""
+    file = outside.shown(row["file"])
+    if file == row["file"]:
+        return row
+    names = {"topic": outside.topic, "partition": outside.partition} if outside.is_segment else {}
+    return {**row, **names, "file": file, "message": outside.shown(row["message"])}

@@ -104,7 +104,7 @@ impl Default for Options {
     }
 }
 
-/// Dumps `files` in their order to `out`, and tells what was found on the way on `err`.
+/// Dumps `files`, each with the name to show, in their order to `out`, and tells what was found on the way on `err`.
 ///
 /// Returns whether something is wrong: an invalid batch, bytes after the last one, an index that contradicts its log,
 /// a corrupt snapshot, offsets that step back. Gaps between offsets are told but are not damage. A reader of the output
@@ -114,16 +114,17 @@ impl Default for Options {
 /// What ends the real tool too, once everything before it is printed: a batch length or a record that makes no sense, an
 /// index that points outside its log or fails its sanity check, a file that cannot be read.
 pub(crate) fn dump(
-    files: &[PathBuf],
+    files: &[(PathBuf, PathBuf)],
     options: &Options,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<bool> {
     let mut findings = Findings::default();
     let mut text = Text::new(out);
-    let dumped = files
-        .iter()
-        .try_for_each(|file| dump_file(&Target::new(file), options, &mut text, &mut findings, err));
+    let dumped = files.iter().try_for_each(|(file, shown)| {
+        let target = Target::new(file).shown_as(shown);
+        dump_file(&target, options, &mut text, &mut findings, err)
+    });
     // Half a line stays half a line, as the real tool leaves it.
     let flushed = text.flush();
     if text.is_closed() {

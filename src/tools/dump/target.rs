@@ -51,6 +51,18 @@ impl Target {
         }
     }
 
+    /// The same file, told of by another name.
+    pub(super) fn shown_as(self, shown: &Path) -> Self {
+        let Self {
+            shown, absolute, ..
+        } = Self::new(shown);
+        Self {
+            shown,
+            absolute,
+            ..self
+        }
+    }
+
     /// The last suffix, dot included, if there is a dot.
     pub(super) fn suffix(&self) -> Option<&str> {
         self.name.get(self.name.rfind('.')?..)
