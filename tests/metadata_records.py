@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkalog import _core
 
-TOPIC_ID, _UNKNOWN = (urlsafe_b64encode(bytes([number]) * 16)[:22].decode() for number in (1, 2))
+TOPIC_ID, _UNKNOWN, _NEW_ID = (urlsafe_b64encode(bytes([number]) * 16)[:22].decode() for number in (1, 2, 3))
 
 
 def _encoded(kind: str, **value: Any) -> bytes:
@@ -46,3 +46,11 @@ REFUSED = {
     "REMOVE_ACCESS_CONTROL_ENTRY_RECORD: no ACL": _encoded("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", id=_UNKNOWN),
     "END_TRANSACTION_RECORD: no transaction": b"\1\x18\0\0",
 }
+
+# Kafka applies these, but its controllers write none: they would become names of folders.
+_NAMES = ("../x", "/tmp/x", "a\0b", "a" * 300, ".", "..", "a b", "\n", "", "<b>", "__cluster_metadata")
+HOSTILE = [
+    *(_encoded("TOPIC_RECORD", name=name, topicId=_NEW_ID) for name in _NAMES),
+    _encoded("TOPIC_RECORD", name="orders", topicId=_NEW_ID),
+    _encoded("PARTITION_RECORD", **_partition(TOPIC_ID, -1)),
+]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::format::file_name::{FileKind, FileName};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::{open, open_as, read_into};
@@ -14,6 +15,7 @@ use crate::io::links::detach;
 use crate::io::overlay::Action;
 use crate::io::overlay::content::{Content, Origins, Source};
 use crate::io::storage::{ReadFolder as _, became_shorter};
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
@@ -59,7 +61,7 @@ impl Plan {
         self.write_some(disk, to, |_| true)
     }
 
-    /// As [`Plan::write_to`], but only files with these names.
+    /// As [`Plan::write_to`], but only files with these names, and no snapshot longer than one may be.
     ///
     /// # Errors
     /// `Io`.
@@ -73,6 +75,11 @@ impl Plan {
         disk.create_folders(to)?;
         let files = self.folder.files().into_iter();
         for (name, content) in files.filter(|(name, _)| which(name)) {
+            let is_snapshot =
+                FileName::parse(&name).is_some_and(|it| it.kind == FileKind::Snapshot);
+            if is_snapshot && content.length() > MAX_SNAPSHOT {
+                continue;
+            }
             write(disk, &origins, &to.join(name), &content)?;
         }
         disk.sync_folder(to)

@@ -1,10 +1,13 @@
 //! Topics and their partitions, as a metadata log has them (`TopicsImage`, `PartitionRegistration`).
 //!
-//! Records are applied one after the other, as `TopicsDelta` replays them; one that it refuses changes nothing.
+//! Records are applied one after the other, as `TopicsDelta` replays them; one that it refuses changes nothing. Names and
+//! numbers that no controller writes (`ReplicationControlManager.validateNewTopicNames`) are refused as well: they would
+//! become names of folders.
 
 use std::collections::BTreeMap;
 
 use super::value::{Fields, Value};
+use crate::format::file_name::{CLUSTER_METADATA_TOPIC, is_topic_name};
 use crate::format::uuid::Uuid;
 
 /// Topics by id and by name.
@@ -108,6 +111,12 @@ impl TopicsImage {
         let unknown = |id: Uuid| format!("no topic has the id {id}");
         match change {
             Change::Create(name, id) => {
+                if !is_topic_name(&name) || name == CLUSTER_METADATA_TOPIC {
+                    return Err(format!("{name:?} is no name of a topic"));
+                }
+                if let Some(other) = self.ids.get(&name).filter(|&other| *other != id) {
+                    return Err(format!("topic {name} has the id {other}, not {id}"));
+                }
                 self.ids.insert(name.clone(), id);
                 let partitions = BTreeMap::new();
                 self.topics.insert(id, TopicImage { name, partitions });
@@ -120,6 +129,9 @@ impl TopicsImage {
             }
             Change::Partition(id, partition, replicas) => {
                 let topic = self.topics.get_mut(&id).ok_or_else(|| unknown(id))?;
+                if partition < 0 {
+                    return Err(format!("{partition} is no number of a partition"));
+                }
                 topic.partitions.insert(partition, replicas);
             }
             Change::Update(id, partition, [nodes, in_sync, eligible], directories) => {

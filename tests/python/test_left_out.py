@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import corpus
 import kafkalog
 from byte_logs import CODECS, Producer, Record, batch, payloads
 from command import call
@@ -23,6 +24,7 @@ NOW = 1_700_000_000_000
 ERASED = b"person-4711-of-nowhere"
 SECRET = b"lives in a house by the sea"
 UUID = "0123456789abcdef0123456789abcdef"
+GOLDEN_METADATA = corpus.GOLDEN / "metadata" / "data-0" / "__cluster_metadata-0"
 FOREIGN = ("lost+found", ".snapshot", "tmp", "orders", "a folder")
 OPTIONS: dict[str, dict[str, Any]] = {
     "compact": {"config": {"cleanup.policy": "compact"}, "roll": True, "now": NOW},
@@ -67,6 +69,7 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
     """Fill a log dir with every kind of folder and leftover; all hold the key. Return what is left out, and why."""
     live = filled(log_dir / "people-0", codec)
     filled(log_dir / "others-1", codec)
+    internal = filled(log_dir / "__consumer_offsets-0", codec)
     data = (live / f"{0:020}.log").read_bytes()
     index = ERASED.ljust(24, b"x")
     left = {}
@@ -92,7 +95,22 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
     for name in ("notes.txt", "people-0.csv", "meta.properties.tmp", "recovery-point-offset-checkpoint.tmp"):
         (log_dir / name).write_bytes(ERASED)
         left[name] = "may hold"
-    for folder in (live, log_dir / f"people-0.{UUID}-future"):
+    for name in (".kafkalog-rows.a.b.arrows", ".kafkalog-sink", f".kafkalog-stream-{'a' * 32}.tmp"):
+        (log_dir / name).write_bytes(ERASED)
+        left[name] = "may hold"
+    shutil.copytree(internal, log_dir / f"__consumer_offsets-0.{UUID}-future")
+    metadata = log_dir / "__cluster_metadata-0"
+    shutil.copytree(GOLDEN_METADATA, metadata)
+    for name in (
+        f"{403:020}-{3:010}.checkpoint.deleted",
+        f"{500:020}-{3:010}.checkpoint.part",
+        "quorum-state.tmp",
+        f"{403:020}.checkpoint.tmp",
+        "bootstrap.checkpoint.tmp",
+    ):
+        (metadata / name).write_bytes(ERASED)
+        left[f"{metadata.name}/{name}"] = "may hold"
+    for folder in (live, internal, metadata, log_dir / f"people-0.{UUID}-future"):
         inner = {
             f"{900:020}.log.deleted": data,
             f"{900:020}.index.deleted": index,
@@ -109,8 +127,9 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
         for name, held in inner.items():
             (folder / name).write_bytes(held)
             left[f"{folder.name}/{name}"] = "may hold"
-        (folder / f"{3:020}.snapshot").write_bytes(ERASED)
-        (folder / f"{900:020}.index").write_bytes(index)
+        if folder != metadata:
+            (folder / f"{3:020}.snapshot").write_bytes(ERASED)
+            (folder / f"{900:020}.index").write_bytes(index)
         (folder / "tmp").mkdir()
         (folder / "tmp" / "x.log").write_bytes(data)
         left[f"{folder.name}/tmp"] = "folder"
@@ -121,7 +140,8 @@ def with_everything(log_dir: Path, codec: str) -> dict[str, str]:
 def held_in(path: Path) -> list[bytes]:
     """Give the bytes of a file, and those of its batches decompressed."""
     raw = path.read_bytes()
-    return [raw, *(plain for _, _, plain in payloads(raw))] if path.suffix == ".log" else [raw]
+    has_batches = path.suffix in {".log", ".checkpoint"}
+    return [raw, *(plain for _, _, plain in payloads(raw))] if has_batches else [raw]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -142,12 +162,14 @@ def test_nothing_of_an_erased_person_is_left(tmp_path: Path, codec: str) -> None
     assert [name for name, word in left.items() if word not in found.get(name, "")] == []
     assert found.keys() == left.keys()
     assert planned.left_out == report.left_out
-    assert planned.records_dropped == report.records_dropped == 8 * 4 + 2 + 8
+    assert planned.records_dropped == report.records_dropped == 8 * 6 + 2 + 8
     # What is not live is rewritten by its own offsets.
     rewritten = {Path(each.path).name: each.records_dropped for each in report.partitions}
     assert rewritten == {
         "people-0": 8,
         "others-1": 8,
+        "__consumer_offsets-0": 8,
+        f"__consumer_offsets-0.{UUID}-future": 8,
         f"people-0.{UUID}-future": 8,
         f"people-0.{UUID}-stray": 8,
         f"people-0.{UUID[::-1]}-stray": 10,

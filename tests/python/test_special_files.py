@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no named pipes among files")
 
 LOG_DIR = corpus.GOLDEN / "txn" / "data-1"
+METADATA = corpus.GOLDEN / "metadata" / "data-0" / "__cluster_metadata-0"
 OF_DIR = [
     "meta.properties",
     ".kafka_cleanshutdown",
@@ -131,3 +132,27 @@ def test_a_small_file_beyond_its_limit_is_an_error_that_says_it(tmp_path: Path) 
     with pytest.raises(kafkalog.CorruptIndexError, match="file length: expected at most 65536 bytes"):
         kafkalog.LogDir(log_dir).meta  # noqa: B018 - it is read now
     assert "meta.properties" in command.call("verify", log_dir).stdout
+
+
+@pytest.mark.parametrize("verb", ["recover", "retain", "compact", "rewrite"])
+def test_a_small_file_beyond_its_limit_is_not_copied(verb: str, tmp_path: Path) -> None:
+    """Nobody could read it in the result; the report names it."""
+    log_dir, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(LOG_DIR, log_dir)
+    folder = next(path for path in sorted(log_dir.iterdir()) if path.is_dir() and not path.name.startswith("__"))
+    metadata = shutil.copytree(METADATA, log_dir / METADATA.name)
+    files = [log_dir / ".kafkalog-job", log_dir / f".kafkalog-stream-{'a' * 32}", log_dir / "meta.properties"]
+    files += [next(iter(sorted(folder.glob("*.snapshot")))), metadata / "quorum-state"]
+    for file in files:
+        file.unlink(missing_ok=True)
+        _huge(file)
+    config = {"cleanup.policy": "compact"}
+    options: dict[str, dict[str, object]] = {
+        "compact": {"config": config},
+        "retain": {"config": config},
+        "rewrite": {"drop_keys": [b"none"]},
+    }
+    run: Callable[..., kafkalog.tools.reports.RewriteReport] = getattr(kafkalog, verb)
+    report = run(log_dir, out=out, **options.get(verb, {}))
+    assert {str(file) for file in files} <= {each.path for each in report.left_out}
+    assert [path for path in out.rglob("*") if path.stat().st_size > 100 << 20] == []

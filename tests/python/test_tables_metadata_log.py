@@ -16,7 +16,7 @@ import kafkalog
 from command import call
 from kafkalog import tables
 from kafkalog.rescue.planning import plan_rescue
-from metadata_records import RECORDS, REFUSED, TOPIC_ID
+from metadata_records import HOSTILE, RECORDS, REFUSED, TOPIC_ID
 from naive import crc32c
 
 if TYPE_CHECKING:
@@ -193,6 +193,24 @@ def test_records_that_cannot_be_applied_are_counted_and_named(tmp_path: Path) ->
     )
     for command in commands:
         assert call(*command).stderr.count("a record is left out") == len(refused)
+
+
+def test_names_that_no_controller_writes_become_no_folders(tmp_path: Path) -> None:
+    log_dir = tmp_path / "disk" / "data"
+    log_dir.mkdir(parents=True)
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAABQ\n")
+    identity = {"topic_id": METADATA_TOPIC_ID, "cluster_id": "AAAAAAAAAAAAAAAAAAAABQ", "node_id": 1}
+    with kafkalog.LogWriter(log_dir, "__cluster_metadata", 0, **identity) as log:  # type: ignore[arg-type]
+        log.append([kafkalog.Record(value=value) for value in [*RECORDS, *HOSTILE]])
+    out = tmp_path / "new" / "out"
+    report = kafkalog.rescue(log_dir, out)
+    assert len([each for each in report.plan.findings if each.code == "metadata-record"]) == len(HOSTILE)
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {"orders-0", "__cluster_metadata-0"}
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "new"}
+    assert [path.name for path in (tmp_path / "new").iterdir() if path != out] == []
+    table = tables.topics(log_dir)
+    assert table["topic"].to_pylist() == ["orders"]
+    assert table.schema.metadata[b"kafkalog.unapplied"] == str(len(HOSTILE)).encode()
 
 
 class Batch(NamedTuple):

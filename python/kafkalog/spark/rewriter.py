@@ -85,11 +85,13 @@ def rewrite(spark: SparkSession, source: StrPath, out: StrPath, **options: Any) 
     work = rewriting.Rewriting.of(log_dir.path, **options)
     soundness = Soundness(log_dir.path)
     live = [log for log in work.source.logs if Path(log.path).name == f"{log.topic}-{log.partition}"]
+    # As in Rewriting.write: where nothing is named the keys go from internal topics, too.
+    kept = {name for name in options if name.startswith("drop") and not (work.everywhere and name == "drop_keys")}
     of_tasks = {name: value for name, value in options.items() if name not in {"topics", "partitions"}}
     _begin(parts)
     tasks = [(log.path, (log.topic, log.partition) not in work.wanted) for log in live]
     rows = spark.range(0, len(tasks), 1, max(len(tasks), 1))
-    write = partial(_rewrite_parts, str(parts), tasks, of_tasks)
+    write = partial(_rewrite_parts, str(parts), tasks, of_tasks, kept)
     done = sorted(rows.mapInArrow(write, _RESULT).collect(), key=lambda row: row["part"])
     reports: list[RewriteReport] = [pickle.loads(row["report"]) for row in done]  # noqa: S301 - from our own tasks
     whole = parts / "whole"
@@ -138,9 +140,13 @@ def _remove_left(parts: Path) -> None:
 
 
 def _rewrite_parts(
-    parts: str, tasks: list[tuple[str, bool]], options: dict[str, Any], batches: Iterable[pa.RecordBatch]
+    parts: str,
+    tasks: list[tuple[str, bool]],
+    options: dict[str, Any],
+    kept: set[str],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Rewrite partitions in a task. Attempts of the same task write into folders of their own."""
+    """Rewrite partitions in a task: some without the options in ``kept``. Attempts write into folders of their own."""
     import pyarrow as pa
 
     import kafkalog
@@ -148,9 +154,9 @@ def _rewrite_parts(
     for batch in batches:
         numbers: list[int] = batch.column(0).to_pylist()  # type: ignore[assignment]
         for number in numbers:
-            folder, keeps_all = tasks[number]
+            folder, is_kept = tasks[number]
             part = f"{number:06d}-{uuid.uuid4().hex}"
-            given = {name: value for name, value in options.items() if not (keeps_all and name.startswith("drop"))}
+            given = {name: value for name, value in options.items() if not (is_kept and name in kept)}
             report = kafkalog.rewrite(folder, Path(parts) / part, **given)
             row: list[pa.Array[Any]] = [pa.array([part], pa.string()), pa.array([pickle.dumps(report)], pa.binary())]
             yield pa.RecordBatch.from_arrays(row, names=["part", "report"])

@@ -81,6 +81,10 @@ class Dropping:
         """Whether records have to be read to know which go."""
         return bool(self._keys) or any(each is not None for each in (self._pattern, self._predicate, self._times))
 
+    def by_key(self) -> Dropping | None:
+        """Return only what drops records with one of the keys; None without keys."""
+        return Dropping(self._keys, None, None, None, None) if self._keys else None
+
     def of(self, log: PartitionLog, on_corrupt: str, *, count: bool) -> Dropped:
         """Return what to drop from a partition.
 

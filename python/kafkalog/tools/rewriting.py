@@ -40,6 +40,8 @@ _Numbers: TypeAlias = "list[int] | dict[str, list[int]]"
 _ON_CORRUPT: tuple[Literal["raise", "skip"], ...] = ("raise", "skip")
 _ON_LOSS: dict[str, Literal["refuse", "salvage"]] = {"raise": "refuse", "skip": "salvage"}
 _SEGMENTS = {"segment_bytes", "segment_ms"}
+# ``Topic.INTERNAL_TOPICS``, and that of tiered storage. Other topics may have names that begin with ``__``.
+_INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"}
 
 
 def rewrite(
@@ -94,7 +96,8 @@ def rewrite(
     drop_timestamps : (int or datetime or None, int or datetime or None), optional
         Records with a timestamp from the first to before the second go. None is no bound.
     topics : str or iterable of str, optional
-        The topics from which records are dropped. Default: all but internal ones in a log dir.
+        The topics from which records are dropped. Default: all. In a log dir Kafka's internal topics then lose only
+        records with one of ``drop_keys``.
     partitions : optional
         The partitions from which records are dropped, as for ``scan``. Default: all of these topics.
     keep_partitions : optional
@@ -190,6 +193,8 @@ class Rewriting:
         Whether segments are rolled by the settings, and old formats become magic 2.
     on_corrupt : {"raise", "skip"}
         What to do about damage.
+    everywhere : bool
+        Whether no topics or partitions are named: then records with one of the keys go from internal topics, too.
     """
 
     source: _Source
@@ -199,6 +204,7 @@ class Rewriting:
     rerolls: bool
     raises: bool
     on_corrupt: Literal["raise", "skip"]
+    everywhere: bool
 
     @classmethod
     def of(
@@ -227,7 +233,16 @@ class Rewriting:
         named, numbers = _arguments.names("topics", topics), _arguments.partitions(partitions)
         source = _Source.of(path, _arguments.partitions(keep_partitions), on_corrupt)
         wanted = source.dropped_from(named, numbers)
-        return cls(source, wanted, dropping, settings, _rerolls(config), magic is not None, on_corrupt)
+        return cls(
+            source,
+            wanted,
+            dropping,
+            settings,
+            _rerolls(config),
+            magic is not None,
+            on_corrupt,
+            named is None and numbers is None,
+        )
 
     def write(
         self,
@@ -239,9 +254,11 @@ class Rewriting:
     ) -> tuple[tuple[PartitionRewrite, ...], tuple[LeftOut, ...]]:
         """Write the result without folders written elsewhere; return what was done, and what was left out."""
         logs = [log for log in self.source.logs if Path(log.path).name not in apart]
-        chosen = [log for log in logs if (log.topic, log.partition) in self.wanted]
+        chosen = [(log, self.dropping) for log in logs if (log.topic, log.partition) in self.wanted]
+        if self.everywhere and (by_key := self.dropping.by_key()) is not None:
+            chosen += [(log, by_key) for log in logs if (log.topic, log.partition) not in self.wanted]
         try:
-            found = _found_in(chosen, self.dropping, self.on_corrupt, tell, count=dry_run)
+            found = _found_in(chosen, self.on_corrupt, tell, count=dry_run)
         except KafkaLogError:
             # What loading refuses comes first: its error counts what would go.
             _core.recover(self.source.path, on_loss=_ON_LOSS[self.on_corrupt], dry_run=True)
@@ -270,8 +287,7 @@ class Rewriting:
 
 
 def _found_in(
-    logs: list[PartitionLog],
-    dropping: Dropping,
+    chosen: list[tuple[PartitionLog, Dropping]],
     on_corrupt: Literal["raise", "skip"],
     tell: Callable[[str, int, int], object] | None,
     *,
@@ -279,8 +295,8 @@ def _found_in(
 ) -> dict[str, Dropped]:
     """Find what to drop from each partition, by the names of their folders."""
     found = {}
-    read, total = 0, sum(log.size for log in logs)
-    for log in logs:
+    read, total = 0, sum(log.size for log, _ in chosen)
+    for log, dropping in chosen:
         found[Path(log.path).name] = dropping.of(log, on_corrupt, count=count)
         read += log.size
         if tell is not None and total and (dropping.asks_records or count):
@@ -374,7 +390,7 @@ class _Source(NamedTuple):
         is_partition = len(every) == 1 and every[0].path == self.path
         if topics is None and (is_partition or isinstance(partitions, dict)):
             topics = sorted(found)
-        named = [log for log in every if (log.topic in topics if topics is not None else log.topic[:2] != "__")]
+        named = [log for log in every if (log.topic in topics if topics is not None else log.topic not in _INTERNAL)]
         if partitions is not None:
             return self.chosen("partitions", partitions, named)
         return {(log.topic, log.partition) for log in named}

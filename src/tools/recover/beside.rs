@@ -3,7 +3,8 @@
 //! | in a log dir | in the result |
 //! |---|---|
 //! | `meta.properties`, checkpoints, other files of Kafka or of this crate | copied |
-//! | other files | copied, unless something is erased |
+//! | other files | copied, unless something is erased, as are rows that a job of the Spark sink staged |
+//! | a small file that is longer than its kind may be | no |
 //! | the metadata log, a partition being deleted, `remote-log-index-cache` | copied; where something is erased, the first alone |
 //! | a folder that is no partition's: a broker does not start with it (`LogManager.loadLogs`) | no |
 //! | folders in partition folders, special files | no |
@@ -20,14 +21,17 @@ use super::output::copy;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{
-    CLUSTER_METADATA_TOPIC, FileName, FileState, FolderName, FolderState,
+    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, FolderState,
 };
 use crate::io::disk::Disk;
 use crate::io::lock::LOCK_FILE;
-use crate::log::dir::{CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, REMOTE_INDEXES, folder_name};
+use crate::log::dir::{
+    CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, REMOTE_INDEXES, folder_name, text_limit,
+};
 use crate::log::output::UNFINISHED;
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::tables::plan::{BOOTSTRAP, is_snapshot};
-use crate::write::storage::OWN_FILES;
+use crate::write::storage::{JOB_NOTE, OWN_FILES, STREAM_FILES};
 
 /// Voters and votes of a KRaft node.
 const QUORUM_STATE: &str = "quorum-state";
@@ -39,6 +43,10 @@ const LEFT_FILE: &str = "left by a broker, and it may hold what was to go";
 const DELETED_FOLDER: &str = "being deleted: a broker removes it at its start";
 const CACHE: &str = "a cache, which a broker fills again";
 const SPECIAL: &str = "no regular file";
+const STAGED_ROWS: &str = "left by a job of the Spark sink, and it may hold what was to go";
+
+/// The most that a note of our own may have, as in `kafkalog/_files.py`.
+const NOTE_LIMIT: u64 = 64 << 20;
 
 /// What is in a source, and not in the result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +106,11 @@ impl Beside {
                         self.add_folder(entry, &name)?;
                     }
                 }
-                Ok(found) if found.is_file() => self.add_file(entry, &name),
+                Ok(found) if found.is_file() => {
+                    if !self.leaves_long(&entry, &name, found.len()) {
+                        self.add_file(entry, &name);
+                    }
+                }
                 _ => self.leave(entry, SPECIAL),
             }
         }
@@ -125,13 +137,15 @@ impl Beside {
     }
 
     fn add_file(&mut self, path: PathBuf, name: &str) {
-        let is_own = name.starts_with(OWN_FILES)
+        let is_own = name == JOB_NOTE
+            || name.starts_with(STREAM_FILES) && !name.ends_with(".tmp")
             || CHECKPOINTS.contains(&name)
             || [META_PROPERTIES, BOOTSTRAP].contains(&name);
         if [CLEAN_SHUTDOWN, LOCK_FILE, UNFINISHED].contains(&name) {
             // The result has its own.
         } else if self.erases && !is_own {
-            self.leave(path, FOREIGN_FILE);
+            let is_staged = name.starts_with(OWN_FILES);
+            self.leave(path, if is_staged { STAGED_ROWS } else { FOREIGN_FILE });
         } else {
             self.files.push(path);
         }
@@ -143,19 +157,37 @@ impl Beside {
     /// `Io`.
     pub(super) fn look_into(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
         let mut copied = Vec::new();
+        let is_loaded = !folder_name(folder).starts_with(CLUSTER_METADATA_TOPIC);
         for entry in entries(folder)? {
+            let name = folder_name(&entry);
             let found = fs::metadata(&entry);
             if found.as_ref().is_ok_and(fs::Metadata::is_dir) {
                 self.leave(entry, INNER_FOLDER);
-            } else if !found.is_ok_and(|found| found.is_file()) {
+                continue;
+            }
+            let Some(found) = found.ok().filter(fs::Metadata::is_file) else {
                 self.leave(entry, SPECIAL);
-            } else if let Some(reason) = why_not(&entry).filter(|_| self.erases) {
+                continue;
+            };
+            if let Some(reason) = why_not(&entry).filter(|_| self.erases) {
                 self.leave(entry, reason);
-            } else {
+            } else if is_loaded && name == QUORUM_STATE
+                || !self.leaves_long(&entry, &name, found.len())
+            {
                 copied.push(entry);
             }
         }
         Ok(copied)
+    }
+
+    /// Leaves a small file behind that is longer than its kind may be: whoever reads it would refuse it.
+    fn leaves_long(&mut self, path: &Path, name: &str, length: u64) -> bool {
+        let limit = limit_of(name).filter(|&limit| length > limit);
+        if let Some(limit) = limit {
+            let reason = format!("expected at most {limit} bytes, found {length}");
+            self.left_out.push(LeftOut::new(path, reason));
+        }
+        limit.is_some()
     }
 
     fn leave(&mut self, path: PathBuf, reason: &str) {
@@ -182,6 +214,23 @@ impl Beside {
         }
         let mut folders = self.folders.iter();
         folders.try_for_each(|folder| disk.sync_folder(&target(folder)))
+    }
+}
+
+/// The most bytes that a small file may have; `None` for files of any length.
+fn limit_of(name: &str) -> Option<u64> {
+    let is_kafkas = [META_PROPERTIES, CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT]
+        .into_iter()
+        .chain([PARTITION_METADATA, QUORUM_STATE])
+        .chain(CHECKPOINTS)
+        .any(|each| each == name);
+    let is_snapshot = || FileName::parse(name).is_some_and(|name| name.kind == FileKind::Snapshot);
+    if is_kafkas {
+        Some(text_limit(name))
+    } else if name == JOB_NOTE || name.starts_with(STREAM_FILES) {
+        Some(NOTE_LIMIT)
+    } else {
+        is_snapshot().then_some(MAX_SNAPSHOT)
     }
 }
 

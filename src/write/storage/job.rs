@@ -17,6 +17,8 @@ use crate::io::file::open;
 
 /// How the files begin that jobs keep in a log dir: brokers ignore them.
 pub(crate) const OWN_FILES: &str = ".kafkalog-";
+/// How the files begin that note how far a stream has come.
+pub(crate) const STREAM_FILES: &str = ".kafkalog-stream-";
 /// The file's name.
 pub(crate) const JOB_NOTE: &str = ".kafkalog-job";
 /// What the file begins with.

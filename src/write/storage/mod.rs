@@ -25,7 +25,7 @@ use self::dir::DirHandle;
 pub(crate) use self::dir::write_checkpoints;
 pub use self::identity::Identity;
 use self::identity::identify;
-pub(crate) use self::job::{JOB_NOTE, OWN_FILES, refuse_pending};
+pub(crate) use self::job::{JOB_NOTE, OWN_FILES, STREAM_FILES, refuse_pending};
 pub(crate) use self::partition::PartitionDir;
 pub(crate) use self::progress::Progress;
 use crate::error::{Error, Result};
