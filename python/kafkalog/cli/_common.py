@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from itertools import groupby, islice
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog._core import DirState
+    from kafkalog._core import DirState, PartitionRange
     from kafkalog._loose import Loose
     from kafkalog.config import LogConfig
+    from kafkalog.options import ReadOptions
+    from kafkalog.typing import Paths
 
 DAMAGED, FAILED = 1, 3
 # Enough for several threads, and few enough that the first answers are printed soon.
@@ -309,9 +312,54 @@ class Partitions:
     def _report(self, error: KafkaLogError | OSError) -> None:
         if self._loose is not None:
             self._loose.rename(error)
-        text, code = described(error)
-        print("kafkalog:", text, file=sys.stderr)
-        self.code = max(self.code, code)
+        self.code = max(self.code, report(error))
+
+
+def report(error: KafkaLogError | OSError, more: str = "") -> int:
+    """Print an error that does not end the command; return the exit code."""
+    text, code = described(error)
+    print(f"kafkalog: {text}{more}", file=sys.stderr)
+    return code
+
+
+def planned(path: Paths, options: ReadOptions) -> tuple[list[PartitionRange], list[KafkaLogError]]:
+    """Plan a read; return also why partitions cannot be planned, if there are others."""
+    from dataclasses import replace
+
+    from kafkalog.options import ReadOptions
+    from kafkalog.reader import plan_ranges
+
+    try:
+        return plan_ranges(path, options), []
+    except UnknownTopicOrPartitionError:
+        raise
+    except KafkaLogError:
+        chosen: dict[str, Any] = {
+            "topics": options.topics,
+            "topic_pattern": options.topic_pattern,
+            "partitions": options.partitions,
+        }
+        whole = plan_ranges(path, ReadOptions(**chosen, starting_offsets="oldest", on_corrupt="skip"))
+        if len(whole) == 1:
+            raise
+    ranges: list[PartitionRange] = []
+    errors: list[KafkaLogError] = []
+    for each in whole:
+        start = options.starting_offsets
+        if isinstance(start, Mapping):
+            of_topic = start.get(each.topic, {})
+            number = of_topic.get(each.partition)
+            start = "earliest" if number is None else number
+        alone: dict[str, Any] = {
+            "topics": [each.topic],
+            "topic_pattern": None,
+            "partitions": {each.topic: [each.partition]},
+        }
+        try:
+            ranges += plan_ranges(path, replace(options, **alone, starting_offsets=start))
+        except KafkaLogError as error:
+            errors.append(error)
+    return ranges, errors
 
 
 def tell_partial(*tables: pa.Table) -> int:
@@ -325,7 +373,9 @@ def tell_partial(*tables: pa.Table) -> int:
     notes = [table.schema.metadata or {} for table in tables]
     errors = [error for note in notes for error in json.loads(note.get(UNREAD, b"[]"))]
     for error in dict.fromkeys(errors):
-        print("kafkalog:", cell(" ".join(error.split())), file=sys.stderr)
+        print(
+            "kafkalog:", f"{cell(' '.join(error.split()))}; the rest is shown without this partition", file=sys.stderr
+        )
     # Several tables of a topic say the same.
     for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
         found = json.loads(text)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkalog import _core
 from kafkalog._core import RecordText
-from kafkalog._loose import staged
+from kafkalog._loose import Loose, staged
 from kafkalog.cli import _common
-from kafkalog.errors import UnknownTopicOrPartitionError
+from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog
-from kafkalog.options import ReadOptions
-from kafkalog.reader import plan_ranges, scan, scan_batches
+from kafkalog.options import ReadOptions, decode_arguments
+from kafkalog.reader import RecordReader, plan_ranges, scan_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     import pyarrow as pa
 
@@ -81,39 +83,63 @@ def _run(arguments: argparse.Namespace) -> int:
         shape = f"{key}%s{_literal(arguments.delimiter)}" if arguments.format is None else arguments.format
         text = RecordText(shape, null=arguments.null)
     out = sys.stdout.buffer
-    lost: list[dict[str, Any]] = []
-    for batch in _batches(arguments, text.columns, lost):
-        out.write(text.of(batch))
+    told = _Told()
+    left = arguments.count
+    with closing(_batches(arguments, text.columns, told)) as batches:
+        for batch in batches:
+            out.write(text.of(batch if left is None else batch.slice(0, left)))
+            if left is not None:
+                left -= batch.num_rows
+                if left <= 0:
+                    break
     out.flush()
-    return _common.tell_lost(lost)
+    return max(_common.tell_lost(told.lost), told.code)
+
+
+class _Told:
+    """What was skipped, and the highest exit code of partitions that cannot be read."""
+
+    def __init__(self) -> None:
+        self.lost: list[dict[str, Any]] = []
+        self.code = 0
+
+    def report(self, error: KafkaLogError) -> None:
+        sys.stdout.flush()
+        self.code = max(self.code, _common.report(error))
 
 
 def _literal(delimiter: str) -> str:
     return delimiter.replace("%", "%%")
 
 
-def _batches(arguments: argparse.Namespace, columns: list[str], lost: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    """Yield the requested columns of the records; then collect what was skipped."""
-    left = arguments.count
-    if left == 0:
+def _batches(arguments: argparse.Namespace, columns: list[str], told: _Told) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the requested columns of the records; of several partitions, a damaged one does not end the others."""
+    if arguments.count == 0:
         return
-    selection = _selection(arguments)
+    selection = _selection(arguments, told)
     if selection is None:
         return
     # Few records are ready sooner in a small batch, and many print faster while their text stays in the cache.
-    shape: dict[str, Any] = {"layout": "view", "batch_rows": min(8_192, left or 8_192), "batch_bytes": 1 << 20}
-    with scan(arguments.path, columns=columns or ("offset",), **shape, **selection) as reader:
-        for batch in reader:
-            wanted = batch if left is None else batch.slice(0, left)
-            yield wanted
-            if left is not None:
-                left -= wanted.num_rows
-                if left <= 0:
-                    break
-        lost += reader.lost.to_pylist()
+    rows = min(8_192, arguments.count or 8_192)
+    shape: dict[str, Any] = {"layout": "view", "batch_rows": rows, "batch_bytes": 1 << 20}
+    options = ReadOptions(columns=columns or ("offset",), **shape, **selection)
+    ranges, errors = _common.planned(arguments.path, options)
+    for error in errors:
+        told.report(error)
+    outside = arguments.path if isinstance(arguments.path, Loose) else None
+    for each in ranges if outside is None else outside.named(ranges):
+        with RecordReader(_core.scan_ranges([each], **decode_arguments(options)), outside) as reader:
+            try:
+                yield from reader
+            except KafkaLogError as error:
+                if len(ranges) + len(errors) == 1:
+                    raise
+                told.report(error)
+            finally:
+                told.lost += reader.lost.to_pylist()
 
 
-def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _selection(arguments: argparse.Namespace, told: _Told) -> dict[str, Any] | None:
     """Return the arguments of ``scan``, or None if nothing can match."""
     found: dict[str, Any] = {"isolation_level": arguments.isolation_level, "on_corrupt": arguments.on_corrupt}
     if arguments.topic is not None:
@@ -130,13 +156,13 @@ def _selection(arguments: argparse.Namespace) -> dict[str, Any] | None:
         elif kind == "until":
             found["ending_timestamp"] = number
         elif kind == "last":
-            found["starting_offsets"] = _last(arguments, number)
+            found["starting_offsets"] = _last(arguments, number, told)
         else:
             found["starting_offsets"] = number
     return found
 
 
-def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[int, int]]:
+def _last(arguments: argparse.Namespace, number: int, told: _Told) -> int | dict[str, dict[int, int]]:
     if Path(arguments.path).is_file():
         return _last_of_file(arguments, number)
     starts: dict[str, dict[int, int]] = {}
@@ -145,10 +171,16 @@ def _last(arguments: argparse.Namespace, number: int) -> int | dict[str, dict[in
         for folder in _common.folders(arguments.path, live=True)
         if arguments.topic in {None, folder.topic} and arguments.partition in {None, folder.partition}
     ]
+    committed = arguments.isolation_level == "read_committed"
     for folder, log in _common.opened(wanted):
-        committed = arguments.isolation_level == "read_committed"
-        end = log.last_stable_offset if committed else log.log_end_offset
-        start = max(log.log_start_offset, end - number)
+        try:
+            end = log.last_stable_offset if committed else log.log_end_offset
+            start = max(log.log_start_offset, end - number)
+        except KafkaLogError as error:
+            if len(wanted) == 1:
+                raise
+            told.report(error)
+            continue
         if folder.path == arguments.path:
             # The folder was named itself; the offset applies to it, whatever its name.
             return start

@@ -12,7 +12,7 @@ from kafkalog import _arguments, _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._export import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
 from kafkalog.cli import _common
-from kafkalog.errors import UnknownTopicOrPartitionError
+from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
-per partition. A file appears under its name when it is complete. In JSON lines and CSV keys and values are base64; with
+per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
+file, and the exit code is 1. In JSON lines and CSV keys and values are base64; with
 --text they are text, and only values that are not UTF-8 are base64 with the prefix "base64:"."""
 
 
@@ -81,8 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         on_corrupt=arguments.on_corrupt,
     )
-    ranges = plan_ranges(arguments.paths, options)
-    if not ranges and arguments.topic_pattern is not None:
+    # In a folder, a partition that cannot be read has no file; a single file would look whole without it.
+    is_single = named is not None or arguments.spark is not None
+    ranges, errors = (
+        (plan_ranges(arguments.paths, options), []) if is_single else _common.planned(arguments.paths, options)
+    )
+    for error in errors:
+        _common.report(error, "; no file is written for this partition")
+    if not ranges and not errors and arguments.topic_pattern is not None:
         raise UnknownTopicOrPartitionError(
             f"no topic in {', '.join(arguments.paths)} matches {arguments.topic_pattern!r}"
         )
@@ -103,11 +110,12 @@ def run(arguments: argparse.Namespace) -> int:
             progress,
             _targets(out, ranges, SUFFIXES[form], single=named is not None),
             options,
-            lost,
+            lost=lost,
+            errors=errors,
         )
     progress.end()
     print(f"kafkalog: {written} records in {files.count} {form} file(s) in {arguments.out}", file=sys.stderr)
-    return _common.tell_lost(lost)
+    return max(_common.tell_lost(lost), _common.DAMAGED if errors else 0)
 
 
 def _write(
@@ -115,14 +123,23 @@ def _write(
     progress: Progress,
     targets: Iterable[tuple[Path, list[_core.PartitionRange]]],
     options: ReadOptions,
+    *,
     lost: list[dict[str, Any]],
+    errors: list[KafkaLogError],
 ) -> int:
-    """Write each file, and collect what was skipped as damaged; return the number of records."""
+    """Write each file, and collect what was skipped and why files were not written; return the number of records."""
     written = 0
-    for target, some in targets:
+    all_targets = list(targets)
+    for target, some in all_targets:
         reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)))
         with reader:
-            written += files.write(target, reader.schema, progress.watched(reader))
+            try:
+                written += files.write(target, reader.schema, progress.watched(reader))
+            except KafkaLogError as error:
+                if len(all_targets) + len(errors) == 1:
+                    raise
+                _common.report(error, f"; {target} is not written")
+                errors.append(error)
         progress.finished(reader)
         lost += reader.lost.to_pylist()
     return written
