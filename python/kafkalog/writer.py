@@ -84,6 +84,8 @@ class AppendInfo:
         The largest timestamp in milliseconds since the epoch; -1 if there is none.
     duplicates : int
         Batches that the log already contains, judged by their producer's sequence, and that were not appended again.
+    seeming_unit : {"seconds", "microseconds", "nanoseconds"} or None
+        The unit that timestamps seem to be in, where it is not milliseconds. Kafka takes seconds for times in 1970.
     """
 
     first_offset: int = -1
@@ -94,6 +96,7 @@ class AppendInfo:
     rolled: int = 0
     max_timestamp: int = -1
     duplicates: int = 0
+    seeming_unit: str | None = None
 
     def followed_by(self, other: AppendInfo) -> AppendInfo:
         """Combine two consecutive appends.
@@ -117,6 +120,7 @@ class AppendInfo:
             self.rolled + other.rolled,
             max(self.max_timestamp, other.max_timestamp),
             self.duplicates + other.duplicates,
+            self.seeming_unit or other.seeming_unit,
         )
 
 

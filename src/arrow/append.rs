@@ -8,7 +8,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::index_room;
 use crate::log::config::LogConfig;
 use crate::scan::verbatim::WholeBatches;
-use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::types::{NO_TIMESTAMP, Offset, TimestampMs, wrong_unit};
 use crate::write::{AppendInfo, WritableLog};
 
 /// About what a follower appends at once: a system call costs more than copying 16 KB.
@@ -35,6 +35,8 @@ pub struct Appended {
     pub max_timestamp: TimestampMs,
     /// Batches that were in the log already.
     pub duplicates: u64,
+    /// The unit that timestamps seem to be in, if it is not milliseconds: `seconds`, `microseconds`, `nanoseconds`.
+    pub seeming_unit: Option<&'static str>,
 }
 
 impl Default for Appended {
@@ -48,12 +50,13 @@ impl Default for Appended {
             rolled: 0,
             max_timestamp: NO_TIMESTAMP,
             duplicates: 0,
+            seeming_unit: None,
         }
     }
 }
 
 impl Appended {
-    fn add(&mut self, info: &AppendInfo) {
+    fn add(&mut self, info: &AppendInfo, now_ms: TimestampMs) {
         if info.is_duplicate {
             self.duplicates = self.duplicates.saturating_add(info.batches);
             return;
@@ -70,6 +73,8 @@ impl Appended {
         self.bytes = self.bytes.saturating_add(info.size);
         self.rolled = self.rolled.saturating_add(u64::from(info.rolled.is_some()));
         self.max_timestamp = self.max_timestamp.max(info.max_timestamp);
+        let seeming = || wrong_unit(info.max_timestamp, now_ms);
+        self.seeming_unit = self.seeming_unit.or_else(seeming);
     }
 }
 
@@ -109,7 +114,7 @@ pub fn append_rows(
         loop {
             let info = log.append_encoded(&mut batches, leader_epoch, now_ms)?;
             log.update_high_watermark(log.log_end_offset())?;
-            done.add(&info);
+            done.add(&info, now_ms);
             if batches.is_empty() || batches.begun() > 0 {
                 break;
             }
@@ -176,7 +181,7 @@ pub(crate) fn append_whole(
             .append_as_follower(group.bytes, i32::MAX, now_ms)
             .map_err(|error| source.locate(error))?;
         log.update_high_watermark(log.log_end_offset())?;
-        done.add(&info);
+        done.add(&info, now_ms);
     }
     Ok(())
 }

@@ -38,6 +38,7 @@ pub(super) fn append_info<'py>(py: Python<'py>, done: &Appended) -> PyResult<Bou
         rolled: done.rolled,
         max_timestamp: done.max_timestamp,
         duplicates: done.duplicates,
+        seeming_unit: done.seeming_unit,
     })
 }
 

@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -273,3 +274,41 @@ def test_a_bar_on_a_terminal_and_only_there(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert b"MB/s" in said
     assert "MB/s" not in done("import", tmp_path / "t-0.parquet", tmp_path / "quiet")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("seconds", 1), (None, 10**3), ("microseconds", 10**6), ("nanoseconds", 10**9)]
+)
+def test_timestamps_in_another_unit_are_named(tmp_path: Path, unit: str | None, factor: int) -> None:
+    """Kafka takes seconds for times in 1970; later than the clock allows, it refuses by a setting."""
+    now = int(time.time())
+    source, out = tmp_path / "t-0.jsonl", tmp_path / "logs"
+    source.write_text(json.dumps({"value": "eA==", "timestamp": now * factor}) + "\n")
+    records = [kafkalog.Record(value=b"x", timestamp=now * factor)]
+    if unit in {None, "seconds"}:
+        printed = kafkalog_("import", source, out)
+        assert printed.returncode == 0
+        assert (f"{source}: timestamps seem to be in seconds" in printed.stderr) is (unit is not None)
+        assert ("1970" in printed.stderr) is (unit is not None)
+    else:
+        printed = kafkalog_("import", source, out)
+        assert printed.returncode == 1
+        assert f"seems to be {unit}; message.timestamp.after.max.ms is 3600000" in printed.stderr
+        with (
+            kafkalog.LogWriter(tmp_path / "other", "t", 0) as writer,
+            pytest.raises(kafkalog.InvalidRecordError, match=f"{unit}; message.timestamp.after.max.ms"),
+        ):
+            writer.append(records)
+    # A topic that takes everything.
+    config = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    with kafkalog.LogWriter(tmp_path / "open", "t", 0, config=kafkalog.LogConfig.from_kafka(config)) as writer:
+        assert writer.append(records).seeming_unit == unit
+        assert writer.append([kafkalog.Record(value=b"x")]).seeming_unit is None
+    words = ["--config", f"message.timestamp.after.max.ms={2**63 - 1}"]
+    printed = kafkalog_("import", source, tmp_path / "words", *words)
+    assert printed.returncode == 0
+    assert printed.stderr.count("timestamps seem") == (unit is not None)
+    if unit == "seconds":
+        strict = kafkalog_("import", source, tmp_path / "strict", "--config", "message.timestamp.before.max.ms=1000")
+        assert strict.returncode == 1
+        assert "message.timestamp.before.max.ms is 1000" in strict.stderr

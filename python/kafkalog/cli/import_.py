@@ -35,6 +35,12 @@ examples:
   kafkalog import events.jsonl /data/kafka-logs -t events --text
   kafkalog import /backup/kafka-logs /data/kafka-logs -t orders
   kafkalog import /backup/kafka-logs/orders-0 /data/kafka-logs -t restored -p 0"""
+_LIE = "timestamps seem to be in {}, and Kafka takes milliseconds: they lie {}"
+_WRONG_UNIT = {
+    "seconds": _LIE.format("seconds", "in January 1970, where retention deletes them at once"),
+    "microseconds": _LIE.format("microseconds", "in the far future, where retention keeps them"),
+    "nanoseconds": _LIE.format("nanoseconds", "in the far future, where retention keeps them"),
+}
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 
 
@@ -103,6 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     progress = Progress(sum(source.size for source in found))
     done, before = AppendInfo(), 0
     producer_ids: list[int] = []
+    notes: list[str] = []
     leader_epochs: list[int] = []
     targets: dict[tuple[str, int], list[_Source]] = {}
     for source in found:
@@ -126,7 +133,9 @@ def run(arguments: argparse.Namespace) -> int:
                 for source in some:
                     progress.begin(before)
                     rows = first if source is some[0] else _rows(source, arguments)
-                    done = done.followed_by(_appended(writer, source, rows, present, progress))
+                    appended = _appended(writer, source, rows, present, progress)
+                    notes += _about_unit(source, appended)
+                    done = done.followed_by(appended)
                     before += source.size
             except (KafkaLogError, OSError, KeyboardInterrupt) as error:
                 # A file can be imported again, but what was appended of it must not be appended twice.
@@ -139,12 +148,19 @@ def run(arguments: argparse.Namespace) -> int:
             producer_ids += [] if writer.highest_producer_id is None else [writer.highest_producer_id]
             leader_epochs += [] if writer.latest_leader_epoch is None else [writer.latest_leader_epoch]
     progress.end()
+    for note in notes:
+        print(f"kafkalog: {note}", file=sys.stderr)
     print(
         f"kafkalog: {done.records} records in {done.batches} batches, {len(targets)} partition(s) in {arguments.out}"
         f"{_common.known_to_brokers(max(producer_ids, default=None), max(leader_epochs, default=None))}",
         file=sys.stderr,
     )
     return 0
+
+
+def _about_unit(source: _Source, appended: AppendInfo) -> list[str]:
+    unit = appended.seeming_unit
+    return [] if unit is None else [f"{source.path}: {_WRONG_UNIT[unit]}"]
 
 
 def _rows(source: _Source, arguments: argparse.Namespace) -> Iterator[tuple[Any, int]]:
