@@ -172,6 +172,7 @@ proptest! {
             rolled: infos.iter().filter(|info| info.rolled.is_some()).count() as u64,
             max_timestamp: infos.iter().map(|info| info.max_timestamp).max().unwrap(),
             duplicates: 0,
+            seeming_unit: done.seeming_unit,
         });
         prop_assert_eq!(alone.segments(), together.segments());
         prop_assert_eq!(alone.recovery_point(), together.recovery_point());
