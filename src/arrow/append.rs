@@ -165,11 +165,13 @@ pub(crate) fn append_whole(
             log.truncate_fully_and_start_at(group.base_offset, Some(start_offset), now_ms)?;
         }
         is_first = false;
-        // Within a source they do not fall.
-        if let (Some(first), Some(latest)) = (
-            BatchHeader::as_it_stands(group.bytes),
-            log.epochs().latest(),
-        ) && first.base_offset >= log.log_end_offset()
+        // Within a source they do not fall, and between segments they may.
+        if log.active_segment().size() > 0
+            && let (Some(first), Some(latest)) = (
+                BatchHeader::as_it_stands(group.bytes),
+                log.epochs().latest(),
+            )
+            && first.base_offset >= log.log_end_offset()
             && (0..latest.epoch).contains(&first.partition_leader_epoch)
         {
             return Err(Error::InvalidArgument(format!(

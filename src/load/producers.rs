@@ -35,7 +35,8 @@ impl ReplayedLog for PlannedBatches<'_> {
             return Ok(());
         };
         while let Some((position, header)) = batches.next_batch()? {
-            replay.take(&header, || batches.marker(position, &header))?;
+            let taken = replay.take(&header, || batches.marker(position, &header));
+            taken.map_err(|error| batches.named(error))?;
         }
         Ok(())
     }

@@ -319,7 +319,8 @@ fn replay(
             let marker = batches.marker(position, header)?;
             let origin = AppendOrigin::Replication;
             let mut append = producers.prepare_update(header.producer_id, origin);
-            let completed = append.append(header, marker, 0)?;
+            let completed = append.append(header, marker, 0);
+            let completed = completed.map_err(|error| batches.named(error))?;
             producers.update(append);
             if let Some(completed) = completed {
                 if completed.is_aborted {

@@ -178,11 +178,16 @@ impl Folder<'_> {
     fn length_below(&self, log: Log, end: Option<Offset>) -> Result<Option<Position>> {
         let (mut walk, mut is_some) = (self.walk(log, Offset::MAX)?, false);
         while let Some(step) = walk.next_step()? {
-            if let Step::Batch(position, header) = step {
-                if end.is_some_and(|end| header.last_offset() >= end) {
-                    return Ok(is_some.then_some(position));
+            match step {
+                Step::Batch(position, header) => {
+                    if end.is_some_and(|end| header.last_offset() >= end) {
+                        return Ok(is_some.then_some(position));
+                    }
+                    is_some = true;
                 }
-                is_some = true;
+                // After the last segment nothing was replaced: what begins with damage is another log's.
+                Step::Lost(lost) if end.is_none() && lost.position == 0 => return Ok(None),
+                Step::Lost(_) => {}
             }
         }
         Ok(is_some.then_some(log.1))

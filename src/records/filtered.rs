@@ -256,6 +256,7 @@ impl BatchFilter {
         if seen.kept == seen.read && new_horizon_ms.is_none() && !header.is_legacy() {
             return self.recompress(batch, header, codec, out);
         }
+        seen.ensure_within(header)?;
         let base_offset = if header.is_legacy() {
             seen.first_kept
         } else {
@@ -430,6 +431,7 @@ struct Seen {
     read: u64,
     kept: u64,
     first_kept: Offset,
+    last_kept: Offset,
     has_tombstones: bool,
 }
 
@@ -441,8 +443,30 @@ impl Seen {
                 self.first_kept = slot.offset;
             }
             self.kept = self.kept.saturating_add(1);
+            self.last_kept = slot.offset;
             self.has_tombstones |= slot.value_len < 0;
         }
+    }
+
+    /// Refuses records that would reach into another batch. Of magic 0, Kafka reads wrappers whose last offset is another
+    /// one (`DeepRecordsIterator`).
+    fn ensure_within(&self, header: &BatchHeader) -> Result<()> {
+        let last = header.last_offset();
+        let first = if header.is_legacy() {
+            self.first_kept
+        } else {
+            header.base_offset
+        };
+        if header.magic == 0 || (first <= self.first_kept && self.last_kept <= last) {
+            return Ok(());
+        }
+        let found = format_args!("{} to {}", self.first_kept, self.last_kept);
+        Err(Error::invalid(
+            "record offsets",
+            0,
+            format_args!("{first} to {last}"),
+            found,
+        ))
     }
 }
 

@@ -87,6 +87,11 @@ impl LogWalk {
         error.at(self.file.path())
     }
 
+    /// An error with the file's name.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        error.at(self.file.path())
+    }
+
     /// The next batch's position and header; its bytes are all there.
     ///
     /// # Errors
@@ -122,6 +127,30 @@ impl LogWalk {
             self.ahead = None;
         }
         Ok(header)
+    }
+
+    /// Holds the offsets of the batch at `position` against what comes before it, which ends at `floor`, and the next
+    /// segment: no checksum covers a base offset, and a writer may set a last offset that is wrong.
+    ///
+    /// # Errors
+    /// `CorruptRecord` where they overlap.
+    pub(crate) fn ensure_in_order(
+        &self,
+        position: Position,
+        header: &BatchHeader,
+        (floor, next_base_offset): (Offset, Option<Offset>),
+    ) -> Result<()> {
+        let (base, last) = (header.base_offset, header.last_offset());
+        let (what, expected, found) = match next_base_offset {
+            _ if base < floor => ("base offset", format!("{floor} or more"), base),
+            _ if header.next_offset() <= base => ("last offset", format!("{base} or more"), last),
+            Some(next) if last >= next => {
+                let expected = format!("below {next}, where the next segment begins");
+                ("last offset", expected, last)
+            }
+            _ => return Ok(()),
+        };
+        Err(self.locate(position, Error::corrupt(what, 0, expected, found)))
     }
 
     /// Holds the checksum of the batch at `position` against its bytes; a large one's in pieces.

@@ -141,6 +141,10 @@ impl<S: Storage> WritableLog<S> {
     pub(super) fn note_epochs(&mut self, headers: &[BatchHeader]) -> Result<()> {
         for header in headers {
             if !header.is_legacy() {
+                // As `LogSegment.recover`: a batch without one begins none.
+                if header.partition_leader_epoch < 0 {
+                    continue;
+                }
                 let (epoch, offset) = (header.partition_leader_epoch, header.base_offset);
                 self.epochs.assign(epoch, offset)?;
             } else if !self.epochs.entries().is_empty() {

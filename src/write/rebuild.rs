@@ -73,7 +73,8 @@ impl<S: Storage> ReplayedLog for WrittenBatches<'_, S> {
         };
         let mut batches = self.walk(base_offset, begin, end)?;
         while let Some((position, header)) = batches.next_batch()? {
-            replay.take(&header, || batches.marker(position, &header))?;
+            let taken = replay.take(&header, || batches.marker(position, &header));
+            taken.map_err(|error| batches.named(error))?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! New segments become `.swap` from the last one on, so that no earlier one is without those after it.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use super::WritableLog;
 use super::segments::SegmentInfo;
@@ -47,6 +48,16 @@ impl<S: Storage> WritableLog<S> {
     #[must_use]
     pub(crate) const fn active_base_offset(&self) -> Offset {
         self.segments.active.base_offset()
+    }
+
+    /// The base offset of the segment after a closed one.
+    #[must_use]
+    pub(crate) fn base_offset_after(&self, base_offset: Offset) -> Offset {
+        let mut later =
+            (self.segments.closed).range((Bound::Excluded(base_offset), Bound::Unbounded));
+        later
+            .next()
+            .map_or(self.active_base_offset(), |(&base_offset, _)| base_offset)
     }
 
     /// Opens the files of a segment that is not the active one.

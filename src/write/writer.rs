@@ -52,6 +52,7 @@ impl PartitionWriter {
                 return Err(error);
             }
         };
+        dir.write_topic_id()?;
         let notes = plan.notes.clone();
         let mut log = WritableLog::open_planned(dir.folder(), options, plan, now_ms)?;
         log.update_high_watermark(log.log_end_offset())?;

@@ -64,7 +64,8 @@ def new_image(
     given = [record.value["nextProducerId"] for record in image.records if record.type == "PRODUCER_IDS_RECORD"]
     # The blocks that were given out may be newer than this image: a whole one is left out.
     beyond = (highest_producer_id // _PRODUCER_IDS + 2) * _PRODUCER_IDS if highest_producer_id >= 0 else 0
-    following = max([beyond, *given])
+    # Ids and epochs of batches may be damaged, or as high as their type.
+    following = min(max([beyond, *given]), (1 << 63) - 1)
     ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}
     return [*records, MetadataRecord("PRODUCER_IDS_RECORD", 0, ids)]
 
@@ -102,7 +103,7 @@ def _partition(record: MetadataRecord, choice: Choice, node: Node, level: int) -
         "removingReplicas": [],
         "addingReplicas": [],
         "leader": node.id,
-        "leaderEpoch": max(choice.leader_epoch, record.value["leaderEpoch"]) + 1,
+        "leaderEpoch": min(max(choice.leader_epoch, record.value["leaderEpoch"]) + 1, (1 << 31) - 1),
         "partitionEpoch": max(choice.partition_epoch, record.value["partitionEpoch"]) + 1,
     }
     version = max(record.version, 1) if level >= _DIRECTORIES else 0

@@ -199,7 +199,9 @@ def _open_transactions(
     findings = [
         Finding("warning", "transactions-unknown", f"open transactions are not known: {error}") for error in unread
     ]
-    rows: list[dict[str, Any]] = pa.table(table).to_pylist()
+    # Not its times: a datetime ends with the year 9999.
+    columns = ["topic", "partition", "producerId", "producerEpoch", "firstOffset", "transactionalId"]
+    rows: list[dict[str, Any]] = pa.table(table).select(columns).to_pylist()
     for row in rows:
         found = OpenTransaction(
             topic=row["topic"],

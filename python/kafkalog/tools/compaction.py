@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
-from kafkalog.tools.soundness import checked
+from kafkalog.tools.soundness import Soundness, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +89,9 @@ def compact(
         lies among logs.
     CorruptRecordError
         If a log is damaged; or another ``KafkaLogError``.
+    CorruptIndexError
+        If a transaction index lacks an aborted transaction: the cleaner would take its records for the latest of their
+        keys. ``rebuild_indexes`` mends it.
     FileExistsError
         If ``out`` exists and is not empty.
 
@@ -109,7 +112,8 @@ def compact(
     _require_compacted(path, [settings.of(topic) for topic in topics])
     others, named = settings.compiled()
     tell = _arguments.function("progress", progress)
-    soundness = None if dry_run else checked(path, target)
+    soundness = Soundness(path) if dry_run else checked(path, target)
+    soundness.require_aborted({topic for topic in topics if _is_compacted(settings.of(topic))})
     report = _core.compact(
         path,
         target,
@@ -122,11 +126,13 @@ def compact(
         topics=named,
         progress=tell,
     )
-    report = replace(report, metadata_notes=settings.notes)
-    if soundness is None:
-        return report
-    soundness.finish(target)
-    return replace(report, source_errors=soundness.errors)
+    if not dry_run:
+        soundness.finish(target)
+    return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)
+
+
+def _is_compacted(config: LogConfig | None) -> bool:
+    return config is None or "compact" in config.cleanup_policy
 
 
 def _require_compacted(path: str, configs: list[LogConfig | None]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
-from kafkalog.tools.soundness import checked
+from kafkalog.tools.soundness import Soundness, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def retain(
     settings.require(topics_in(path), path)
     others, topics = settings.compiled()
     tell = _arguments.function("progress", progress)
-    soundness = None if dry_run else checked(path, target)
+    soundness = Soundness(path) if dry_run else checked(path, target)
     report = _core.retain(
         path,
         target,
@@ -98,8 +98,6 @@ def retain(
         topics=topics,
         progress=tell,
     )
-    report = replace(report, metadata_notes=settings.notes)
-    if soundness is None:
-        return report
-    soundness.finish(target)
-    return replace(report, source_errors=soundness.errors)
+    if not dry_run:
+        soundness.finish(target)
+    return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)

@@ -161,14 +161,11 @@ def rewrite(
     if manifest.exists() and not Path(target, UNFINISHED).exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(manifest))
     tell = _arguments.function("progress", progress)
+    soundness, notes = checked(path, target), work.settings.notes
+    done, left_out = work.write(target, dry_run=dry_run, tell=tell)
     if dry_run:
-        _core.check_free(path, target)
-        done, left_out = work.write(target, dry_run=True, tell=tell)
-        return RewriteReport(path, None, None, dry_run, done, left_out, metadata_notes=work.settings.notes)
-    soundness = checked(path, target)
-    done, left_out = work.write(target, tell=tell)
+        return RewriteReport(path, None, None, dry_run, done, left_out, soundness.errors, notes)
     soundness.require(target)
-    notes = work.settings.notes
     report = RewriteReport(path, target, str(manifest), dry_run, done, left_out, soundness.errors, notes)
     write_manifest(report, Path(target))
     Path(target, UNFINISHED).unlink()

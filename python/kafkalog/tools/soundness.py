@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _core
-from kafkalog.errors import CorruptRecordError
+from kafkalog.errors import CorruptIndexError, CorruptRecordError
 from kafkalog.tools.verification import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 __all__ = ["UNFINISHED", "Soundness"]
 
 UNFINISHED = ".kafkalog-unfinished"
+_OF_BATCHES = ("batch-", "segment-missing")
 # Lines that are logged of a source; its report has all.
 _MOST_LOGGED = 20
 _log = logging.getLogger("kafkalog")
@@ -38,11 +39,24 @@ class Soundness:
     def __init__(self, source: str) -> None:
         found = list(_errors(source, _root_of(source)))
         self._known = {key for key, _ in found}
+        self._rows = [row for _, row in found]
         self.errors = tuple(f"{row['file']}: {row['message']} ({row['code']})" for _, row in found)
         for text in self.errors[:_MOST_LOGGED]:
             _log.warning("in the source: %s", text)
         if len(self.errors) > _MOST_LOGGED:
             _log.warning("in the source: %d more errors", len(self.errors) - _MOST_LOGGED)
+
+    def require_aborted(self, topics: Collection[str]) -> None:
+        """Refuse transaction indexes of these topics that contradict the log: a cleaner goes by them."""
+        for row in self._rows:
+            if row["code"].startswith("txn-index-") and row["topic"] in topics:
+                raise CorruptIndexError(
+                    f"{row['file']}: {row['message']}; compaction would take aborted records for committed ones, "
+                    "or the other way: rebuild the indexes first (kafkalog rebuild)",
+                    row["file"],
+                    position=row["position"],
+                    offset=row["offset"],
+                )
 
     def finish(self, out: str) -> None:
         """Verify the result, and remove the note that it is not finished; with a new error the note stays."""
@@ -77,9 +91,13 @@ def _root_of(source: str) -> str:
 
 
 def _errors(path: str, root: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Yield the errors with what makes them the same in another log dir: segments may begin elsewhere there."""
+    """Yield the errors with what makes them the same in another log dir.
+
+    Segments may begin elsewhere there, and where a damaged batch was left out its offsets are missing.
+    """
     for row in verify(path).to_pylist():
         if row["severity"] == "error":
             file = Path(row["file"])
             name = file.name if file.parent == Path(root) else file.parent.name
-            yield (row["code"], name, row["topic"], row["partition"], row["offset"]), row
+            code = "batch" if row["code"].startswith(_OF_BATCHES) else row["code"]
+            yield (code, name, row["topic"], row["partition"], row["offset"]), row

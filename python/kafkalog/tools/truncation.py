@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
+from kafkalog._files import replace as replace_file
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.tools.recovery import recover
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["truncate"]
 
+_CLEANED = "cleaner-offset-checkpoint"
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
@@ -81,9 +83,9 @@ def truncate(
     recovered, on_loss = _recovered(log, target / Path(log.path).name, offset, config)
     _require_sound(log, recovered.partitions[0], offset)
     planned = replace(_planned_cut(log, offset), left_out=recovered.left_out)
-    if dry_run:
-        return planned
     soundness = Soundness(log.path)
+    if dry_run:
+        return replace(planned, source_errors=soundness.errors)
     with _emptied_on_error(target):
         done = _cut(log, target, offset, config, planned.log_end_before, on_loss=on_loss)
         soundness.require(str(target))
@@ -137,6 +139,7 @@ def _cut(
             writer.delete_records(log.log_start_offset)
         writer.truncate(offset)
         start, now = writer.log_start_offset, writer.log_end_offset
+    _write_cleaned(log, target, folder)
     # A broker would delete these after file.delete.delay.ms; a copy does not need them.
     for left in folder.glob("*.deleted"):
         left.unlink()
@@ -153,6 +156,15 @@ def _cut(
         size=size,
         bytes_cut=log.size - size,
     )
+
+
+def _write_cleaned(log: PartitionLog, target: Path, folder: Path) -> None:
+    """Write how far the log was compacted, up to its active segment (``LogCleanerManager.maybeTruncateCheckpoint``)."""
+    lines = _core.LogDir(str(Path(log.path).parent), allow_others=True).checkpoints.get(_CLEANED, [])
+    for topic, partition, offset in lines:
+        if (topic, partition) == (log.topic, log.partition):
+            end = min(offset, PartitionLog(folder).segments[-1].base_offset)
+            replace_file(target / _CLEANED, f"0\n1\n{topic} {partition} {end}\n")
 
 
 def _require_sound(log: PartitionLog, recovered: PartitionRecovery, offset: int) -> None:

@@ -262,7 +262,8 @@ impl Cleaner {
             let next = dirty.get(at.saturating_add(1));
             let mut segment = log.open_closed(info.base_offset)?;
             let from = segment.offset_index()?.lookup(start)?.position;
-            let mut walk = Batches::new(&segment, Position::try_from(from).unwrap_or_default())?;
+            let mut walk =
+                Batches::new(log, &segment, Position::try_from(from).unwrap_or_default())?;
             segment.close_handlers();
             while let Some((position, header)) = walk.next(self.settings.checks_batches)? {
                 let batch = walk.bytes(position, &header)?;
@@ -342,18 +343,25 @@ impl RecordFilter for KeyFilter<'_> {
 struct Batches {
     walk: LogWalk,
     size: u64,
-    /// The last offset so far.
-    last_offset: Option<Offset>,
+    /// The offset after the last batch so far; at first there is none below.
+    floor: Offset,
+    /// Where the next segment begins.
+    next_base_offset: Offset,
 }
 
 impl Batches {
-    fn new<S: Storage>(segment: &WritableSegment<S>, from: Position) -> Result<Self> {
+    fn new<S: Storage>(
+        log: &WritableLog<S>,
+        segment: &WritableSegment<S>,
+        from: Position,
+    ) -> Result<Self> {
         let size = segment.size();
         let walk = segment.walk(from, size, Access::Records)?;
         Ok(Self {
             walk,
             size,
-            last_offset: None,
+            floor: segment.base_offset(),
+            next_base_offset: log.base_offset_after(segment.base_offset()),
         })
     }
 
@@ -370,7 +378,9 @@ impl Batches {
         };
         if checks {
             self.walk.ensure_valid(position, &header)?;
-            self.ensure_in_order(position, &header)?;
+            let bounds = (self.floor, Some(self.next_base_offset));
+            self.walk.ensure_in_order(position, &header, bounds)?;
+            self.floor = header.next_offset();
         }
         // A walk takes any magic above 2 for 2.
         let head = self.walk.bytes(position, HEADER_SIZE_UP_TO_MAGIC)?;
@@ -379,18 +389,6 @@ impl Batches {
             return Err(self.locate(position, error));
         }
         Ok(Some((position, header)))
-    }
-
-    /// A base offset is outside of the checksum.
-    fn ensure_in_order(&mut self, position: Position, header: &BatchHeader) -> Result<()> {
-        match self.last_offset.replace(header.last_offset()) {
-            Some(last) if header.base_offset <= last => {
-                let expected = format_args!("above {last}");
-                let error = Error::corrupt("base offset", 0, expected, header.base_offset);
-                Err(self.locate(position, error))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// All bytes of a batch.
@@ -466,7 +464,7 @@ impl Pass<'_> {
             self.transactions
                 .add(log.aborted_between(base_offset, end)?);
             let modified_ms = log.segment_modified_ms(base_offset)?;
-            let source = Batches::new(&segment, 0)?;
+            let source = Batches::new(log, &segment, 0)?;
             segment.close_handlers();
             let tombstones = Tombstones {
                 now_ms: self.now_ms,

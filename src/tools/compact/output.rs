@@ -8,7 +8,7 @@ use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
 use crate::io::storage::Storage;
 use crate::segment::writer::WritableSegment;
-use crate::types::{Offset, TimestampMs};
+use crate::types::{NO_PARTITION_LEADER_EPOCH, Offset, TimestampMs};
 use crate::write::WritableLog;
 
 /// Bytes of batches written at once.
@@ -22,6 +22,8 @@ pub(super) struct Output<S: Storage> {
     pub(super) headers: Vec<BatchHeader>,
     /// The last offset of the batch that was looked at last.
     pub(super) passed: Offset,
+    /// The highest leader epoch that the current segment was offered.
+    epoch: i32,
     /// Of each segment, where its bytes come from; empty where nobody asks.
     recipes: Vec<Vec<Chunk>>,
 }
@@ -34,6 +36,7 @@ impl<S: Storage> Output<S> {
             bytes: Vec::new(),
             headers: Vec::new(),
             passed: Offset::MIN,
+            epoch: NO_PARTITION_LEADER_EPOCH,
             recipes: vec![Vec::new()],
         }
     }
@@ -103,9 +106,14 @@ impl<S: Storage> Output<S> {
             self.current.offset_index()?.is_full() || self.current.time_index()?.is_full();
         let is_empty = size == 0;
         let reaches = i32::try_from(span).is_ok() && i32::try_from(most).is_ok();
-        if is_empty || (reaches && !is_full) {
+        // In one segment, a leader epoch below another one is damage.
+        let epoch = header.partition_leader_epoch;
+        let falls = (0..self.epoch).contains(&epoch);
+        self.epoch = self.epoch.max(epoch);
+        if is_empty || (reaches && !is_full && !falls) {
             return Ok(());
         }
+        self.epoch = epoch;
         self.flush()?;
         let next = log.create_cleaned(header.base_offset, now_ms)?;
         self.done.push(mem::replace(&mut self.current, next));

@@ -13,7 +13,7 @@ use crate::io::folder::DiskFolder;
 use crate::log::config::LogConfig;
 use crate::segment::writer::WritableSegment;
 use crate::segment::writer::roll::RollParams;
-use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
+use crate::types::{NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Offset, TimestampMs};
 
 /// A partition folder that is being written.
 pub(super) struct Output<'a> {
@@ -27,6 +27,8 @@ pub(super) struct Output<'a> {
     modified_ms: Option<TimestampMs>,
     aborted: Vec<AbortedTxn>,
     next_offset: Offset,
+    /// The highest leader epoch in the segment.
+    epoch: i32,
     written: u64,
 }
 
@@ -48,6 +50,7 @@ impl<'a> Output<'a> {
             modified_ms: None,
             aborted: Vec::new(),
             next_offset: 0,
+            epoch: NO_PARTITION_LEADER_EPOCH,
             written: 0,
         }
     }
@@ -73,15 +76,22 @@ impl<'a> Output<'a> {
     /// Appends batches, which lie one after the other in `bytes`.
     pub(super) fn append(&mut self, mut bytes: &[u8], mut headers: &[BatchHeader]) -> Result<()> {
         while let Some(first) = headers.first() {
-            let count = self.room_for(headers, first)?;
+            let count = if self.falls(first) {
+                0
+            } else {
+                self.room_for(headers, first)?
+            };
             if count == 0 {
-                // Of a wrapper only the last offset is known, and that of the batch before.
-                let base_offset = if first.is_legacy() {
-                    self.next_offset
-                } else {
+                // As a broker names them (`UnifiedLog.roll`), unless a segment does not reach from there; of a wrapper only the
+                // last offset is known.
+                let reach = first.last_offset().saturating_sub(self.next_offset);
+                let is_far = !first.is_legacy() && i32::try_from(reach).is_err();
+                let next = if is_far {
                     first.base_offset
+                } else {
+                    self.next_offset
                 };
-                self.roll(base_offset)?;
+                self.roll(next)?;
                 continue;
             }
             let (now, later) = headers.split_at_checked(count).unwrap_or((headers, &[]));
@@ -90,10 +100,21 @@ impl<'a> Output<'a> {
             if let (Some(segment), Some(last)) = (&mut self.segment, now.last()) {
                 segment.append(last.last_offset(), whole.into(), now)?;
                 self.next_offset = last.next_offset();
+                let epochs = now.iter().map(|header| header.partition_leader_epoch);
+                self.epoch = epochs.fold(self.epoch, i32::max);
             }
             (bytes, headers) = (rest, later);
         }
         Ok(())
+    }
+
+    /// Whether a batch is of a leader epoch below one in the segment: in one segment that is damage.
+    fn falls(&self, first: &BatchHeader) -> bool {
+        (0..self.epoch).contains(&first.partition_leader_epoch)
+            && self
+                .segment
+                .as_ref()
+                .is_some_and(|segment| segment.size() > 0)
     }
 
     /// How many of these batches go into the segment: by the settings, and the room in its indexes.
@@ -131,6 +152,7 @@ impl<'a> Output<'a> {
         let settings = self.config.segment_settings();
         let segment = WritableSegment::open(&self.folder, base_offset, settings, self.now_ms)?;
         self.segment = Some(segment);
+        self.epoch = NO_PARTITION_LEADER_EPOCH;
         Ok(())
     }
 

@@ -134,6 +134,10 @@ impl<'a> Windows<'a> {
                 return Ok(Some(window));
             };
             walk.ensure_valid(position, &header)?;
+            let floor = self.next_offset.max(segment.base_offset());
+            let next = self.segments.as_slice().first();
+            let bounds = (floor, next.map(|next| next.base_offset()));
+            walk.ensure_in_order(position, &header, bounds)?;
             self.next_offset = header.next_offset();
             let start = window.bytes.len();
             window

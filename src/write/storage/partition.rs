@@ -10,7 +10,6 @@ use crate::format::checkpoint::{
 };
 use crate::format::uuid::Uuid;
 use crate::io::atomic;
-use crate::io::disk::Disk;
 use crate::io::lock::PartitionClaim;
 use crate::log::dir::read_parsed;
 use crate::types::{Offset, TopicPartition};
@@ -24,6 +23,8 @@ pub(crate) struct PartitionDir {
     partition: TopicPartition,
     folder: PathBuf,
     topic_id: Option<String>,
+    /// The topic id is not in the folder yet.
+    is_id_new: bool,
     is_clean: bool,
     /// An earlier writer of this process left it without closing it.
     was_left: bool,
@@ -42,10 +43,11 @@ impl PartitionDir {
         let claim = dir.lock.claim(&partition.to_string())?;
         let dir = dir.share()?;
         let folder = dir.path.join(partition.to_string());
-        let topic_id = topic_id_of(&folder, topic_id, &dir.disk)?;
+        let (topic_id, is_id_new) = topic_id_of(&folder, topic_id)?;
         let mut opened = Self {
             folder,
             topic_id,
+            is_id_new,
             is_clean: false,
             was_left: false,
             recovery_point: None,
@@ -103,6 +105,22 @@ impl PartitionDir {
     #[must_use]
     pub(crate) fn topic_id(&self) -> Option<&str> {
         self.topic_id.as_deref()
+    }
+
+    /// Writes the topic id into a folder that has none: the log was loaded, and what is refused stays as it is.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn write_topic_id(&self) -> Result<()> {
+        let Some(id) = self.topic_id.as_ref().filter(|_| self.is_id_new) else {
+            return Ok(());
+        };
+        let path = self.folder.join(PARTITION_METADATA);
+        atomic::replace(
+            &self.dir.disk,
+            &path,
+            &write_partition_metadata(id.parse()?),
+        )
     }
 
     /// Whether it was closed as it should be when it was last written to; a new one was.
@@ -188,8 +206,8 @@ impl PartitionDir {
     }
 }
 
-/// The topic id that is there, else the one given, which is written then.
-fn topic_id_of(folder: &Path, given: Option<Uuid>, disk: &Disk) -> Result<Option<String>> {
+/// The topic id that is there, else the one given, and whether it is that one.
+fn topic_id_of(folder: &Path, given: Option<Uuid>) -> Result<(Option<String>, bool)> {
     let path = folder.join(PARTITION_METADATA);
     let there = read_parsed(&path, parse_partition_metadata)?;
     match (there, given) {
@@ -199,10 +217,7 @@ fn topic_id_of(folder: &Path, given: Option<Uuid>, disk: &Disk) -> Result<Option
                 path.display()
             )))
         }
-        (None, Some(given)) => {
-            atomic::replace(disk, &path, &write_partition_metadata(given))?;
-            Ok(Some(given.to_string()))
-        }
-        (there, _) => Ok(there),
+        (None, Some(given)) => Ok((Some(given.to_string()), true)),
+        (there, _) => Ok((there, false)),
     }
 }
