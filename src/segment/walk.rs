@@ -142,7 +142,11 @@ impl LogWalk {
     ) -> Result<()> {
         let (base, last) = (header.base_offset, header.last_offset());
         let (what, expected, found) = match next_base_offset {
-            _ if base < floor => ("base offset", format!("{floor} or more"), base),
+            _ if base < floor => (
+                "base offset",
+                format!("above {}", floor.saturating_sub(1)),
+                base,
+            ),
             _ if header.next_offset() <= base => ("last offset", format!("{base} or more"), last),
             Some(next) if last >= next => {
                 let expected = format!("below {next}, where the next segment begins");
