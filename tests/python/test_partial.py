@@ -22,8 +22,8 @@ OPEN = corpus.GOLDEN / "txn" / "data-1"
 CLUSTER = corpus.GOLDEN / "clean-restarts" / "data-0"
 
 
-def coverage(table: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(table.schema.metadata[b"kafkalog.partitions"])
+def coverage(table: Any) -> Any:
+    found: Any = json.loads(table.schema.metadata[b"kafkalog.partitions"])
     return found
 
 
@@ -47,6 +47,16 @@ def test_which_partitions_are_here(ask: Callable[..., Any], on_corrupt: str) -> 
     whole = ask(GROUPS, on_corrupt=on_corrupt).to_pylist()
     assert [row for row in whole if row in part.to_pylist()] == part.to_pylist()
     assert ask(GROUPS, on_corrupt="skip").equals(ask(GROUPS))
+
+
+def test_which_partitions_records_are_of() -> None:
+    topic = "__consumer_offsets"
+    assert {"topic": topic, "here": [0, 1], "of": 2, "source": "highest"} in coverage(tables.records(GROUPS))
+    [part] = coverage(tables.records(GROUPS[0], topic))
+    assert part == {"topic": topic, "here": [1], "of": 2, "source": "highest"}
+    [state] = coverage(tables.records(CLUSTER, "__transaction_state"))
+    assert state["of"] > len(state["here"]) > 0
+    assert coverage(tables.records(next(GROUPS[0].glob("__consumer_offsets-1/*.log")))) == [part]
 
 
 def test_of_how_many_the_metadata_log_knows() -> None:

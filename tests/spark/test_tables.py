@@ -54,6 +54,23 @@ def test_tables_are_all_there() -> None:
     assert sorted(TABLES) == sorted(tables.__all__)
 
 
+@pytest.mark.parametrize("name", ["records", "consumer_offsets", "consumer_groups", "lag"])
+def test_the_driver_is_told_which_partitions_are_here(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    from pyspark.sql.types import StructType
+
+    from kafkalog.spark.tables import table_reader, table_schema
+
+    for paths, said in (
+        ([GROUPS / "data-0"], "partitions 1 of at least 2 here"),
+        ([GROUPS / "data-0", GROUPS / "data-1"], ""),
+    ):
+        options = {"table": name, "path": ",".join(map(str, paths))}
+        table_reader(options, StructType.fromDDL(table_schema(options))).partitions()
+        assert said in caplog.text
+        assert bool(said) == ("__consumer_offsets" in caplog.text)
+        caplog.clear()
+
+
 def test_history_and_some_columns(spark: SparkSession) -> None:
     folder = GROUPS / "data-0" / "__consumer_offsets-1"
     read = spark.read.format("kafkalog").option("table", "consumer_offsets")

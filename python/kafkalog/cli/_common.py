@@ -366,7 +366,7 @@ def tell_partial(*tables: pa.Table) -> int:
     """Print what tables were not made of: partitions that cannot be read or are elsewhere; return the exit code."""
     import json
 
-    from kafkalog.tables._partial import COVERAGE, UNREAD
+    from kafkalog.tables._partial import COVERAGE, UNREAD, told
 
     # What a replay came upon may concern several.
     tell_notes(dict.fromkeys(note for table in tables for note in notes_of(table)))
@@ -378,29 +378,10 @@ def tell_partial(*tables: pa.Table) -> int:
         )
     # Several tables of a topic say the same.
     for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
-        found = json.loads(text)
-        here, count = found["here"], found["of"]
-        if len(here) < count or not here:
-            many = f"{count}" if found["source"] == "metadata" else f"at least {count}"
-            which = f"partitions {ranges(here)} of {many}" if count else "no partition"
-            if count and not here:
-                which = f"none of {many} partitions"
-            print(
-                f"kafkalog: {found['topic']}: {which} here; other brokers' log dirs have the rest",
-                file=sys.stderr,
-            )
+        line = told(json.loads(text))
+        if line is not None:
+            print("kafkalog:", line, file=sys.stderr)
     return DAMAGED if errors else 0
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Write sorted numbers as ``0-3, 7``."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 def described(error: KafkaLogError | OSError) -> tuple[str, int]:

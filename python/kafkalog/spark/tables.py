@@ -5,6 +5,7 @@ The topics that are replayed partition by partition are read by one task for eac
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+_log = logging.getLogger("kafkalog.spark")
 
 __all__ = ["TABLES", "TablePartition", "TableReader", "table_reader", "table_schema"]
 
@@ -55,9 +58,16 @@ TABLES = {
     "quotas": "entity array<struct<entityType:string,entityName:string>>, key string, value double",
     "features": "name string, featureLevel smallint",
 }
+_METADATA = "__cluster_metadata"
 _HISTORY = ", logOffset bigint, logTimestamp timestamp"
 # Tables that a partition of a topic has a part of, and that topic.
 _BY_PARTITION = {"consumer_offsets": "__consumer_offsets", "transactions": "__transaction_state"}
+# Tables that may be of some partitions of a topic, and that topic.
+_OF_TOPIC = {
+    **_BY_PARTITION,
+    **dict.fromkeys(("consumer_groups", "lag"), "__consumer_offsets"),
+    "open_transactions": "__transaction_state",
+}
 _NO_HISTORY = {"records", "lag", "open_transactions", "producers"}
 _WITH_SECRETS = {"records", "cluster_metadata", "topics"}
 
@@ -86,9 +96,23 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[TablePartition]:
         """Plan a task for each partition of the topic, or one for the whole table."""
+        self._tell_partial()
         topic = _BY_PARTITION.get(self.table.name)
         folders = [] if topic is None else _folders(self.table.paths, topic)
         return [TablePartition((folder,)) for folder in folders] or [TablePartition(self.table.paths)]
+
+    def _tell_partial(self) -> None:
+        """Say in the driver's log which partitions of the topic are not in these log dirs."""
+        from kafkalog.tables._partial import coverage, told
+
+        paths = list(self.table.paths)
+        topic = _OF_TOPIC.get(self.table.name)
+        topics = [] if topic is None else [topic]
+        if self.table.name == "records":
+            topics = sorted({each for each in _topics(self.table.paths) if each.startswith("__")} - {_METADATA})
+        for line in (told(coverage(paths, each)) for each in topics):
+            if line is not None:
+                _log.warning("%s", line)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a part of the table, in the task."""
@@ -106,6 +130,16 @@ class TableReader(DataSourceReader):
             for field in found.schema
         ]
         yield from found.cast(pa.schema(fields)).to_batches(max_chunksize=65_536)
+
+
+def _topics(paths: tuple[str, ...]) -> set[str]:
+    """Return the topics of log dirs; none where a path is not a log dir."""
+    from kafkalog.log import LogDir
+
+    try:
+        return {folder.topic for path in paths for folder in LogDir(path).folders}
+    except (ValueError, NotADirectoryError):
+        return set()
 
 
 def _folders(paths: tuple[str, ...], topic: str) -> list[str]:

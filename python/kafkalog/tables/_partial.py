@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments, _core
 from kafkalog.errors import KafkaLogError
 from kafkalog.log import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
     from kafkalog.typing import Paths
 
-__all__ = ["COVERAGE", "UNREAD", "each", "noted", "rows_or_raise"]
+__all__ = ["COVERAGE", "UNREAD", "coverage", "each", "noted", "rows_or_raise", "told"]
 
 COVERAGE, UNREAD = b"kafkalog.partitions", b"kafkalog.unread"
 
@@ -60,13 +60,40 @@ def rows_or_raise(found: tuple[_core.Rows, list[Exception]], on_corrupt: str) ->
     return pa.table(rows), unread
 
 
+def coverage(path: Paths, topic: str) -> dict[str, Any]:
+    """Return which partitions of a topic are here, of how many, and what shows it."""
+    here, count, is_noted = _core.table_coverage(_arguments.paths(path), topic)
+    return {"topic": topic, "here": here, "of": count, "source": "metadata" if is_noted else "highest"}
+
+
+def told(found: dict[str, Any]) -> str | None:
+    """Return the line about partitions that are not here; None if all are."""
+    here, count = found["here"], found["of"]
+    if here and len(here) == count:
+        return None
+    many = f"{count}" if found["source"] == "metadata" else f"at least {count}"
+    which = f"partitions {ranges(here)} of {many}" if count else "no partition"
+    if count and not here:
+        which = f"none of {many} partitions"
+    return f"{found['topic']}: {which} here; other brokers' log dirs have the rest"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write sorted numbers as ``0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
 def noted(table: pa.Table, path: Paths, topic: str | None, unread: Iterable[Exception] = ()) -> pa.Table:
     """Add to a table's schema which partitions of the topic are here, and what could not be read."""
     notes = {**(table.schema.metadata or {})}
     if topic is not None:
-        here, count, is_noted = _core.table_coverage(_arguments.paths(path), topic)
-        source = "metadata" if is_noted else "highest"
-        notes[COVERAGE] = json.dumps({"topic": topic, "here": here, "of": count, "source": source}).encode()
+        notes[COVERAGE] = json.dumps(coverage(path, topic)).encode()
     errors = list(dict.fromkeys(str(error) for error in unread))
     if errors:
         notes[UNREAD] = json.dumps(errors).encode()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.reader import RecordReader
+from kafkalog.tables import _partial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +20,7 @@ __all__ = ["UNDECODED", "records"]
 
 # The key, in the metadata of the table's schema, of how many records could not be decoded.
 UNDECODED = b"kafkalog.undecoded"
+_METADATA = "__cluster_metadata"
 
 
 def records(
@@ -49,7 +52,8 @@ def records(
     -------
     pyarrow.Table
         One row a record. The metadata of its schema has the number of records that could not be decoded, under
-        ``kafkalog.undecoded``.
+        ``kafkalog.undecoded``, and under ``kafkalog.partitions`` which partitions of the topics are here: a JSON list
+        of what :func:`consumer_offsets` has of one topic.
 
         ==================== ==================== ======================================================================
         column               type                 meaning
@@ -89,4 +93,11 @@ def records(
         secrets=_arguments.flag("secrets", secrets),
     )
     table = RecordReader(stream).read_all()
-    return table.replace_schema_metadata({UNDECODED: str(stream.undecoded()).encode()})
+    found = {str(topic) for topic in table["topic"].unique().to_pylist()} - {_METADATA}
+    here = [_partial.coverage(path, topic) for topic in sorted(found)]
+    return table.replace_schema_metadata(
+        {
+            UNDECODED: str(stream.undecoded()).encode(),
+            _partial.COVERAGE: json.dumps(here).encode(),
+        }
+    )
