@@ -63,7 +63,8 @@ macro_rules! codes {
 
 const _: () = assert!(!CODES.is_empty());
 
-// What Kafka does was read in its classes, named above each line, up to 4.3.
+// What Kafka does was read in its classes, named above each line, up to 4.3; `tests/interop/test_advice.py` asks its
+// `LogManager` what a start does.
 codes! {
     // DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid: consumers fail, LogSegment.recover cuts from here on.
     BATCH_CRC "batch-crc" Error "the bytes changed after they were written; read on with on_corrupt=\"skip\", or restore the segment from a replica";
