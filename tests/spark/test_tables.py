@@ -55,8 +55,9 @@ def test_tables_are_all_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["records", "consumer_offsets", "consumer_groups", "lag"])
-def test_the_driver_is_told_which_partitions_are_here(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    from pyspark.sql.types import StructType
+def test_the_driver_is_told_which_partitions_are_here(
+    spark: SparkSession, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
 
     from kafkalog.spark.tables import table_reader, table_schema
 
@@ -65,7 +66,8 @@ def test_the_driver_is_told_which_partitions_are_here(name: str, caplog: pytest.
         ([GROUPS / "data-0", GROUPS / "data-1"], ""),
     ):
         options = {"table": name, "path": ",".join(map(str, paths))}
-        table_reader(options, StructType.fromDDL(table_schema(options))).partitions()
+        schema = spark.createDataFrame([], table_schema(options)).schema
+        table_reader(options, schema).partitions()
         assert said in caplog.text
         assert bool(said) == ("__consumer_offsets" in caplog.text)
         caplog.clear()
