@@ -15,6 +15,7 @@ import corpus
 import kafkalog
 from command import call
 from kafkalog import tables
+from kafkalog.rescue.planning import plan_rescue
 from naive import crc32c
 
 if TYPE_CHECKING:
@@ -292,6 +293,20 @@ def test_a_commit_of_a_newer_kafka_does_not_stay_hidden(tmp_path: Path) -> None:
     printed = call("groups", folder)
     assert printed.returncode == 0
     assert printed.stderr.count(named) == 1
+
+
+def test_a_transaction_of_a_newer_kafka_does_not_stay_hidden(tmp_path: Path) -> None:
+    """The older state is not shown as if it were all, nor does a rescue take the producer ids for all there are."""
+    newer = struct.pack(">h", 99) + bytes(40)
+    folder = write(tmp_path / "data" / "__transaction_state-0", [batch(0, b"\0\0" + text("id"), newer)])
+    for history in (False, True):
+        table = tables.transactions(folder, history=history)
+        assert table.schema.metadata[b"kafkalog.unapplied"] == b"1"
+        assert "in version 99" in json.loads(table.schema.metadata[b"kafkalog.notes"])[0]
+    assert "in version 99" in call("transactions", folder).stderr
+    (folder.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAAABQ\n")
+    found = [each for each in plan_rescue(folder.parent).findings if each.code == "transactions-unknown"]
+    assert ["in version 99" in each.message for each in found] == [True]
 
 
 def test_lag(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from kafkalog.rescue.inventory import METADATA, take
 from kafkalog.rescue.metadata import image_of
 from kafkalog.rescue.plan import Finding, GroupOffset, OpenTransaction, RescuePlan
 from kafkalog.rescue.settings import about_settings
+from kafkalog.tables import _rows
 from kafkalog.tables._rows import notes_of
 from kafkalog.tables.offsets import read_offsets
 
@@ -79,6 +80,7 @@ def plan_rescue(
     findings += about
     transactions, about = _open_transactions(choices, inventory.transactional)
     findings += about
+    findings += [Finding("warning", "transactions-unknown", each) for each in _undecoded(choices)]
     return RescuePlan(
         cluster_id=next((disk.cluster_id for disk in inventory.disks if disk.cluster_id), None),
         disks=inventory.disks,
@@ -180,6 +182,18 @@ def _beyond_ends(choices: Iterable[Choice]) -> tuple[list[GroupOffset], list[Fin
             text = f"group {group} has committed offset {offset}, beyond the end {end}{LOWERED}"
             findings.append(Finding("error", "group-beyond-end", text, None, topic, partition))
     return offsets, findings
+
+
+def _undecoded(choices: Iterable[Choice]) -> list[str]:
+    """Name what cannot be decoded of transactional ids, whose producer ids are then not known."""
+    notes = _rows.Notes()
+    folders = _folders(choices, _TRANSACTIONS)
+    try:
+        for _ in _rows.replayed(folders, _TRANSACTIONS, notes=notes) if folders else ():
+            pass
+    except (KafkaLogError, OSError) as error:
+        return [f"producer ids of transactional ids are not known: {error}"]
+    return notes.lines
 
 
 def _open_transactions(
