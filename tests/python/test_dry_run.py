@@ -180,3 +180,16 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert int(passes) > 3
     assert int(size) > 180_000_000
     assert float(mib) < 64
+
+
+@pytest.mark.parametrize("verb", ["retain", "compact", "rewrite"])
+def test_it_names_what_the_source_has(tmp_path: Path, verb: str) -> None:
+    filled(tmp_path / "logs", 0, 10, 400, "zstd")
+    (tmp_path / "logs" / "lost+found").mkdir()
+    how: dict[str, Any] = {"config": COMPACT} if verb == "compact" else {"config": {"retention.ms": -1}}
+    if verb == "rewrite":
+        how = {"drop_keys": [b"k1"]}
+    planned = getattr(kafkalog, verb)(tmp_path / "logs", tmp_path / "out", dry_run=True, **how)
+    done = getattr(kafkalog, verb)(tmp_path / "logs", tmp_path / "out", **how)
+    assert planned.source_errors == done.source_errors
+    assert len(planned.source_errors) == 1

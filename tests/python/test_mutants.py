@@ -127,6 +127,9 @@ def errors_of(path: Path) -> set[Error]:
     """What is wrong with a log dir; of batches, what is wrong and what is missing for it are one."""
     rows = [row for row in kafkalog.verify(path).to_pylist() if row["severity"] == "error"]
     batches = ("batch-", "segment-missing")
+    for row in rows:
+        # Of a transaction, the first offset that is left.
+        row["offset"] = -1 if row["code"] == "txn-index-missing-entry" else row["offset"]
     return {
         ("batch" if row["code"].startswith(batches) else row["code"], row["topic"], row["partition"], row["offset"])
         for row in rows

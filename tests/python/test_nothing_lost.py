@@ -409,8 +409,10 @@ def verb_of(seed: int) -> str:
 
 
 # Found before: a swap whose base offset lies inside of a live log, so that what the log holds beyond it is not read any
-# more; a swap that looks like the result of a compaction, with the last batch and not all before.
-FOUND = {46, 100, 153, 221, 240, 382}
+# more; a swap that looks like the result of a compaction, with the last batch and not all before; a swap after the end
+# of the log, one batch of which has a base offset that fits; a transaction index that is gone, so that an aborted
+# record is the latest.
+FOUND = {46, 100, 153, 221, 240, 382, 1317, 2939}
 
 
 @pytest.mark.parametrize("seed", sorted({*SEEDS, *FOUND}))

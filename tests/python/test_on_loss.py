@@ -250,3 +250,17 @@ def test_a_swap_that_holds_its_original(tmp_path: Path) -> None:
     kafkalog.recover(tmp_path / "logs")
     assert not list(folder.glob("*.swap"))
     assert offsets_in(folder) == set(range(RECORDS))
+
+
+def test_a_refused_writer_leaves_no_topic_id(tmp_path: Path) -> None:
+    """The folder has none; it is written when the log was loaded."""
+    folder = written(tmp_path)
+    (tmp_path / START).write_text("0\n1\norders 0 4001\n")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    with pytest.raises(KafkaLogError, match="below the log start 4001"):
+        LogWriter(tmp_path, "orders", 0, topic_id="0rtfp9DjROqBpwPllfDtAQ")
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert after == before
+    (tmp_path / START).unlink()
+    LogWriter(tmp_path, "orders", 0, topic_id="0rtfp9DjROqBpwPllfDtAQ").close()
+    assert "topic_id: 0rtfp9DjROqBpwPllfDtAQ" in (folder / "partition.metadata").read_text()

@@ -199,7 +199,8 @@ impl ProducerWalk {
             };
             if let Some(ended) = before.ended {
                 let is_certain = !self.entries.may_be_ahead && !self.is_damaged;
-                aborted.check(Some(ended), is_certain, &self.entries.path, findings);
+                let certain = (is_certain, is_certain);
+                aborted.check(Some(ended), certain, &self.entries.path, findings);
             } else {
                 self.deferred.push(aborted);
             }
@@ -269,11 +270,12 @@ impl Beside for ProducerWalk {
 }
 
 impl Aborted {
-    /// Holds the transaction against its index entry; `ended` is the producer's marker before it.
+    /// Holds the transaction against its index entry; `ended` is the producer's marker before it. Where there are records of
+    /// it, there is an entry, though it may have begun before the log.
     fn check(
         &self,
         ended: Option<Offset>,
-        is_certain: bool,
+        (is_certain, is_exact): (bool, bool),
         txn_index: &Path,
         findings: &mut Findings,
     ) {
@@ -296,7 +298,7 @@ impl Aborted {
             format!(
                 "producer id: expected {producer_id}, whose marker is at offset {marker}, found {found}"
             )
-        } else if is_certain && !(earliest..=latest).contains(&entry.first_offset) {
+        } else if is_exact && !(earliest..=latest).contains(&entry.first_offset) {
             let found = entry.first_offset;
             format!(
                 "first offset: expected {earliest} to {latest}, where producer {producer_id} began, found {found}"
@@ -369,8 +371,9 @@ impl History {
                 open: before.open,
                 ..*aborted
             };
-            let is_certain = !segment.is_damaged && is_exact && !segment.may_be_ahead;
-            aborted.check(before.ended, is_certain, &segment.txn_index, findings);
+            let is_certain = !segment.is_damaged && !segment.may_be_ahead;
+            let certain = (is_certain, is_certain && is_exact);
+            aborted.check(before.ended, certain, &segment.txn_index, findings);
         }
         for (cut, changes) in segment.changes {
             if !segment.is_damaged {
