@@ -1,13 +1,15 @@
 """Logs as a ``pyarrow.dataset.Dataset``, which query engines push their columns and filters into.
 
 DuckDB, Polars, DataFusion and pyarrow call Python methods of a dataset for its scanner, batches or fragments. The
-methods of pyarrow that use the dataset in C++ are overridden here. Its functions that use it get one that refuses
-to be read.
+methods of pyarrow that use the dataset in C++ are overridden here. Its functions that use it get a dataset of one file,
+into which the rows are written when it is opened.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from io import UnsupportedOperation
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -219,21 +221,53 @@ class _Readable(ABC):
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise NotImplementedError(
-        "pyarrow cannot scan logs in C++ (Scanner.from_dataset, UnionDataset, ScanNodeOptions); "
-        "use dataset.scanner(...), dataset.to_table(...), or Scanner.from_batches(dataset.to_batches())"
-    )
+    raise UnsupportedOperation("logs are read only through a dataset")
 
 
-# A dataset in C++ needs a file system. This one has no files; whatever pyarrow asks of it is refused.
-_NO_FILES: Any = type(
-    "_NoFiles",
-    (fs.FileSystemHandler,),
-    {
-        **dict.fromkeys(fs.FileSystemHandler.__abstractmethods__, _refuse),
-        "get_type_name": lambda _: "kafkalog",
-        "normalize_path": lambda _, path: path,
-    },
+class _OneFile(fs.FileSystemHandler):
+    """A file system of one file, which is written anew for each read in C++: the rows of a dataset as Arrow IPC.
+
+    Columns and filters of such a read do not reach the logs: Arrow applies them to all rows of the file, which lies in
+    the folder for temporary files.
+    """
+
+    NAME = "logs"
+
+    def __init__(self, source: Source, condition: pc.Expression | None, metrics: Metrics) -> None:
+        self._source, self._condition, self._metrics = source, condition, metrics
+
+    def get_type_name(self) -> str:
+        return "kafkalog"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def open_input_file(self, _: str) -> pa.NativeFile:
+        # A filter needs a scanner, which would wait for the threads that wait for this file.
+        if self._condition is not None:
+            raise TypeError(
+                "a filtered dataset of logs cannot be scanned in C++ (Scanner.from_dataset, UnionDataset, "
+                "ScanNodeOptions): give the filter to the scanner, or use dataset.to_table() or dataset.scanner()"
+            )
+        plan, schema = self._source.plan(), self._source.schema
+        self._metrics.add({"total": plan.total})
+        reader = self._source.open(plan, schema.names, layout=self._source.options.layout)
+        with NamedTemporaryFile(prefix="kafkalog-", suffix=".arrow") as file:
+            with reader, pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch.select(schema.names))
+                self._metrics.add(reader.metrics)
+                if self._source.options.on_corrupt == "skip":
+                    self._metrics.lose(reader.lost)
+            # It has no name from here on, and is gone when the read ends.
+            return pa.memory_map(file.name)
+
+
+# What pyarrow asks of a file system besides.
+_OneFileSystem: Any = type(
+    "_OneFileSystem",
+    (_OneFile,),
+    {name: _refuse for name in fs.FileSystemHandler.__abstractmethods__ if name not in vars(_OneFile)},
 )
 
 
@@ -244,13 +278,13 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
     paths and options.
     """
 
-    def __init__(self, source: Source, condition: pc.Expression | None = None) -> None:
-        # Functions of pyarrow that scan a dataset in C++ crash where there is none.
-        form, files = ds.IpcFileFormat(), fs.PyFileSystem(_NO_FILES())
-        super().__init__([form.make_fragment("logs", files)], source.schema, form, files)
+    def __init__(self, source: Source, condition: pc.Expression | None = None, metrics: Metrics | None = None) -> None:
         self._source = source
         self._condition = condition
-        self._metrics = Metrics()
+        self._metrics = Metrics() if metrics is None else metrics
+        # Functions of pyarrow that scan a dataset in C++ crash where there is none.
+        form, files = ds.IpcFileFormat(), fs.PyFileSystem(_OneFileSystem(source, condition, self._metrics))
+        super().__init__([form.make_fragment(_OneFile.NAME, files)], source.schema, form, files)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LogDataset, (self._source, self._condition)
@@ -307,9 +341,7 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
             Which rows; None takes the filter away.
         """
         condition = None if expression is None else _joined(self._condition, expression)
-        filtered = LogDataset(self._source, condition)
-        filtered._metrics = self._metrics
-        return filtered
+        return LogDataset(self._source, condition, self._metrics)
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[LogFragment]:  # noqa: A002
         """Divide what a filter needs into parts that can be read side by side, also by other processes.
