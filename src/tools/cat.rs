@@ -286,14 +286,16 @@ fn put_json(cells: &[Cell<'_>], row: usize, to: &mut Vec<u8>) {
         _ => "unknown",
     };
     "{\"topic\":".put(to);
-    match topic.is_valid(row) {
-        true => put_text_string(topic.value(row), to),
-        false => "null".put(to),
+    if topic.is_valid(row) {
+        put_text_string(topic.value(row), to);
+    } else {
+        "null".put(to);
     }
     ",\"partition\":".put(to);
-    match partition.is_valid(row) {
-        true => partition.value(row).put(to),
-        false => "null".put(to),
+    if partition.is_valid(row) {
+        partition.value(row).put(to);
+    } else {
+        "null".put(to);
     }
     ",\"offset\":".put(to);
     offset.value(row).put(to);
