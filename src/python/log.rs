@@ -197,7 +197,7 @@ type BoundsTuple = (OsString, String, i32, i64, i64);
 #[pyfunction]
 #[pyo3(signature = (
     paths, *, topics=None, topic_pattern=None, partitions=None, ending_offsets=None,
-    isolation_level="read_uncommitted", include_inactive=false, allow_missing=false
+    isolation_level="read_uncommitted", include_inactive=false, allow_missing=false, oldest=false
 ))]
 #[expect(
     clippy::too_many_arguments,
@@ -213,6 +213,7 @@ pub(super) fn bounds(
     isolation_level: &str,
     include_inactive: bool,
     allow_missing: bool,
+    oldest: bool,
 ) -> PyResult<Vec<BoundsTuple>> {
     let options = PlanOptions {
         topics: topics.map(|topics| topics.into_iter().collect()),
@@ -222,6 +223,11 @@ pub(super) fn bounds(
         isolation_level: isolation_of(isolation_level)?,
         include_inactive,
         allow_missing,
+        starting_offsets: if oldest {
+            Starting::Oldest
+        } else {
+            Starting::Earliest
+        },
         ..PlanOptions::default()
     };
     let found = interrupt::detach(py, || ranging::bounds(&paths, &options))?;

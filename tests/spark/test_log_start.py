@@ -65,6 +65,13 @@ def test_oldest_reads_what_the_files_hold(data: Path) -> None:
     assert sum(batch.num_rows for split in splits for batch in read_split(split)) == 3001
 
 
+@pytest.mark.parametrize("division", [{}, {"maxRecordsPerPartition": "100"}])
+def test_oldest_with_an_end_by_offset(data: Path, division: dict[str, Any]) -> None:
+    given = {"path": str(data), "startingOffsets": "oldest", "endingOffsets": {"orders": {"0": 2000}}, **division}
+    splits = plan_splits(parse({**given, "columns": "offset"}), 2)
+    assert sum(batch.num_rows for split in splits for batch in read_split(split)) == 2000
+
+
 @both_ways
 def test_spark_passes_it_on(spark: SparkSession, data: Path, way: Any) -> None:
     said = said_by(lambda: list(kafkalog.scan(data)))

@@ -172,4 +172,4 @@ def _check_loss(options: SourceOptions, ranges: list[PartitionRange]) -> None:
 
 def folder_bounds(options: SourceOptions) -> dict[str, PartitionBounds]:
     """Look up the offsets of every selected partition, by folder."""
-    return {each.folder: each for each in partition_bounds(options)}
+    return {each.folder: each for each in partition_bounds(options, oldest=options.starting.offsets == "oldest")}
