@@ -138,7 +138,7 @@ impl Beside {
 
     fn add_file(&mut self, path: PathBuf, name: &str) {
         let is_own = name == JOB_NOTE
-            || name.starts_with(STREAM_FILES) && !name.ends_with(".tmp")
+            || (name.strip_prefix(STREAM_FILES)).is_some_and(|id| !id.contains('.'))
             || CHECKPOINTS.contains(&name)
             || [META_PROPERTIES, BOOTSTRAP].contains(&name);
         if [CLEAN_SHUTDOWN, LOCK_FILE, UNFINISHED].contains(&name) {
