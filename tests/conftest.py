@@ -1,12 +1,18 @@
-"""Shared by every suite: `corpus` and `interop.broker` are importable, and signals arrive."""
+"""Shared by every suite: `corpus` and `interop.broker` are importable, signals arrive, and the tier is chosen."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import tiers
+
+if TYPE_CHECKING:
+    import pytest
 
 # What starts a job in the background may have it ignore them, and so all that it starts: those that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -14,3 +20,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the full tier runs."""
+    if not tiers.FULL and (left_out := [item for item in items if item.get_closest_marker("full")]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_report_header() -> str:
+    """Say which tier this is."""
+    return "tier: slow" if tiers.SLOW else "tier: full" if tiers.FULL else "tier: short (KAFKALOG_FULL=1: all tests)"

@@ -1,8 +1,9 @@
-"""Install everything and run every check: Rust and Python, lints and types, a real broker and Spark.
+"""Install everything and run the checks: the short tier, or all of them.
 
-Usage: ``python3 tests/run.py [STEP...]``; without steps, all of them. Needs Python >= 3.10, Rust and Java 17, and Maven
-for the tests that ask Kafka's own classes (without it they are skipped, except in CI, which requires it). The virtual
-environment is ``target/test-venv``.
+Usage: ``python3 tests/run.py [--full] [STEP...]``; without steps, all of the tier. The short tier has each kind of
+witness once: Rust tests, the Python suite, a real broker, Spark, the main job, types and lints. ``--full`` has every
+check. Needs Python >= 3.10, Rust and Java 17, and Maven for the tests that ask Kafka's own classes (without it they are
+skipped, except in CI, which requires it). The virtual environment is ``target/test-venv``.
 
 A single step prints as it goes. Several steps run two at a time, because half of them wait for brokers and JVMs: each
 writes its output to ``target/steps``, and the whole of it is printed when the step ends. A step runs even if another
@@ -15,56 +16,50 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from clone import (
+    DEBUG_VENV,
+    DEBUG_WHEELS,
+    IN_CI,
+    PYTHON,
+    ROOT,
+    SHARED_CORPUS,
+    TARGET,
+    VENV,
+    WHEELS,
+    answer,
+    fresh,
+    install,
+    new_venv,
+    over_test_venv,
+    pip_install,
+    python_of,
+    run,
+    the_wheel,
+)
+from fuzzing import fuzz, has_address_sanitizer, sanitizer
 from steps import FailedError, Step, alone, together
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def python_of(venv: Path) -> Path:
-    """Return the interpreter of an environment."""
-    return venv / ("Scripts" if os.name == "nt" else "bin") / "python"
-
-
-ROOT = Path(__file__).resolve().parents[1]
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-VENV = TARGET / "test-venv"
-PYTHON = python_of(VENV)
-# Has a debug build of kafkalog, and finds all other packages in the environment above.
-DEBUG_VENV = TARGET / "debug-venv"
-WHEELS = TARGET / "wheels"
-DEBUG_WHEELS = TARGET / "debug-wheels"
 OUTPUTS = TARGET / "steps"
-# Another compiler, and another build of the library, have folders of their own: cargo's name for it is the same.
+# Another compiler has a folder of its own: cargo's name for its output is the same.
 OLDEST_RUST = TARGET / "oldest-rust"
-FUZZ_PACKAGE = ROOT / "tests" / "fuzz"
-FUZZING = TARGET / "fuzzing"
-SHARED_CORPUS = ROOT.parent / "shared" / "corpus"
 SHARED_LOG_CORPUS = SHARED_CORPUS / "log"
-IN_CI = os.environ.get("CI") == "true"
-
-ENVIRONMENT = {
-    # What an incremental build prepares for the next one costs half of a compilation more.
-    "CARGO_INCREMENTAL": "0",
-    **os.environ,
-    "CARGO_TARGET_DIR": str(TARGET),
-    "CARGO_TERM_COLOR": "never",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
+# What the tests themselves read (tests/tiers.py): a step that runs as a process of its own inherits it.
+FULL_TIER = "KAFKALOG_FULL"
 
 
-def run(*command: str | Path, **extra: str) -> None:
-    """Run a command in the clone and pass its output through."""
-    words = [str(word) for word in command]
-    print("+", " ".join(w if len(w) < 200 else w[:200] + "..." for w in words), flush=True)
-    done = subprocess.run(words, cwd=ROOT, env={**ENVIRONMENT, **extra}, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        raise FailedError(f"{Path(words[0]).name} ended with {done.returncode}")
+def is_full() -> bool:
+    """Tell whether this is the full tier or the slow profile."""
+    return is_slow() or os.environ.get(FULL_TIER, "0") != "0"
 
 
-def answer(*command: str, **extra: str) -> str:
-    """Run a command in the clone and return what it prints; nothing if it fails."""
-    done = subprocess.run(command, cwd=ROOT, env={**ENVIRONMENT, **extra}, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
+def is_slow() -> bool:
+    """Tell whether the slow profile is on, by the variable that the Rust tests read too."""
+    return os.environ.get("KAFKALOG_SLOW", "0") != "0"
 
 
 def prerequisites() -> None:
@@ -89,25 +84,17 @@ def prerequisites() -> None:
         raise FailedError("cargo is not on the PATH: install Rust from https://rustup.rs")
 
 
-def pip_install(python: Path, *args: str | Path) -> None:
-    """Install packages. What pip builds itself, PySpark above all, is stored: it is unpacked at once."""
-    settings = TARGET / "pip-builds.cfg"
-    TARGET.mkdir(parents=True, exist_ok=True)
-    settings.write_text("[bdist_wheel]\ncompression = stored\n", encoding="utf-8")
-    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, *args, DIST_EXTRA_CONFIG=str(settings))
-
-
 def environment() -> None:
     """Create the environment and install the test dependencies of pyproject.toml, without kafkalog itself."""
-    if not PYTHON.exists():
-        run(sys.executable, "-m", "venv", VENV)
+    new_venv(VENV)
     pip_install(PYTHON, "tomli;python_version<'3.11'")
+    extras = ["test", "engines"] if is_full() else ["test"]
     code = (
         "import sys\n"
         "tomllib = __import__('tomllib' if sys.version_info >= (3, 11) else 'tomli')\n"
         "project = tomllib.load(open('pyproject.toml', 'rb'))['project']\n"
-        "print(*project['dependencies'], *project['optional-dependencies']['test'], sep='\\n')\n"
+        "extras = project['optional-dependencies']\n"
+        f"print(*project['dependencies'], *(each for name in {extras} for each in extras[name]), sep='\\n')\n"
     )
     named = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     pip_install(PYTHON, *named.stdout.split("\n")[:-1])
@@ -118,9 +105,10 @@ def rust_format() -> None:
 
 
 def clippy() -> None:
-    """Lint everything with the feature python, and the library without it."""
-    for targets in (("--all-targets", "--features", "python"), ("--lib",)):
-        run("cargo", "clippy", "--locked", *targets, "--", "-D", "warnings")
+    """Lint everything with the feature python; in the full tier the library without it, too."""
+    run("cargo", "clippy", "--locked", "--all-targets", "--features", "python", "--", "-D", "warnings")
+    if is_full():
+        run("cargo", "clippy", "--locked", "--lib", "--", "-D", "warnings")
 
 
 def rust_docs() -> None:
@@ -134,6 +122,11 @@ def rust_tests() -> None:
     run("cargo", "test", "--locked", "--doc")
     if not has_address_sanitizer():
         run("cargo", "test", "--locked", "--lib")
+
+
+def rust_tests_short() -> None:
+    """Run the Rust tests with fewer random rounds."""
+    run("cargo", "test", "--locked", "--profile", "short", "--lib", "--test", "rust")
 
 
 def log_cases() -> None:
@@ -178,150 +171,40 @@ def dependencies() -> None:
         run("cargo", "deny", "--locked", "check", "--config", ".deny.toml", "licenses", "bans")
 
 
-def has_address_sanitizer() -> bool:
-    """Tell whether the toolchain ships the runtime of AddressSanitizer for this machine; if not, say so."""
-    folder = Path(answer("rustc", "--print", "target-libdir").strip())
-    if any(folder.glob("librustc-*_rt.asan.*")):
-        return True
-    print(f"no AddressSanitizer: {folder} has no runtime of it (librustc-*_rt.asan)")
-    return False
-
-
-# Compiles our own packages with the flags in SANITIZER_FLAGS, and dependencies without.
-INSTRUMENTING_RUSTC = FUZZ_PACKAGE / "rustc.sh"
-# Leaks are not errors here: some tests leak on purpose, and finding leaks takes ptrace.
-SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0"}
-# The coverage that cargo-fuzz uses.
-COVERAGE = ("level=4", "inline-8bit-counters", "pc-table", "trace-compares")
-
-
-def sanitizer() -> None:
-    """Run the unit tests under AddressSanitizer; without one, rust_tests runs them."""
-    if not has_address_sanitizer():
-        return
-    # A wrapper for the workspace: cargo keeps what it builds apart from other builds.
-    wrapper = {"RUSTC_WORKSPACE_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": "-Zsanitizer=address"}
-    run("cargo", "test", "--locked", "--lib", **wrapper, **SANITIZER_OPTIONS)
-
-
-FUZZ_SECONDS = 60
-# What each fuzz target is first given: files of these kinds, the small ones of all corpora.
-SEEDS = {
-    "batch": ("*.log",),
-    "segment": ("*.log",),
-    "resync": ("*.log",),
-    "append": ("*.log",),
-    "record": (),
-    "decompress": (),
-    "index": ("*.index", "*.timeindex", "*.txnindex"),
-    "tables": ("__*/*.log", "__*/*.checkpoint"),
-    "names": ("*checkpoint", "*.snapshot", "*.metadata", "*.properties"),
-}
-SEED_BYTES, SEED_FILES = 1 << 15, 300
-
-
-def seeds(target: str) -> Path:
-    """Copy the seeds of a fuzz target into a folder of its own: libFuzzer takes folders without subfolders."""
-    folder = fresh(FUZZING / target / "seeds")
-    folder.mkdir(parents=True)
-    larger = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS)).split(os.pathsep)
-    for number, root in enumerate((ROOT / "tests" / "golden", *map(Path, larger))):
-        found = sorted({path for pattern in SEEDS[target] for path in root.rglob(pattern)})
-        found = [path for path in found if path.is_file() and 0 < path.stat().st_size <= SEED_BYTES]
-        # A sample over the whole corpus, the same every time.
-        for index, path in enumerate(found[:: max(1, len(found) // SEED_FILES)]):
-            shutil.copyfile(path, folder / f"{number}-{index:04}")
-    return folder
-
-
-def share_dependencies(built: Path) -> None:
-    """Give a build of its own the dependencies that the clone has compiled; cargo finds those up to date that fit."""
-    import fcntl
-
-    compiled = TARGET / "debug"
-    if built.exists() or not (compiled / ".cargo-lock").exists():
-        return
-    ours = shutil.ignore_patterns("*kafkalog*", "rust-*")
-    with (compiled / ".cargo-lock").open() as lock:
-        # As cargo locks it, which another step may run.
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        for name in ("deps", "build", ".fingerprint"):
-            shutil.copytree(compiled / name, built / "debug" / name, symlinks=True, ignore=ours)
-
-
-def fuzz() -> None:
-    """Fuzz each target of tests/fuzz for its share of a minute, from seeds and what earlier runs found."""
-    if not has_address_sanitizer():
-        return
-    # The package is a workspace of its own. Its lock starts from the clone's, so that both have the same crates.
-    shutil.copyfile(ROOT / "Cargo.lock", FUZZ_PACKAGE / "Cargo.lock")
-    flags = ["-Zsanitizer=address", "-Cpasses=sancov-module", "--cfg=fuzzing"]
-    flags += [f"-Cllvm-args=-sanitizer-coverage-{each}" for each in COVERAGE]
-    wrapper = {"RUSTC_WRAPPER": str(INSTRUMENTING_RUSTC), "SANITIZER_FLAGS": " ".join(flags)}
-    built = FUZZING / "build"
-    share_dependencies(built)
-    # Optimising our code takes longer than what it saves in a minute.
-    quick = ("--config", "profile.dev.package.kafkalog.opt-level=0")
-    manifest = ("--manifest-path", FUZZ_PACKAGE / "Cargo.toml")
-    run("cargo", "build", *quick, *manifest, **wrapper, CARGO_TARGET_DIR=str(built))
-    for target in SEEDS:
-        found = FUZZING / target / "found"
-        found.mkdir(parents=True, exist_ok=True)
-        limits = ("-timeout=10", "-rss_limit_mb=3000", f"-max_len={SEED_BYTES}", "-print_final_stats=1", "-verbosity=0")
-        program = built / "debug" / target
-        share = f"-max_total_time={max(1, FUZZ_SECONDS // len(SEEDS))}"
-        # A failure leaves the input here; the same program with its path as the only argument repeats it.
-        run(program, share, *limits, f"-artifact_prefix={FUZZING / target}/", found, seeds(target), **SANITIZER_OPTIONS)
-
-
 def ruff() -> None:
     run(PYTHON, "-m", "ruff", "format", "--check", ".")
     run(PYTHON, "-m", "ruff", "check", ".")
 
 
-def packages_of(python: Path) -> Path:
-    """Return the folder in which an interpreter's packages are installed."""
-    ask = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    return Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
-
-
-def install(wheel: Path, python: Path) -> None:
-    """Install kafkalog in place of the one that is installed."""
-    pip_install(python, "--force-reinstall", "--no-deps", wheel)
-
-
-def fresh(folder: Path) -> Path:
-    """Delete a folder that an earlier run left."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
-
-
-def the_wheel(folder: Path) -> Path:
-    """Return the only wheel in a folder."""
-    found = list(folder.glob("*.whl"))
-    if len(found) != 1:
-        raise FailedError(f"{folder} holds {len(found)} wheels instead of one: run the step that builds it")
-    return found[0]
-
-
-def over_test_venv(home: Path) -> Path:
-    """Make an environment that has the packages of the test environment, except what it has itself."""
-    python = python_of(home)
-    if not python.exists():
-        run(sys.executable, "-m", "venv", home)
-    (packages_of(python) / "test-venv.pth").write_text(f"{packages_of(PYTHON)}\n", encoding="utf-8")
-    return python
+MATURIN = (PYTHON, "-m", "maturin", "build", "--locked", "--interpreter", PYTHON)
 
 
 def debug_build() -> None:
     """Build a wheel with overflow checks and install it into an environment of its own."""
-    maturin = (PYTHON, "-m", "maturin", "build", "--locked", "--profile", "dev", "--interpreter", PYTHON)
-    run(*maturin, "--out", fresh(DEBUG_WHEELS))
+    run(*MATURIN, "--profile", "dev", "--out", fresh(DEBUG_WHEELS))
     install(the_wheel(DEBUG_WHEELS), over_test_venv(DEBUG_VENV))
 
 
+def short_build() -> None:
+    """Build a wheel with overflow checks in the least time, and install it."""
+    run(*MATURIN, "--profile", "short", "--out", fresh(WHEELS))
+    install(the_wheel(WHEELS), PYTHON)
+
+
+def release_build() -> None:
+    """Build the wheel that users get from the sdist that users get."""
+    run(PYTHON, "-m", "maturin", "sdist", "--out", fresh(WHEELS))
+    (sdist,) = WHEELS.glob("*.tar.gz")
+    # All files of an sdist have the same old modification time, so cargo would consider an earlier build up to date.
+    run("cargo", "clean", "--release", "-p", "kafkalog")
+    # A file, because the tests of a Spark cluster ship it.
+    pip = (PYTHON, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--no-deps", "--wheel-dir", WHEELS, sdist)
+    install(the_wheel(WHEELS), PYTHON)
+
+
 def types() -> None:
-    python = python_of(DEBUG_VENV)
+    python = python_of(DEBUG_VENV) if is_full() else PYTHON
     run(python, "-m", "mypy")
     allowed = ROOT / "tests" / "python" / "stubtest_allowlist.txt"
     run(python, "-m", "mypy.stubtest", "kafkalog._core", *(("--allowlist", allowed) if allowed.exists() else ()))
@@ -339,48 +222,32 @@ SIDE_BY_SIDE = ("-n", "auto", "--maxprocesses", "4")
 TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 
-# These spend their time in Python and in starting processes, or measure memory over large files. They run on the
-# release build only, the others on the debug build only, for the steps corpus, interop, spark and main_job read and
-# write with the release build. In the slow profile the release build runs all.
-RELEASE_ONLY = (
-    "cli",
-    "cli_errors",
-    "cli_groups",
-    "cli_mistakes",
-    "cli_selection",
-    "cli_sources",
-    "dry_run",
-    "export_ends",
-    "flags_cli",
-    "guides",
-    "import",
-    "import_resume",
-    "lack",
-    "memory",
-    "readme",
-    "recover_cli",
-    "start",
-    "truncate_cli",
-    "typing",
-)
+def python() -> None:
+    """Run the Python tests of the short tier."""
+    pytest("tests/python", *SIDE_BY_SIDE, **SHORT_QUERIES)
 
 
+# Tests marked `release` spend their time in Python and in starting processes, or measure memory over large files. They
+# run on the release build only, the others on the debug build only, for the steps corpus, interop, spark and main_job
+# read and write with the release build. In the slow profile the release build runs all.
 def python_debug() -> None:
     """Run the Python tests on the debug build, where overflow checks fire in the core."""
-    left_out = [f"--ignore=tests/python/test_{name}.py" for name in RELEASE_ONLY]
-    pytest("tests/python", *left_out, *SIDE_BY_SIDE, python=python_of(DEBUG_VENV))
+    pytest("tests/python", "-m", "not release", *SIDE_BY_SIDE, python=python_of(DEBUG_VENV))
 
 
-def release_build() -> None:
-    """Build the wheel that users get from the sdist that users get."""
-    run(PYTHON, "-m", "maturin", "sdist", "--out", fresh(WHEELS))
-    (sdist,) = WHEELS.glob("*.tar.gz")
-    # All files of an sdist have the same old modification time, so cargo would consider an earlier build up to date.
-    run("cargo", "clean", "--release", "-p", "kafkalog")
-    # A file, because the tests of a Spark cluster ship it.
-    pip = (PYTHON, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check")
-    run(*pip, "--no-deps", "--wheel-dir", WHEELS, sdist)
-    install(the_wheel(WHEELS), PYTHON)
+def python_release() -> None:
+    """Run Python tests on the release build."""
+    chosen = () if is_slow() else ("-m", "release")
+    pytest("tests/python", *chosen, *SIDE_BY_SIDE, **SHORT_QUERIES)
+
+
+def corpus() -> None:
+    """Read, verify and decode every partition folder of a larger corpus, ``KAFKALOG_CORPUS``."""
+    if "KAFKALOG_CORPUS" not in os.environ and not SHARED_CORPUS.is_dir():
+        print("skipped: KAFKALOG_CORPUS is not set; other steps read tests/golden")
+        return
+    root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
+    pytest("tests/python", "-m", "corpus", *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
 
 
 # The queries of tests are short: optimising what they run takes longer than running it.
@@ -404,70 +271,25 @@ def with_archived_classes() -> dict[str, str]:
     return {"SPARK_SUBMIT_OPTS": flags}
 
 
-def python_release() -> None:
-    """Run Python tests on the release build."""
-    short = [f"tests/python/test_{name}.py" for name in RELEASE_ONLY]
-    pytest(*(["tests/python"] if is_slow() else short), *SIDE_BY_SIDE, python=PYTHON, **SHORT_QUERIES)
-
-
-# They take their cases from KAFKALOG_CORPUS.
-OF_A_CORPUS = (
-    *("corpus", "damage_corpus", "tables", "tables_cluster", "tables_replay"),
-    *("verify", "verify_replicas", "verify_topics"),
-)
-
-
-def corpus() -> None:
-    """Read, verify and decode every partition folder of a larger corpus, ``KAFKALOG_CORPUS``."""
-    if "KAFKALOG_CORPUS" not in os.environ and not SHARED_CORPUS.is_dir():
-        print("skipped: KAFKALOG_CORPUS is not set; other steps read tests/golden")
-        return
-    root = os.environ.get("KAFKALOG_CORPUS", str(SHARED_CORPUS))
-    tests = [f"tests/python/test_{name}.py" for name in OF_A_CORPUS]
-    pytest(*tests, *SIDE_BY_SIDE, KAFKALOG_CORPUS=root)
-
-
 def spark() -> None:
     if shutil.which("java") is None:
         raise FailedError("java is not on the PATH: Spark needs Java 17")
-    settings = with_archived_classes()
-    pytest("tests/spark", python=PYTHON, KAFKALOG_WHEEL=str(the_wheel(WHEELS)), **settings)
+    # In the short tier one driver runs all, and an archive costs as much as another driver.
+    settings = with_archived_classes() if is_full() else SHORT_QUERIES
+    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)), **settings)
 
 
-def of_spark(*names: str) -> tuple[str, ...]:
-    """Return the paths of test files."""
-    return tuple(f"tests/spark/test_{name}.py" for name in names)
-
-
-OF_DATA_SOURCES = (
-    *("lazy", "schema", "rows_and_their_order", "null_and_empty", "from_and_to", "a_limit_ends_early"),
-    *("from_checkpoint_to_checkpoint", "was_not_committed", "a_users_schema", "a_frame_is_written", "an_empty_frame"),
-)
-# In addition to the version that pip chose above: the oldest without and with data sources. What differs between
-# versions is how Spark calls us, so they share out the ways to read and write, with the tests that pass most kinds of
-# values through each. In the slow profile all versions run all tests.
-OLDER_SPARKS = {
-    "3.5": (
-        *of_spark("read", "transform", "lazy"),
-        *("-k", "lazy or counting or a_function_ or schema or rows_and_their_order or null_and_empty or from_and_to"),
-    ),
-    "4.0": (
-        *of_spark("read", "lazy", "stream", "sink"),
-        *("-k", f"not by_map_in_arrow and ({' or '.join(OF_DATA_SOURCES)})"),
-    ),
-}
+# In addition to the version that pip chose above: the oldest without and with data sources. They run the tests marked
+# `every_spark`, for what differs between versions is how Spark calls us. In the slow profile all versions run all.
+OLDER_SPARKS = ("3.5", "4.0")
 OTHER_SPARKS = ("4.1", "4.2")
 
 
 def spark_versions() -> None:
     """Run Spark tests on older versions, each in its own environment; tests skip what a version lacks."""
-    versions = (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else tuple(OLDER_SPARKS)
     wheel = the_wheel(WHEELS)
-    for version in versions:
-        home = TARGET / f"spark-{version}-venv"
-        python = python_of(home)
-        if not python.exists():
-            run(sys.executable, "-m", "venv", home)
+    for version in (*OLDER_SPARKS, *OTHER_SPARKS) if is_slow() else OLDER_SPARKS:
+        python = new_venv(TARGET / f"spark-{version}-venv")
         # None of them accepts pandas 3.
         named = ("pandas<3", "pyarrow", "setuptools", "pytest", "pytest-timeout", "hypothesis")
         pip_install(python, f"pyspark=={version}.*", *named)
@@ -475,13 +297,8 @@ def spark_versions() -> None:
         # PySpark 4.0 and 3.5 leave sockets of their own to the garbage collector, and 3.5 imports distutils.
         kinds = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")
         theirs = [word for kind in kinds for word in ("-W", f"ignore::{kind}")]
-        tests = ("tests/spark",) if is_slow() else OLDER_SPARKS[version]
-        pytest(*theirs, *tests, python=python, KAFKALOG_WHEEL=str(wheel), **SHORT_QUERIES)
-
-
-def is_slow() -> bool:
-    """Tell whether the slow profile is on, by the variable that the Rust tests read too."""
-    return os.environ.get("KAFKALOG_SLOW", "0") != "0"
+        chosen = () if is_slow() else ("-m", "every_spark")
+        pytest(*theirs, "tests/spark", *chosen, python=python, KAFKALOG_WHEEL=str(wheel), **SHORT_QUERIES)
 
 
 def distributed() -> None:
@@ -499,7 +316,7 @@ def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
     # Brokers and their clients wait half of the time.
-    pytest("tests/interop", *TWO_BY_FILE, python=PYTHON, **SHORT_QUERIES)
+    pytest("tests/interop", *TWO_BY_FILE, **SHORT_QUERIES)
 
 
 def main_job() -> None:
@@ -509,7 +326,21 @@ def main_job() -> None:
 
 # When a slot is free, the first step starts that has what it needs. So steps that others need come early, and long ones
 # before short ones. Steps that lock the same target folder follow each other.
-STEPS = (
+SHORT_STEPS = (
+    Step(prerequisites),
+    Step(environment, prerequisites),
+    Step(short_build, environment),
+    Step(rust_tests_short, short_build),
+    Step(interop, short_build),
+    Step(spark, short_build),
+    Step(python, short_build),
+    Step(clippy, rust_tests_short),
+    Step(rust_format, prerequisites),
+    Step(ruff, environment),
+    Step(types, short_build),
+    Step(main_job, short_build),
+)
+FULL_STEPS = (
     Step(prerequisites),
     Step(environment, prerequisites),
     Step(release_build, environment),
@@ -537,16 +368,20 @@ STEPS = (
 )
 
 
-def main(chosen: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Run the steps and close with a summary."""
-    known = {step.name: step for step in STEPS}
+    if "--full" in words:
+        os.environ[FULL_TIER] = "1"
+    chosen = [word for word in words if word != "--full"]
+    tier = FULL_STEPS if is_full() else SHORT_STEPS
+    known = {step.name: step for step in (*SHORT_STEPS, *FULL_STEPS)}
     unknown = set(chosen) - set(known)
     if unknown:
         print(f"unknown steps: {', '.join(sorted(unknown))}; the steps are: {', '.join(known)}")
         return 2
     if len(chosen) == 1:
         return alone(known[chosen[0]])
-    chosen_steps = [step for step in STEPS if not chosen or step.name in chosen]
+    chosen_steps = [known[name] for name in known if name in chosen] if chosen else list(tier)
     return together(chosen_steps, fresh(OUTPUTS))
 
 

@@ -60,6 +60,7 @@ def fill(broker: Broker) -> None:
     assert broker.driver.ask("trim", topic="trimmed", partition=0, before=321) == 321
 
 
+@pytest.mark.full
 def test_clean_directory_equals_kafka(broker: Broker) -> None:
     """A broker that was stopped cleanly."""
     fill(broker)
@@ -68,6 +69,7 @@ def test_clean_directory_equals_kafka(broker: Broker) -> None:
         walk(case)
 
 
+@pytest.mark.full
 def test_killed_and_recovered_directory_equals_kafka(broker: Broker) -> None:
     """A broker killed in the middle of a transaction, before and after its own recovery."""
     fill(broker)
@@ -223,6 +225,7 @@ def lose(logs: list[Path], lack: str) -> None:
                 log.with_suffix(".timeindex").write_bytes(struct.pack(">qi", LATER + last, last - int(log.stem)))
 
 
+@pytest.mark.full
 def test_what_stands_beside_a_log_counts_as_for_a_starting_broker(witness: Witness, tmp_path: Path) -> None:
     """Clean or not, a recovery point at and around a segment's base, no line in a checkpoint, indexes that are gone."""
     # The recovery point, relative to the base offset of a segment; None for no line in any checkpoint.

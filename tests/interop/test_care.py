@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Broker, Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 COUNT = 3000
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Broker
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"

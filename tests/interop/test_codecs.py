@@ -27,7 +27,7 @@ LEVELS: dict[str, list[int | None]] = {
 }
 SIZES = (0, 1, 62, 63, 64, 126, 127, 128, 8_191, 8_192, 32_767, 32_768, 65_535, 65_536, 200_000)
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 
 def encoded(value: bytes | None) -> str | None:

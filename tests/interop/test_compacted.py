@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Broker
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 CHECKPOINT = "cleaner-offset-checkpoint"
 CODECS = ("producer", "zstd", "lz4", "gzip", "snappy")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 KINDS = {".log", ".checkpoint", ".index", ".timeindex", ".txnindex", ".snapshot"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
+import tiers
 from command import call
 from interop.broker import Broker, Witness
 from kafkalog import tables
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400), pytest.mark.full]
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ROW = re.compile(r"(\S+)\s+(\S+)\s+(\d+)\s+(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s+(\S+)\s+(\S+)\s+(\S+)\s*")
@@ -31,8 +31,7 @@ CONSUMERS = {
     "g-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "group.protocol=consumer"),
     "g-share": ("org.apache.kafka.tools.consumer.ConsoleShareConsumer", None),
 }
-IS_SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-NEWEST = pytest.param("4.4.0", marks=pytest.mark.skipif(not IS_SLOW, reason="KAFKALOG_SLOW is not set"))
+NEWEST = pytest.param("4.4.0", marks=pytest.mark.skipif(not tiers.SLOW, reason="KAFKALOG_SLOW is not set"))
 
 
 @pytest.fixture(params=["4.3.1", NEWEST])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,17 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kafkalog
+import tiers
 from interop.mount import Served, faults, insert, rows_of, serves
 from spark.lives import killed_often
 
 if TYPE_CHECKING:
     from interop.broker import Broker, Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
 # Of each world of logs, of which the slow profile has seventeen: 2,040 rounds.
-ROUNDS, SEEDS = ("120", range(17)) if SLOW else ("60", range(7, 8))
+ROUNDS, SEEDS = ("120", range(17)) if tiers.SLOW else ("60", range(7, 8))
 DYING = Path(__file__).resolve().parents[1] / "spark" / "dying.py"
 # What jobs keep in a log dir.
 FILES = (".kafkalog-sink", ".kafkalog-job", ".kafkalog-stream-0123456789abcdef", ".kafkalog-rows.q.1.arrows")
@@ -61,7 +60,7 @@ def test_a_broker_mounts_what_the_killed_left(broker: Broker, witness: Witness, 
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.skipif(not SLOW, reason="KAFKALOG_SLOW is not set")
+@pytest.mark.skipif(not tiers.SLOW, reason="KAFKALOG_SLOW is not set")
 def test_a_broker_mounts_what_killed_drivers_left(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """Real drivers, which stream into a log that another writer appends to."""
     pytest.importorskip("pyspark", minversion="4.1")

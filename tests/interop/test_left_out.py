@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Broker
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 TOPIC = "kept"
 FOREIGN = ("lost+found", ".snapshot", "tmp")

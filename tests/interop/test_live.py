@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.full]
 
 READER = Path(__file__).resolve().parent / "reader.py"
 

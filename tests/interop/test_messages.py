@@ -13,7 +13,7 @@ from interop import messages
 if TYPE_CHECKING:
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 
 def known() -> dict[tuple[str, str], messages.Message]:

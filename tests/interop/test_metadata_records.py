@@ -5,10 +5,14 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
+import pytest
+
 from metadata_records import RECORDS, REFUSED
 
 if TYPE_CHECKING:
     from interop.broker import Witness
+
+pytestmark = pytest.mark.full
 
 # Metadata transactions are not the business of MetadataDelta, but of the loader before it.
 _LOADERS = "END_TRANSACTION_RECORD: no transaction"

@@ -65,6 +65,7 @@ def no_faults(broker: Broker, witness: Witness, scratch: Path, *topics: str) -> 
     assert faults(witness, [broker.folder(topic) for topic in topics], scratch / "dumped") == []
 
 
+@pytest.mark.full
 def test_the_harness_mounts_what_a_broker_wrote(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """A golden folder, so that a failure below is a fault of the writer."""
     broker.create("mounted", segment_bytes=1_048_576)
@@ -79,6 +80,7 @@ def test_the_harness_mounts_what_a_broker_wrote(broker: Broker, witness: Witness
     no_faults(broker, witness, tmp_path, "mounted")
 
 
+@pytest.mark.full
 def test_the_harness_sees_damage(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """The tool reports a wrong index."""
     broker.create("hurt", segment_bytes=1_048_576, index_interval_bytes=100)
@@ -113,6 +115,7 @@ def test_arrow_with_every_codec(broker: Broker, witness: Witness, tmp_path: Path
     no_faults(broker, witness, tmp_path, *topics)
 
 
+@pytest.mark.full
 def test_a_copied_folder_and_its_kin(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """Written elsewhere and moved to the broker: leader and follower mode, LogAppendTime, a file, another log."""
     topics = ["arrow", "stamped", "imported", "rebuilt", "shifted", "txn"]
@@ -173,6 +176,7 @@ while True:
 """
 
 
+@pytest.mark.full
 def test_after_a_kill(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """The writer dies by SIGKILL in the broker's own log dir; recovered here, or by the broker itself."""
     topics = ["ours", "theirs"]
@@ -207,6 +211,7 @@ def test_after_a_kill(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     no_faults(broker, witness, tmp_path, *topics)
 
 
+@pytest.mark.full
 def test_a_segment_missing_in_the_middle_is_passed_over(broker: Broker) -> None:
     """A broker accepts it silently, and so do we."""
     ids = prepared(broker, "gap")
@@ -227,6 +232,7 @@ def test_a_segment_missing_in_the_middle_is_passed_over(broker: Broker) -> None:
     serves(broker, {"gap": Served(left, 3000)})
 
 
+@pytest.mark.full
 def test_a_log_dir_made_here(broker: Broker, witness: Witness, tmp_path: Path) -> None:
     """One log dir of the broker is lost, and we re-create it with its identity and a partition."""
     ids = prepared(broker, "moved", "other")
@@ -254,6 +260,7 @@ def test_a_log_dir_made_here(broker: Broker, witness: Witness, tmp_path: Path) -
     no_faults(broker, witness, tmp_path, topic)
 
 
+@pytest.mark.full
 def test_a_broker_is_locked_out_and_locks_out(broker: Broker) -> None:
     """Kafka respects our lock of a log dir, and we respect its lock."""
     prepared(broker, "held")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Broker, Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 KILLED = """
 import os, pickle, signal, sys

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkalog.rescue.inventory import Inventory
     from kafkalog.rescue.plan import Finding, Image
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 TOPICS = ("orders", "ledger")
 

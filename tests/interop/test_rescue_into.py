@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 DISK = corpus.GOLDEN / "clean-restarts" / "data-1"
 

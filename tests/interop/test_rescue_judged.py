@@ -8,7 +8,6 @@ it, ``COPY/oracle/cluster`` beside ``COPY/corpus/clusters``, to which ``KAFKALOG
 
 from __future__ import annotations
 
-import os
 import shutil
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import clusters
+import tiers
 from interop import judge
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.skipif(os.environ.get("KAFKALOG_SLOW", "0") == "0", reason="takes an hour; KAFKALOG_SLOW=1 runs it"),
+    pytest.mark.skipif(not tiers.SLOW, reason="takes an hour; KAFKALOG_SLOW=1 runs it"),
     pytest.mark.timeout(1800),
+    pytest.mark.full,
 ]
 
 WITHHELD = [

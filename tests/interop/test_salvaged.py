@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 
 def salvaged(case: str, scratch: Path, out: Path) -> kafkalog.PartitionRecovery | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 BATCH = re.compile(r"baseOffset: .* position: (\d+) .* size: (\d+) .* isvalid: true")
 # Segments of tests/golden, their fewest batches and most bytes.

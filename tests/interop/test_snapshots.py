@@ -14,7 +14,7 @@ from kafkalog import _core, tables
 if TYPE_CHECKING:
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 VOTERS = (

@@ -45,6 +45,7 @@ pytestmark = [
     pytest.mark.timeout(600),
     # A warning of PySpark 4.3 about the installed pandas, which we do not use.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    pytest.mark.full,
 ]
 pytest.importorskip("pyspark", minversion="4.2")
 

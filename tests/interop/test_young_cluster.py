@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from interop.broker import Witness
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.full]
 
 
 def produce(broker: Broker, value: str) -> Any:

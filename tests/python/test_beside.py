@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SECONDS = 60 if os.environ.get("KAFKALOG_SLOW", "0") != "0" else 4
+import tiers
+
+pytestmark = pytest.mark.full
+
+SECONDS = tiers.pick(2, 4, 60)
 
 
 @pytest.mark.timeout(300)

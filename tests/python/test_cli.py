@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 import corpus
 import kafkalog
+from command import call_bytes
 from kafkalog._cells import csv_cells, json_cells
 from kafkalog._export import Files
 from kafkalog._text import text_of
@@ -33,25 +34,22 @@ from kafkalog.cli.export import Progress
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import record_schema
 
+pytestmark = pytest.mark.release
+
 CASE = corpus.GOLDEN / "clean-restarts"
 DATA = CASE / "data-1"
 CORRUPT = corpus.GOLDEN / "corrupt"
 
 
-def kafkalog_(*words: str | Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "kafkalog", *map(str, words)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=120)
-
-
 def out(*words: str | Path) -> str:
-    done = kafkalog_(*words)
+    done = call_bytes(*words)
     assert (done.returncode, done.stderr) == (0, b""), done.stderr
     return done.stdout.decode()
 
 
 def fails(code: int, *words: str | Path) -> str:
     """Run what fails; give the one line."""
-    done = kafkalog_(*words)
+    done = call_bytes(*words)
     said = done.stderr.decode()
     assert done.returncode == code, said
     assert "Traceback" not in said
@@ -81,7 +79,7 @@ def test_version_and_list_of_commands() -> None:
 
 def test_wrong_usage_is_2() -> None:
     for words in ([], ["nope"], ["ls"], ["cat", DATA, "--nope"], ["offsets", DATA, "--time", "soon"]):
-        done = kafkalog_(*words)
+        done = call_bytes(*words)
         assert done.returncode == 2, words
         assert b"Traceback" not in done.stderr
     assert "%q" in fails(2, "cat", DATA, "-t", "orders", "-f", "%q")
@@ -106,7 +104,7 @@ def test_a_wrong_path_is_3(tmp_path: Path) -> None:
 
 
 def test_debug_shows_where() -> None:
-    done = kafkalog_("cat", CORRUPT / "flipped-bit" / "t-0", "--debug")
+    done = call_bytes("cat", CORRUPT / "flipped-bit" / "t-0", "--debug")
     assert done.returncode == 1
     assert b"Traceback" in done.stderr
     assert b"CorruptRecordError" in done.stderr
@@ -198,7 +196,7 @@ def test_stats_does_not_know_how_many_records_old_batches_hold() -> None:
 
 
 def test_stats_goes_on_after_a_damaged_partition() -> None:
-    done = kafkalog_("stats", CORRUPT / "huge-length")
+    done = call_bytes("stats", CORRUPT / "huge-length")
     assert done.returncode == 1
     assert b"huge-length" in done.stderr
     assert b"Traceback" not in done.stderr
@@ -220,9 +218,9 @@ def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
     assert [int(word) for word in out(*words).split()] == offsets
     assert [int(word) for word in out(*words, "-o", "-20").split()] == [o for o in offsets if o >= stable - 20]
     target = tmp_path / "rows.parquet"
-    assert kafkalog_("export", OPEN.folder, target, *COMMITTED).returncode == 0
+    assert call_bytes("export", OPEN.folder, target, *COMMITTED).returncode == 0
     assert pq.read_table(target)["offset"].to_pylist() == offsets
-    assert "invalid choice" in kafkalog_("cat", OPEN.folder, "--isolation-level", "serializable").stderr.decode()
+    assert "invalid choice" in call_bytes("cat", OPEN.folder, "--isolation-level", "serializable").stderr.decode()
 
 
 # cat
@@ -230,7 +228,7 @@ def test_cat_and_export_under_read_committed(tmp_path: Path) -> None:
 
 def test_cat_format() -> None:
     want = orders()
-    text = kafkalog_("cat", DATA, "-t", "orders", "-f", r"%t\t%p\t%o\t%T\t%K\t%S\x7c%%\n").stdout.decode().splitlines()
+    text = call_bytes("cat", DATA, "-t", "orders", "-f", r"%t\t%p\t%o\t%T\t%K\t%S\x7c%%\n").stdout.decode().splitlines()
     assert text == [
         f"orders\t0\t{offset}\t{timestamp}\t{key}\t{value}|%"
         for offset, timestamp, key, value in zip(
@@ -241,13 +239,13 @@ def test_cat_format() -> None:
 
 def test_cat_gives_bytes_as_they_are() -> None:
     want = orders()
-    assert kafkalog_("cat", DATA, "-t", "orders", "-D", "").stdout == b"".join(v or b"" for v in want["value"])
-    keyed = kafkalog_("cat", DATA, "-t", "orders", "-K", ":", "-Z", "-c", "50").stdout
+    assert call_bytes("cat", DATA, "-t", "orders", "-D", "").stdout == b"".join(v or b"" for v in want["value"])
+    keyed = call_bytes("cat", DATA, "-t", "orders", "-K", ":", "-Z", "-c", "50").stdout
     assert keyed == b"".join(
         (b"NULL" if k is None else k) + b":" + (b"NULL" if v is None else v) + b"\n"
         for k, v in zip(want["key"][:50], want["value"][:50], strict=True)
     )
-    sizes = kafkalog_("cat", DATA, "-t", "orders", "-f", "%R").stdout
+    sizes = call_bytes("cat", DATA, "-t", "orders", "-f", "%R").stdout
     assert sizes == b"".join(n.to_bytes(4, "big", signed=True) for n in want["valueSize"])
 
 
@@ -404,7 +402,7 @@ def test_text_is_without_loss() -> None:
 
 def exported(tmp_path: Path, form: str, *words: str) -> dict[str, Path]:
     target = tmp_path / form
-    done = kafkalog_("export", CASE / "data-0", DATA, target, "--format", form, *words)
+    done = call_bytes("export", CASE / "data-0", DATA, target, "--format", form, *words)
     assert done.returncode == 0, done.stderr
     assert b"3667 records in 6" in done.stderr, "no bar, one line"
     assert done.stderr.count(b"\n") == 1
@@ -470,7 +468,7 @@ def test_export_csv(tmp_path: Path) -> None:
 def test_export_of_records_without_timestamps(tmp_path: Path, suffix: str) -> None:
     """They are at -1 ms in every form, as in a table."""
     source, target = corpus.GOLDEN / "v0-0.8.2.2" / "data-0" / "nulls-0", tmp_path / f"out.{suffix}"
-    assert kafkalog_("export", source, target, "--columns", "timestamp").returncode == 0
+    assert call_bytes("export", source, target, "--columns", "timestamp").returncode == 0
     lines = target.read_text().splitlines()
     texts = [json.loads(line)["timestamp"] for line in lines] if suffix == "jsonl" else lines[1:]
     times = [datetime.fromisoformat(text.replace("Z", "+00:00")) for text in texts]
@@ -480,7 +478,7 @@ def test_export_of_records_without_timestamps(tmp_path: Path, suffix: str) -> No
 
 def test_export_one_file_and_a_selection(tmp_path: Path) -> None:
     file = tmp_path / "some.parquet"
-    done = kafkalog_(
+    done = call_bytes(
         "export", DATA, file, "-t", "orders", "--columns", "offset,value", "--from", "2023-11-15T06:39:50Z"
     )
     assert done.returncode == 0, done.stderr
@@ -494,7 +492,7 @@ def test_export_replaces_nothing_unless_told(tmp_path: Path) -> None:
     file.write_text("mine")
     assert "File exists (--overwrite replaces it)" in fails(3, "export", DATA, file, "-t", "orders")
     assert file.read_text() == "mine"
-    assert kafkalog_("export", DATA, file, "-t", "orders", "--overwrite").returncode == 0
+    assert call_bytes("export", DATA, file, "-t", "orders", "--overwrite").returncode == 0
     assert file.read_text().startswith("key,value,")
 
 

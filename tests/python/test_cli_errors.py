@@ -16,6 +16,8 @@ import kafkalog
 import naive
 from command import call, fails
 
+pytestmark = pytest.mark.release
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 ORDERS = DATA / "orders-0"
 SEGMENT = ORDERS / f"{0:020}.log"
@@ -124,6 +126,7 @@ def test_a_file_that_cannot_grow(tmp_path: Path, form: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_paths_of_any_bytes(tmp_path: Path) -> None:
     place = os.fsencode(tmp_path) + b"/\xff-\xc3\xa9"
     Path(os.fsdecode(place)).mkdir()

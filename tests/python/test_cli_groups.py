@@ -11,6 +11,8 @@ import corpus
 from command import call, fails
 from kafkalog import tables
 
+pytestmark = pytest.mark.release
+
 GROUPS = [corpus.GOLDEN / "internal-compacted" / name for name in ("data-0", "data-1")]
 METADATA = corpus.GOLDEN / "metadata" / "data-0"
 LOGS = corpus.GOLDEN / "clean-restarts" / "data-1"

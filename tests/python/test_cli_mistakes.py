@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 ORDERS = DATA / "orders-0"
 SEGMENT = ORDERS / f"{0:020}.log"
@@ -354,7 +356,11 @@ def test_an_output_where_a_file_is(command: str, action: argparse.Action, tmp_pa
 # Streams
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+# Text and JSON, a table, notes that follow the rows, a file.
+STREAMS = {"cat", "export", "ls", "verify"}
+
+
+@pytest.mark.parametrize("command", [c if c in STREAMS else pytest.param(c, marks=pytest.mark.full) for c in COMMANDS])
 def test_a_reader_that_goes_away_and_a_disk_without_room(command: str, tmp_path: Path) -> None:
     dry = ["--dry-run"] if any("--dry-run" in action.option_strings for action in ACTIONS[command]) else []
     files = any(action.metavar == "FILE,..." for action in ACTIONS[command])

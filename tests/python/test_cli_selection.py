@@ -15,6 +15,8 @@ from command import call
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 TRANSACTIONS = next(p.folder for p in corpus.partitions() if p.folder.name == "txn-aborts-0")
 

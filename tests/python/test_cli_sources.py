@@ -15,6 +15,8 @@ from command import call, fails
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 IN_FLIGHT = corpus.GOLDEN / "in-flight"
 RECORDS = {"delete": 400, "stray": 400, "future": 90}
 

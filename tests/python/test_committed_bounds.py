@@ -5,7 +5,6 @@ A bound on the timestamp leaves out whole segments, and begins inside others; da
 
 from __future__ import annotations
 
-import os
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,13 @@ import pyarrow.compute as pc
 import pytest
 
 import kafkalog
+import tiers
 from byte_logs import TRANSACTIONAL, Producer, Record, batch, marker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = 2000 if os.environ.get("KAFKALOG_SLOW") else 40
+ROUNDS = tiers.pick(12, 40, 2000)
 P, Q = 7, 9
 
 

@@ -261,6 +261,7 @@ kafkalog.compact(sys.argv[1], sys.argv[2], now=10_000, roll=True,
 """
 
 
+@pytest.mark.full
 def test_a_kill_leaves_a_whole_result_or_a_note(tmp_path: Path) -> None:
     source = tmp_path / "logs"
     last = filled(source, 5, 1500)

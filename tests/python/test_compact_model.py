@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
+import tiers
 from byte_logs import Record
 from random_logs import HOUR, NOW, random_log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-SEEDS = 4000 if SLOW else 24
+SEEDS = tiers.pick(8, 24, 4000)
 
 
 def records_of(log_dir: Path, **how: Any) -> list[Record]:

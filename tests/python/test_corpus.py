@@ -16,6 +16,8 @@ from corpus import Partition
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.corpus
+
 LATEST_TIMESTAMP = -1  # ListOffsets takes it for a question of its own, also where records have that timestamp
 
 each_partition = pytest.mark.parametrize("partition", corpus.partitions(), ids=lambda p: p.id)

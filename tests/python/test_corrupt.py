@@ -155,6 +155,7 @@ def test_bombs_take_bounded_memory(case: dict[str, Any]) -> None:
     assert int(done.stdout) < 400 << 10, "KiB above what stood before"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy"])
 def test_bombs_in_wrappers(tmp_path: Path, magic: int, codec: str) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-ROUNDS = 300 if SLOW else 12
+import tiers
+
+ROUNDS = tiers.pick(3, 12, 300)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

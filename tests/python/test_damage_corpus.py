@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import tempfile
@@ -15,11 +14,13 @@ import pytest
 import corpus
 import damages
 import kafkalog
+import tiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-IS_SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+pytestmark = pytest.mark.corpus
+
 MEMORY = Path("/dev/shm")
 # What is damaged without KAFKALOG_SLOW: segments of a partition, and the bytes of the largest.
 MOST, LARGEST = 1, 32 << 10
@@ -78,7 +79,7 @@ def check(segment: damages.Segment, kind: str, folder: Path, seed: str) -> bool:
 def chosen(partition: corpus.Partition) -> list[damages.Segment]:
     """Give the segments; without ``KAFKALOG_SLOW`` only some of a partition that has many, and no large ones."""
     segments = damages.of_corpus(partition.lines("batches"), partition.folder)
-    if IS_SLOW:
+    if tiers.SLOW:
         return segments
     small = [segment for segment in segments if len(segment.data) <= LARGEST]
     return random.Random(partition.id).sample(small, min(MOST, len(small)))  # noqa: S311 - repeatable, not secret

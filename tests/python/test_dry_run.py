@@ -18,6 +18,8 @@ from command import call
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 NOW = 10_000
 COMPACT: dict[str, Any] = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0}
 
@@ -44,6 +46,7 @@ def agrees(source: Path, out: Path, **how: Any) -> kafkalog.CompactReport:
 
 
 # A pass writes 1 MiB at a time: segments of several such pieces are read again by the passes that follow.
+@pytest.mark.full
 @pytest.mark.parametrize("codec", ["producer", "zstd"])
 @pytest.mark.parametrize("segment_bytes", [3 << 20, 1 << 30])
 def test_many_passes_over_large_segments(tmp_path: Path, codec: str, segment_bytes: int) -> None:
@@ -104,6 +107,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process")
 @pytest.mark.parametrize("how", COMMANDS)
 def test_nothing_is_written(tmp_path: Path, how: str) -> None:
@@ -165,6 +169,7 @@ print(report.partitions[0].passes, report.partitions[0].size, max(most, anonymou
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """What is left would be 190 MB, all of it in batches that change, and is read again by four passes."""

@@ -5,7 +5,6 @@ The witness is the same engine over the same rows in memory. Engines that are no
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 import corpus
 import kafkalog
 import predicates
+import tiers
 from kafkalog.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LOG_DIRS = [
 ]
 COLUMNS = [column.name for column in RECORD_COLUMNS]
 ASKED = ["topic", "partition", "offset", "timestamp", "producerId", "magic", "isControl", "key", "value", "keySize"]
-ROUNDS = 1000 if os.environ.get("KAFKALOG_SLOW") else 120
+ROUNDS = tiers.pick(30, 120, 1000)
 SELECTED = ["topic", "partition", "offset", "key", "timestamp"]
 
 
@@ -194,7 +194,7 @@ OTHER_READS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", OTHER_READS)
-@pytest.mark.parametrize("seed", range(10 if os.environ.get("KAFKALOG_SLOW") else 1))
+@pytest.mark.parametrize("seed", range(tiers.pick(1, 1, 10)))
 def test_random_conditions_on_other_reads(kind: str, seed: int, tmp_path: Path) -> None:
     """Of several log dirs; beside the condition on all rows of the same read."""
     chance = random.Random(f"{kind} {seed}")  # noqa: S311 - repeatable

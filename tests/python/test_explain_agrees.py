@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import clean_cases
 import corpus
 import kafkalog
 import retain_cases
+import tiers
 from random_logs import HOUR, NOW, random_log
 from recover_cases import outcome, stopped_cleanly
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-SEEDS = 1000 if SLOW else 12
+SEEDS = tiers.pick(4, 12, 1000)
 _SHARED = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "log"
 ROOT = _SHARED if _SHARED.exists() else corpus.GOLDEN / "log"
 

@@ -16,6 +16,8 @@ from command import call
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:

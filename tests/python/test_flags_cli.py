@@ -16,6 +16,8 @@ from recover_cases import digests
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 NOW = 1_700_000_000_000
 
 

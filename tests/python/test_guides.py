@@ -22,6 +22,8 @@ from kafkalog.cli.help import GUIDES
 from kafkalog.cli.main import COMMANDS, main
 from kafkalog.schema import RECORD_COLUMNS
 
+pytestmark = [pytest.mark.release, pytest.mark.full]
+
 DOCUMENTS = ("README", *GUIDES)
 
 

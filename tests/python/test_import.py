@@ -23,6 +23,8 @@ import naive
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 CASE = corpus.GOLDEN / "clean-restarts"
 DATA = CASE / "data-1"
 SAME = ["key", "value", "timestamp", "headers"]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 ORDERS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
 ROWS = 60_000
 NOW = 1_700_000_000_000

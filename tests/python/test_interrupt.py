@@ -20,7 +20,7 @@ from kafkalog import LogWriter, Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no timers that send signals")
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="no timers that send signals"), pytest.mark.full]
 
 # Two records a batch, years apart: no header says that there is nothing between them.
 EARLY, BETWEEN, LATE = 1_000_000_000_000, 1_300_000_000_000, 1_600_000_000_000

@@ -15,7 +15,11 @@ from kafkalog import LogConfig, LogWriter, Record
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux"),
+    pytest.mark.release,
+    pytest.mark.full,
+]
 
 SIZE, ROOM = 96 << 20, 48 << 20
 

@@ -13,6 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
+import tiers
 from byte_logs import CODECS, Producer, Record, batch, payloads
 from command import call
 from recover_cases import digests
@@ -325,7 +326,7 @@ def test_a_batch_that_contradicts_itself_has_a_place(tmp_path: Path) -> None:
 def test_checkpoints_end_where_the_log_ends(tmp_path: Path) -> None:
     """Cut at every offset, by ``truncate`` and by a writer: what is written verifies."""
     chance = random.Random(58)  # noqa: S311 - to be repeated, not secret
-    rounds = 400 if os.environ.get("KAFKALOG_SLOW") else 12
+    rounds = tiers.pick(4, 12, 400)
     for n in range(rounds):
         log_dir = tmp_path / f"logs-{n}"
         config = kafkalog.LogConfig(segment_bytes=chance.choice([400, 1 << 20]), index_interval_bytes=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import shutil
@@ -20,6 +19,7 @@ import pytest
 
 import corpus
 import kafkalog
+import tiers
 from kafkalog import LogConfig, LogWriter
 from kafkalog._bounds import Interval
 from kafkalog.engines.expressions import parse
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 COLUMNS = [column.name for column in RECORD_COLUMNS]
-SLOW = bool(os.environ.get("KAFKALOG_SLOW"))
 NOW = 1_700_000_000_000
 field = pc.field
 
@@ -42,7 +41,7 @@ def moment(millis: float) -> Any:
 
 
 # A partition of which a narrow window is a small part: 1 GB in the slow profile, some segments with indexes otherwise.
-LOG_BYTES = (1 << 30) if SLOW else (12 << 20)
+LOG_BYTES = (1 << 30) if tiers.SLOW else (12 << 20)
 VALUE = b"v" * 1000
 STEP = 128
 

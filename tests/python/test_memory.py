@@ -15,6 +15,8 @@ import clusters
 import corpus
 import kafkalog
 
+pytestmark = [pytest.mark.release, pytest.mark.full]
+
 SEGMENT = 100 << 20
 SEGMENTS = 10
 LIMIT_MIB = 64

@@ -17,6 +17,7 @@ import pytest
 
 import kafkalog
 import naive
+import tiers
 from kafkalog import LogConfig, LogWriter, Record
 from kafkalog.cli.main import main
 from random_logs import NOW, Log, random_log
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-SEEDS = range(int(os.environ.get("KAFKALOG_SEED", "0")), 4000 if SLOW else 100)
+SEEDS = range(int(os.environ.get("KAFKALOG_SEED", "0")), tiers.pick(25, 100, 4000))
 CONFIG = LogConfig(index_interval_bytes=100)
 CHECKPOINTS = (
     "log-start-offset-checkpoint",

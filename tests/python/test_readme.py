@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import documents
 from documents import ROOT, blocks
 from kafkalog.cli.help import GUIDES
+
+pytestmark = pytest.mark.release
 
 
 def commands(text: str) -> list[str]:

@@ -18,6 +18,8 @@ from recover_cases import CASES, NAMES, digests, fails_in_kafka, laid_out, outco
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 MARKER = ".kafka_cleanshutdown"
 # Kafka loads these, and sound batches go.
 LOSSY = {"flip-base-offset", "index-points-beyond", "index-points-into-batch", "name-short", "offset-backwards"}

@@ -20,6 +20,7 @@ import pytest
 
 import clusters
 import kafkalog
+import tiers
 from kafkalog import LogWriter, PartitionLog, Record, _core, tables
 from kafkalog.rescue import group_offsets
 from kafkalog.rescue.new_image import new_image
@@ -402,6 +403,7 @@ write(plan_rescue(sys.argv[2:]), Path(sys.argv[1]), link=True)
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "kill"), reason="signals")
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     disks = [clusters.make_disk(tmp_path / f"disks/node-{n}", n) for n in (1, 2)]
@@ -418,7 +420,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     expected = {name: digest for name, digest in digests(out).items() if re.search(r"^t\d-0/.*\.(log|index)$", name)}
     unfinished = tmp_path / f"out{UNFINISHED}"
     shutil.rmtree(out)
-    while kills < (2 if os.environ.get("KAFKALOG_SLOW", "0") == "0" else 200):
+    while kills < tiers.pick(1, 2, 200):
         running = subprocess.Popen(command)
         time.sleep(chance.uniform(0.3, 0.9) * took)
         running.send_signal(signal.SIGKILL)

@@ -14,6 +14,7 @@ import pytest
 import command
 import corpus
 import kafkalog
+import tiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ VERBS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS if os.environ.get("KAFKALOG_SLOW") else ["pipe"])
+@pytest.mark.parametrize("kind", KINDS if tiers.SLOW else ["pipe"])
 @pytest.mark.parametrize("name", [*OF_DIR, *OF_PARTITION, *SUFFIXES])
 def test_no_verb_hangs(name: str, kind: str, tmp_path: Path) -> None:
     """In one process with limits on time and memory; what the verbs answer, other tests say."""

@@ -14,6 +14,8 @@ import pytest
 import corpus
 import kafkalog
 
+pytestmark = pytest.mark.release
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from corpus import Line, Partition
 
+pytestmark = pytest.mark.corpus
+
 METADATA = "__cluster_metadata"
 ORACLE_ADDS = {"subscription_decoded", "assignment_decoded"}
 COLUMNS = {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from corpus import Partition
 
+pytestmark = pytest.mark.corpus
+
 METADATA = [p for p in corpus.partitions() if p.has("table") and p.topic == "__cluster_metadata"]
 SNAPSHOTS = [
     (partition, snapshot)

@@ -13,6 +13,7 @@ import pytest
 
 import corpus
 import kafkalog
+import tiers
 from command import call
 from kafkalog import tables
 from kafkalog.rescue.planning import plan_rescue
@@ -251,7 +252,7 @@ def has_all(folder: Path) -> bool:
     return any(offsets >= set(range(start, END)) for start in starts)
 
 
-@pytest.mark.parametrize("seed", range(2000 if os.environ.get("KAFKALOG_SLOW") else 50))
+@pytest.mark.parametrize("seed", range(tiers.pick(12, 50, 2000)))
 def test_random_damage_leaves_the_whole_state_or_is_an_error(seed: int, tmp_path: Path) -> None:
     """Every whole pair of snapshot and log holds the same; that nothing else is taken, a plain computation says."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated, not secret

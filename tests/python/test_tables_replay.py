@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from corpus import Partition
 
+pytestmark = pytest.mark.corpus
+
 OFFSETS = [p for p in corpus.partitions() if p.has("table") and p.topic == "__consumer_offsets"]
 TRANSACTIONS = [p for p in corpus.partitions() if p.has("table") and p.topic == "__transaction_state"]
 Place = tuple[str, str, int]

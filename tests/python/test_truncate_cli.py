@@ -15,6 +15,8 @@ from recover_cases import digests, laid_out, outcome
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.release
+
 CASES = corpus.GOLDEN / "log" / "truncate"
 NAMES = ["batch-boundary", "inside-last-batch", "last-offset", "at-end"]
 

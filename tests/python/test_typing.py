@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from typing_extensions import assert_type
 
 import corpus
@@ -15,6 +16,8 @@ from kafkalog.typing import ArrowSchemaExportable, ArrowStreamExportable
 
 if TYPE_CHECKING:
     from kafkalog.typing import EndingOffsets, Layout, Partitions, Paths, StartingOffsets, Timestamps
+
+pytestmark = pytest.mark.release
 
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 

@@ -25,6 +25,8 @@ from kafkalog import _core
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.corpus
+
 ROOTS = [Path(root) for root in os.environ.get("KAFKALOG_CORPUS", "").split(os.pathsep) if root] or [corpus.GOLDEN]
 CASES: list[dict[str, Any]] = json.loads((corpus.GOLDEN / "corrupt" / "cases.json").read_text(encoding="utf-8"))
 FIELDS: list[pa.Field[Any]] = [

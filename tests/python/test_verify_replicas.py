@@ -15,6 +15,8 @@ from kafkalog import _core, tables
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.corpus
+
 CASE = corpus.GOLDEN / "clean-restarts"
 METADATA = "__cluster_metadata"
 CLUSTER = "wSEF3x_skGACboDxfWacZQ"

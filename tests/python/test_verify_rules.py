@@ -18,6 +18,7 @@ import pytest
 import byte_logs
 import corpus
 import kafkalog
+import tiers
 from byte_logs import CONTROL, TRANSACTIONAL, Producer, Record
 from kafkalog.cli.main import main
 from kafkalog.rescue import inventory
@@ -179,7 +180,7 @@ def test_what_a_load_refuses_is_an_error(name: str, tmp_path: Path) -> None:
     assert found(tmp_path / "saved" / "t-0") == []
 
 
-ROUNDS = 3000 if os.environ.get("KAFKALOG_SLOW") else 60
+ROUNDS = tiers.pick(20, 60, 3000)
 # Of a header of magic 2, what a load looks at or a reader needs: where, how many bytes.
 FIELDS = [(0, 8), (12, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4), (66, 4)]
 

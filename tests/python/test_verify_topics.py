@@ -12,6 +12,8 @@ import pytest
 import corpus
 import kafkalog
 
+pytestmark = pytest.mark.corpus
+
 CASE = corpus.GOLDEN / "clean-restarts"
 OTHER_ID = "0rtfp9DjROqBpwPllfDtAQ"
 CLUSTER = "wSEF3x_skGACboDxfWacZQ"

@@ -12,7 +12,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 
 use crate::checks;
-use crate::common::{Head, batch, is_slow, put_varint, seal};
+use crate::common::{Head, batch, pick, put_varint, seal};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
@@ -25,7 +25,7 @@ struct Row {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if is_slow() { 20_000 } else { 400 },
+        cases: pick(100, 400, 20_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -17,7 +17,7 @@ use kafkalog::internal::index::writable::time::WritableTimeIndex;
 use kafkalog::internal::index::writable::{Entry, Reader, WritableIndex};
 use kafkalog::internal::io::disk::Disk;
 
-use crate::common::{Chance, is_slow};
+use crate::common::{Chance, pick};
 
 const BASE: i64 = 7_000_000_000;
 /// Offsets of neighbouring entries are this far apart, give or take the round in which they were written.
@@ -28,7 +28,7 @@ const READERS: usize = 4;
 const FILE: &str = "KAFKALOG_TEST_BESIDE";
 
 fn patience() -> Duration {
-    Duration::from_secs(if is_slow() { 60 } else { 3 })
+    Duration::from_secs(pick(1, 3, 60))
 }
 
 /// The offset of entry `n` when it is written in some round.

@@ -7,6 +7,15 @@ pub fn is_slow() -> bool {
     std::env::var_os("KAFKALOG_SLOW").is_some_and(|value| value != "0")
 }
 
+/// The value for the tier that runs, as in `tests/tiers.py`.
+pub fn pick<T>(short: T, full: T, slow: T) -> T {
+    match std::env::var_os("KAFKALOG_FULL") {
+        _ if is_slow() => slow,
+        Some(value) if value != "0" => full,
+        _ => short,
+    }
+}
+
 /// Where random cases begin.
 pub fn first_seed() -> u64 {
     std::env::var("KAFKALOG_SEED").map_or(1, |text| text.parse().unwrap())

@@ -29,7 +29,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 
 use crate::checks;
-use crate::common::{files, is_slow};
+use crate::common::{files, pick};
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -45,7 +45,7 @@ struct Row {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if is_slow() { 10_000 } else { 200 },
+        cases: pick(50, 200, 10_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

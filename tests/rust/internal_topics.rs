@@ -3,7 +3,7 @@
 use kafkalog::internal::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 
 use crate::checks;
-use crate::common::{Chance, files, first_seed, is_slow, root};
+use crate::common::{Chance, files, first_seed, pick, root};
 
 /// The `.log` and `.checkpoint` files of internal topics.
 fn seeds() -> Vec<Vec<u8>> {
@@ -37,7 +37,7 @@ fn records_are_json_or_stay_as_they_are() {
     for seed in &seeds {
         checks::tables(seed);
     }
-    let rounds = if is_slow() { 50_000 } else { 1_500 };
+    let rounds = pick(400, 1_500, 50_000);
     for round in 0..rounds {
         let mut chance = Chance(first_seed() + round);
         let mut data = chance.pick(&seeds).clone();

@@ -258,11 +258,7 @@ fn lookups_do_not_depend_on_indexes() {
         }
         believed += usize::from(!confirmed);
         let from = usize::try_from(seed).unwrap();
-        let tried = if crate::common::is_slow() {
-            DAMAGES.len()
-        } else {
-            2
-        };
+        let tried = crate::common::pick(1, 2, DAMAGES.len());
         for how in DAMAGES.into_iter().cycle().skip(from * 2).take(tried) {
             let copy = Copy::of(&case.folder, EARLY);
             damage(&copy, how, seed);
@@ -350,7 +346,7 @@ fn interrupted_exchanges_of_segments() {
 /// file and the place.
 #[test]
 fn mutated_folders_answer_or_complain() {
-    let rounds = if crate::common::is_slow() { 40 } else { 2 };
+    let rounds = crate::common::pick(1, 2, 40);
     let mut complaints = 0;
     for (seed, case) in (7u64..).zip(cases()) {
         let mut chance = crate::common::Chance(seed);

@@ -20,13 +20,19 @@ PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 NEEDS_SESSION = {"spark"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a Spark session, and nothing else: options and splits are plain Python."""
+    """Mark what needs a Spark session: options and splits are plain Python.
+
+    The short tier has one test for each way in which Spark calls kafkalog.
+    """
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(PANDAS))
             if NEEDS_SESSION & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.spark)
+                if item.get_closest_marker("every_spark") is None:
+                    item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session")

@@ -17,10 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import kafkalog
+import tiers
 
 SCRIPT = Path(__file__).resolve().parent / "surviving.py"
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-KILLS = int(os.environ.get("KAFKALOG_KILLS", "12" if SLOW else "2"))
+KILLS = int(os.environ.get("KAFKALOG_KILLS", str(tiers.pick(1, 2, 12))))
 SEED = int(os.environ.get("KAFKALOG_SEED", "1"))
 # Steps of a commit into a log, and whether the job is noted when the driver dies there.
 STEPS = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 pytest.importorskip("pyspark", minversion="4.2")
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

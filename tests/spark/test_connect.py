@@ -13,6 +13,8 @@ import pytest
 import corpus
 import kafkalog
 
+pytestmark = pytest.mark.full
+
 SCRIPT = Path(__file__).resolve().parent / "connecting.py"
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 

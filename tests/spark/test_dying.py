@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import tiers
 from spark.ways import needs_data_sources
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
-ROUNDS = 600 if SLOW else 60
+pytestmark = pytest.mark.full
+
+ROUNDS = tiers.pick(20, 60, 600)
 
 
 @needs_data_sources
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(4 if SLOW else 2))
+@pytest.mark.parametrize("seed", range(tiers.pick(1, 2, 4)))
 def test_killed_at_random_steps(tmp_path: Path, seed: int) -> None:
     """120 rounds in all; 2,400 in the slow profile (``KAFKALOG_SLOW=1``)."""
     program = Path(__file__).with_name("dying.py")

@@ -14,6 +14,8 @@ from kafkalog.spark.interpreter import check_interpreter
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.full
+
 
 def session(python: str, master: str = "local[2]", conf: str | None = None) -> Any:
     return SimpleNamespace(

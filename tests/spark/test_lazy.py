@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 from spark.ways import needs_data_sources
 
 
@@ -14,6 +16,7 @@ def run(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.every_spark
 def test_the_package_and_a_task_import_little() -> None:
     run("""
         import sys
@@ -26,6 +29,7 @@ def test_the_package_and_a_task_import_little() -> None:
     """)
 
 
+@pytest.mark.every_spark
 @needs_data_sources
 def test_the_module_that_spark_discovers_imports_nothing_of_kafkalog() -> None:
     run("""
@@ -38,6 +42,7 @@ def test_the_module_that_spark_discovers_imports_nothing_of_kafkalog() -> None:
     """)
 
 
+@pytest.mark.every_spark
 def test_a_spark_without_data_sources_gets_a_module_without_one() -> None:
     run("""
         import sys

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.full
+
 # What Spark sets for a job if spark.executor.pyspark.memory was set before the session started, in MiB.
 ALLOWANCE = "resource.pyspark.memory"
 ALLOWED = 512

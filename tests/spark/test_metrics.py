@@ -12,6 +12,8 @@ import kafkalog.spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.full
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 ORDERS = DATA / "orders-0"
 

@@ -43,6 +43,7 @@ def pairs(frame: DataFrame) -> list[tuple[int, int]]:
     return sorted((row["partition"], row["offset"]) for row in frame.select("partition", "offset").collect())
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_the_default_schema_is_that_of_sparks_kafka_source(spark: SparkSession, way: Way) -> None:
     frame = way(spark, DATA, subscribe="orders")
@@ -51,6 +52,7 @@ def test_the_default_schema_is_that_of_sparks_kafka_source(spark: SparkSession, 
     assert with_headers.schema == spark.createDataFrame([], f"{KAFKA}, {HEADERS}").schema
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_rows_and_their_order(spark: SparkSession, way: Way) -> None:
     rows = table_of(way(spark, DATA, subscribe="orders", includeHeaders="true", splitBytes="20k")).to_pylist()
@@ -72,6 +74,7 @@ def test_columns_in_any_order(spark: SparkSession, way: Way) -> None:
     assert [tuple(row) for row in frame.collect()] == wanted
 
 
+@pytest.mark.every_spark
 @needs_data_sources
 def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
     rows = expected("orders", 0)
@@ -83,6 +86,7 @@ def test_a_users_schema_is_honoured_by_name(spark: SparkSession) -> None:
     assert one.groupBy("partition").count().collect()[0]["count"] == len(rows)
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
@@ -161,6 +165,7 @@ def test_one_partition_folder_needs_no_subscription(spark: SparkSession, way: Wa
     assert pairs(way(spark, DATA / "orders-0")) == [(0, row["offset"]) for row in expected("orders", 0)]
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_offsets_from_and_to(spark: SparkSession, way: Way) -> None:
     paths = [str(DATA), str(DATA.parent / "data-0")]
@@ -175,6 +180,7 @@ def test_offsets_from_and_to(spark: SparkSession, way: Way) -> None:
     assert pairs(frame) == [(0, 100), (0, 101), (0, 102), *((1, offset) for offset in end)]
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_timestamps_from_and_to(spark: SparkSession, way: Way) -> None:
     rows = expected("orders", 0)
@@ -365,12 +371,14 @@ def test_nothing_to_read(spark: SparkSession, way: Way) -> None:
     assert table_of(frame).num_rows == 0
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_a_limit_ends_early(spark: SparkSession, way: Way) -> None:
     rows = way(spark, DATA, subscribe="orders", batchRows="1").limit(3).collect()
     assert [row["offset"] for row in rows] == [row["offset"] for row in expected("orders", 0)[:3]]
 
 
+@pytest.mark.every_spark
 @both_ways
 def test_null_and_empty_keys_values_and_headers(spark: SparkSession, way: Way) -> None:
     log_dir = corpus.GOLDEN / "codecs" / "data-0"
@@ -470,6 +478,7 @@ def test_a_file_alone(spark: SparkSession, way: Way) -> None:
     assert 0 < len(offsets) < len(expected("orders", 0))
 
 
+@pytest.mark.every_spark
 @needs_data_sources
 def test_a_schema_precedes_columns(spark: SparkSession) -> None:
     reader = spark.read.format("kafkalog").option("subscribe", "orders").option("columns", "value,timestamp")

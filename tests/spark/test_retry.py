@@ -20,6 +20,8 @@ import corpus
 import documents
 from spark.ways import has_data_sources
 
+pytestmark = pytest.mark.full
+
 SCRIPT = Path(__file__).resolve().parent / "killing.py"
 LOGS = corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.full
+
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import corpus
 import kafkalog.spark
+import tiers
 from recover_cases import digests
 from spark.test_rewrite import contents
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+pytestmark = pytest.mark.full
+
 ROUNDS = 10
 DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 OPTIONS: dict[str, Any] = {"drop_timestamps": (None, 1 << 50), "topics": "orders"}
@@ -83,7 +85,7 @@ def forked(out: Path, die_at: int) -> tuple[int, int]:
     return os.waitpid(child, 0)[1], steps
 
 
-@pytest.mark.timeout(1800 if SLOW else 300)
+@pytest.mark.timeout(1800 if tiers.SLOW else 300)
 def test_at_every_kind_of_step(tmp_path: Path) -> None:
     """Before every step in the slow profile (``KAFKALOG_SLOW=1``)."""
     before = digests(DATA)
@@ -91,7 +93,7 @@ def test_at_every_kind_of_step(tmp_path: Path) -> None:
     rewritten(tmp_path / "first")
     ended, steps = forked(tmp_path / "whole", -1)
     assert ended == 0
-    rounds = steps if SLOW else ROUNDS
+    rounds = steps if tiers.SLOW else ROUNDS
     assert steps > ROUNDS
     whole = contents(tmp_path / "whole")
     chance = random.Random(5)  # noqa: S311 - to be repeated, not secret
@@ -102,7 +104,7 @@ def test_at_every_kind_of_step(tmp_path: Path) -> None:
         out = folder / "out"
         # Each part of the steps once, the last one too.
         drawn = steps - 1 if n == 0 else (n * steps + chance.randrange(steps)) // rounds
-        ended, _ = forked(out, n if SLOW else drawn)
+        ended, _ = forked(out, n if tiers.SLOW else drawn)
         assert ended == signal.SIGKILL
         assert digests(DATA) == before
         stages.add((out.exists(), (folder / "out.parts").exists()))
@@ -127,7 +129,7 @@ kafkalog.spark.rewrite(spark, sys.argv[1], sys.argv[2], drop_timestamps=(None, 1
 """
 
 
-@pytest.mark.skipif(not SLOW, reason="each kill starts a Spark of its own: KAFKALOG_SLOW=1")
+@pytest.mark.skipif(not tiers.SLOW, reason="each kill starts a Spark of its own: KAFKALOG_SLOW=1")
 def test_driver_and_executors(spark: SparkSession, tmp_path: Path) -> None:
     before = digests(DATA)
     kafkalog.spark.rewrite(spark, DATA, tmp_path / "whole", **OPTIONS)

@@ -15,13 +15,15 @@ from typing import Any, cast
 import pytest
 
 import corpus
+import tiers
 from kafkalog import _core
 from kafkalog.options import ReadOptions
 from kafkalog.spark import planner
 from kafkalog.spark.reader import describe
 from kafkalog.spark.split import PackedSplits, Split
 
-IS_SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+pytestmark = pytest.mark.full
+
 SEGMENT = 1 << 30
 PLAN = """
 import json, resource, sys, time
@@ -132,7 +134,7 @@ def test_a_plan_opens_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not IS_SLOW, reason="makes a million files; KAFKALOG_SLOW=1 runs it")
+@pytest.mark.skipif(not tiers.SLOW, reason="makes a million files; KAFKALOG_SLOW=1 runs it")
 def test_ten_thousand_partitions_of_a_hundred_segments(tmp_path: Path) -> None:
     fill(tmp_path, 10_000, 100)
     by_name = {"subscribe": "t", "startingOffsets": {"t": dict.fromkeys(range(10_000), 0)}}
@@ -152,7 +154,7 @@ def test_ten_thousand_partitions_of_a_hundred_segments(tmp_path: Path) -> None:
     ("segments", "tasks"),
     [
         (20_000, 100),
-        pytest.param(200_000, 2_000, marks=[pytest.mark.slow, pytest.mark.skipif(not IS_SLOW, reason="slow")]),
+        pytest.param(200_000, 2_000, marks=[pytest.mark.slow, pytest.mark.skipif(not tiers.SLOW, reason="slow")]),
     ],
 )
 def test_a_task_gets_its_own_split_alone(tmp_path: Path, segments: int, tasks: int) -> None:

@@ -85,6 +85,7 @@ def test_a_commit_that_fails_midway_is_rolled_back(tmp_path: Path, monkeypatch: 
     assert values(data) == list(range(100))
 
 
+@pytest.mark.every_spark
 def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.sql(
         "select if(id % 3 = 0, null, cast(id % 5 as string)) key, cast(id as string) value, 'a' || id % 2 topic, "
@@ -108,6 +109,7 @@ def test_a_frame_is_written_and_read_again(spark: SparkSession, tmp_path: Path) 
         frame.write.format("kafkalog").mode("overwrite").save(str(data))
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize("rows", [0, 3])
 def test_an_empty_frame_into_a_path_with_a_comma(spark: SparkSession, tmp_path: Path, rows: int) -> None:
     data = tmp_path / "a,b"

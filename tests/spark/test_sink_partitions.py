@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
+import tiers
 from spark.sinks import ILLEGAL, rows, sink, values
 from spark.ways import needs_data_sources
 
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = needs_data_sources
-SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
 
 
 def test_many_partitions_and_few_files(tmp_path: Path) -> None:
     """Several times as many partitions as files may be open; 600 under the usual limit of 1024 in the slow profile."""
-    partitions, limit = (600, 1024) if SLOW else (150, 200)
+    partitions, limit = (600, 1024) if tiers.SLOW else (150, 200)
     program = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))

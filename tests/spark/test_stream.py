@@ -30,6 +30,7 @@ def orders(tmp_path: Path) -> Growing:
     return Growing(DATA / "orders-0", tmp_path / "data" / "orders-0")
 
 
+@pytest.mark.every_spark
 @pytest.mark.usefixtures("limits")
 def test_available_now_from_checkpoint_to_checkpoint(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(300)
@@ -87,6 +88,7 @@ def test_a_query_that_runs_while_the_log_grows(spark: SparkSession, orders: Grow
     assert stream.offsets == [n for _, _, n in places(orders, "orders", 0, stream.offsets[0])]
 
 
+@pytest.mark.every_spark
 def test_a_run_after_a_batch_that_was_not_committed(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     """The batch is repeated with the same rows, and newer records follow it in the same run."""
     orders.grow(300)
@@ -373,6 +375,7 @@ def test_errors(spark: SparkSession, orders: Growing, tmp_path: Path, options: d
     assert "ValueError: " in [line for line in str(caught.value).splitlines() if "Error: " in line][-1]
 
 
+@pytest.mark.every_spark
 def test_a_users_schema_and_a_transformation(spark: SparkSession, orders: Growing, tmp_path: Path) -> None:
     orders.grow(50)
     reader = (

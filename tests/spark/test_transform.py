@@ -50,6 +50,7 @@ def sums() -> Any:
     return sizes
 
 
+@pytest.mark.every_spark
 def test_a_function_gets_batches_before_spark_does(spark: SparkSession, expected: pa.Table) -> None:
     frame = kafkalog.spark.read(
         spark, DATA, columns="value,topic", batch_rows=20, transform=sums(), schema="topic string, bytes bigint"
@@ -63,6 +64,7 @@ def test_a_function_gets_batches_before_spark_does(spark: SparkSession, expected
     assert found == wanted
 
 
+@pytest.mark.every_spark
 def test_the_error_of_a_function_reaches_the_driver(spark: SparkSession) -> None:
     def fail(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise ArithmeticError(f"no sense in {batch.num_rows} rows")
@@ -83,6 +85,7 @@ def gives(columns: dict[str, Any]) -> Any:
     return give
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize(
     ("function", "schema", "says"),
     [
@@ -126,6 +129,7 @@ def test_a_function_that_returns_something_else(spark: SparkSession, function: A
         frame.collect()
 
 
+@pytest.mark.every_spark
 def test_a_function_that_returns_something_else_of_several_partitions(spark: SparkSession) -> None:
     wrong = gives({"n": (1, "int32")})
     frame = kafkalog.spark.read(spark, DATA, columns="offset", transform=wrong, schema="n bigint", splitBytes="1g")
@@ -135,6 +139,7 @@ def test_a_function_that_returns_something_else_of_several_partitions(spark: Spa
         frame.collect()
 
 
+@pytest.mark.every_spark
 def test_a_function_may_return_large_types_views_and_nulls(spark: SparkSession) -> None:
     """Arrow infers types, which may differ from one batch to the next; Spark accepts no such difference."""
     from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
@@ -220,11 +225,13 @@ def test_nulls_are_refused_in_a_column_that_is_not_nullable() -> None:
         through(schema, pa.RecordBatch.from_pydict({"n": [None, 1, None]}))
 
 
+@pytest.mark.every_spark
 def test_a_function_needs_a_schema(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="transform and schema must be given together"):
         kafkalog.spark.read(spark, DATA, transform=sums())
 
 
+@pytest.mark.every_spark
 def test_counting_sends_a_number_for_each_task() -> None:
     from kafkalog.spark.reader import _counted
 
@@ -236,6 +243,7 @@ def test_counting_sends_a_number_for_each_task() -> None:
     assert sum(numbers[0] for _, numbers in sent) == 880
 
 
+@pytest.mark.every_spark
 def test_counting(spark: SparkSession, expected: pa.Table) -> None:
     assert kafkalog.spark.count(spark, DATA) == expected.num_rows
     assert kafkalog.spark.count(spark, DATA, subscribe="orders", split_bytes="20k") == 880

@@ -20,7 +20,7 @@ use kafkalog::internal::segment::skipping::OnCorrupt;
 use super::kinds::{Bytes, Damaged, KINDS, Part};
 use super::{Bench, first_seed, options, seeds, spans};
 use crate::checks;
-use crate::common::{Chance, is_slow};
+use crate::common::{Chance, pick};
 
 /// Position and size of each batch, and what is lost.
 type Account = (Vec<(usize, usize)>, Vec<LostRange>);
@@ -287,7 +287,7 @@ fn check(bench: &Bench, bytes: &Bytes<'_>, damaged: &Damaged, is_active: bool, w
 #[test]
 fn what_is_whole_is_read_and_the_rest_accounted_for() {
     let bench = Bench::new();
-    let mut seeds = seeds(if is_slow() { 256 << 10 } else { 16 << 10 });
+    let mut seeds = seeds(pick(8 << 10, 16 << 10, 256 << 10));
     seeds.retain(|seed| seed.batches.len() > 1);
     assert!(KINDS.len() >= 25 && seeds.len() > 20, "{}", seeds.len());
     for (number, seed) in seeds.iter().enumerate() {
@@ -296,7 +296,7 @@ fn what_is_whole_is_read_and_the_rest_accounted_for() {
         for (kind, (name, damage)) in KINDS.iter().enumerate() {
             let seed_of = first_seed() ^ (u64::try_from(number * 1000 + kind).unwrap() << 16);
             let mut chance = Chance(seed_of);
-            for _ in 0..if is_slow() { 5 } else { 1 } {
+            for _ in 0..pick(1, 1, 5) {
                 let hit = chance.below(bytes.len());
                 let damaged = damage(&bytes, &mut chance, hit);
                 let what = format!("{name}, batch {hit} of {} ({})", seed.name, bytes.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kafkalog::internal::arrow::schema::Layout;
 
 use super::{Bench, Seed, columns, first_seed, is_about_bytes, is_plausible, read, seeds, spans};
-use crate::common::{Chance, is_slow};
+use crate::common::{Chance, pick};
 
 /// The byte of a batch of magic 2 that says most of how many offsets it spans.
 const LOWEST_OF_LAST_OFFSET_DELTA: usize = 26;
@@ -72,7 +72,7 @@ fn every_flipped_bit_is_found() {
     let seeds = seeds(32 << 10);
     let bench = Bench::new();
     let mut flips = Flips::default();
-    for round in 0..if is_slow() { 60_000 } else { 3_000 } {
+    for round in 0..pick(1_000, 3_000, 60_000) {
         let mut chance = Chance(first_seed() ^ (round << 20));
         let seed = chance.pick(&seeds);
         let number = chance.below(seed.batches.len());
@@ -102,7 +102,7 @@ fn every_flipped_bit_outside_the_checksum_is_found() {
                 .entry((header.magic, header.attributes.0 & 0x27))
                 .or_default();
             *seen += 1;
-            if *seen > if is_slow() { 30 } else { 2 } {
+            if *seen > pick(1, 2, 30) {
                 continue;
             }
             let end = if header.is_legacy() { 12 } else { 17 };
@@ -126,7 +126,7 @@ fn ranges_end_where_they_should() {
     seeds.retain(|seed| seed.batches.len() >= 4 && seed.batches.iter().all(|b| !b.1.is_legacy()));
     let bench = Bench::new();
     let (mut found, mut harmless) = (0, 0);
-    for round in 0..if is_slow() { 30_000 } else { 2_000 } {
+    for round in 0..pick(500, 2_000, 30_000) {
         let mut chance = Chance(first_seed() ^ (round << 24));
         let seed = chance.pick(&seeds);
         let spans = spans(&seed.data).unwrap();

@@ -12,7 +12,7 @@ use super::damage;
 use super::{Bench, Seed, columns, drain, first_seed, is_about_bytes, options, read, seeds};
 use crate::batches::lz4_stored;
 use crate::checks;
-use crate::common::{Chance, is_slow, seal};
+use crate::common::{Chance, pick, seal};
 
 const NASTY: [i32; 12] = [
     0,
@@ -133,7 +133,7 @@ fn peak_memory() -> Option<u64> {
 fn mutants_end_in_records_or_in_an_error() {
     let seeds = seeds(64 << 10);
     let bench = Bench::new();
-    let rounds = if is_slow() { 120_000 } else { 3_000 };
+    let rounds = pick(750, 3_000, 120_000);
     let (mut whole, mut broken) = (0, 0);
     for round in 0..rounds {
         let number = first_seed() + round;

@@ -19,7 +19,7 @@ use kafkalog::internal::arrow::reader::RecordReader;
 use kafkalog::internal::arrow::schema::Layout;
 
 use super::{Seed, columns, drain, first_seed};
-use crate::common::{Chance, files, has_extension, is_slow, root, seal};
+use crate::common::{Chance, files, has_extension, pick, root, seal};
 
 const NOW_MS: i64 = 1_760_000_000_000;
 /// Files of the log dir that salvage may not believe either.
@@ -227,7 +227,7 @@ fn is_enclosed(data: &[u8], at: usize) -> bool {
 fn a_salvaged_log_loads_and_is_read() {
     let partitions = partitions();
     let memory = Path::new("/dev/shm");
-    let rounds = if is_slow() { 60_000 } else { 750 };
+    let rounds = pick(200, 750, 60_000);
     let mut named = 0;
     for number in first_seed()..first_seed() + rounds {
         let mut chance = Chance(number);

@@ -18,7 +18,7 @@ use kafkalog::internal::load::{LoadRequest, OnLoss, plan};
 use kafkalog::internal::log::config::LogConfig;
 use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 
-use crate::common::{Chance, is_slow};
+use crate::common::{Chance, is_slow, pick};
 use crate::log_cases::{self, Case};
 
 mod loading;
@@ -118,7 +118,7 @@ fn a_crash_between_any_two_steps_comes_to_the_same_end() {
             }
             let steps = counter.taken.load(Ordering::Relaxed);
             let mut chance = Chance(steps as u64);
-            let tried = if is_slow() { steps } else { 3 };
+            let tried = pick(1, 3, steps);
             for n in 0..tried {
                 let allowed = if is_slow() { n } else { chance.below(steps) };
                 let work = log_cases::work_folder();
@@ -208,7 +208,7 @@ fn mutate(chance: &mut Chance, folder: &Path) {
 
 #[test]
 fn any_folder_is_loaded_or_refused_and_once_is_enough() {
-    let rounds = if is_slow() { 100_000 } else { 1_500 };
+    let rounds = pick(400, 1_500, 100_000);
     let config = small_segments();
     let bases = fs::read_dir(log_cases::root().join("recover/_base")).unwrap();
     let mut bases: Vec<PathBuf> = bases.map(|entry| entry.unwrap().path()).collect();

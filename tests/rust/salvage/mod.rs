@@ -13,7 +13,7 @@ use kafkalog::internal::load::{LoadRequest, Note, OnLoss, plan};
 use kafkalog::internal::tools::recover::report::PartitionReport;
 use kafkalog::internal::tools::recover::{RecoverOptions, recover};
 
-use crate::common::{Chance, is_slow, seal};
+use crate::common::{Chance, pick, seal};
 use crate::log_cases::{self, Tree, logs};
 use crate::recovery::{self, small_segments};
 
@@ -207,7 +207,7 @@ fn base() -> std::path::PathBuf {
 
 #[test]
 fn exactly_the_whole_batches_that_can_be_in_order() {
-    let rounds = if is_slow() { 20_000 } else { 1_000 };
+    let rounds = pick(250, 1_000, 20_000);
     for round in 0..rounds {
         let mut chance = Chance(round);
         let work = log_cases::work_folder();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::faults::{FaultyDisk, Mode};
 use super::{Driver, Op, folder};
-use crate::common::is_slow;
+use crate::common::pick;
 
 fn op() -> impl Strategy<Value = Op> {
     let codecs = [
@@ -64,7 +64,7 @@ fn mode() -> impl Strategy<Value = Mode> {
 
 pub fn cases() -> ProptestConfig {
     ProptestConfig {
-        cases: if is_slow() { 20_000 } else { 200 },
+        cases: pick(50, 200, 20_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     }

@@ -1,0 +1,20 @@
+"""The tiers of the tests: short by default, full in CI, slow on request.
+
+``KAFKALOG_FULL=1`` runs the full tier, which `tests/run.py --full` sets, and ``KAFKALOG_SLOW=1`` the slow one. A test
+marked ``full`` is left out of the short tier (`tests/conftest.py`); random tests run fewer rounds in it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLOW = os.environ.get("KAFKALOG_SLOW", "0") != "0"
+FULL = SLOW or os.environ.get("KAFKALOG_FULL", "0") != "0"
+
+
+def pick(short: T, full: T, slow: T) -> T:
+    """Return the value for the tier that runs."""
+    return slow if SLOW else full if FULL else short
