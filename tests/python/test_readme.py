@@ -17,14 +17,23 @@ def commands(text: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith(("#", "set ", "cd "))]
 
 
-def test_the_first_command_is_the_main_job() -> None:
-    first = commands(blocks("README", "sh")[0])
-    assert first == ["python3 tests/main_job.py"]
-    assert (ROOT / first[0].split()[1]).is_file()
+def test_the_two_commands_of_a_clone() -> None:
+    """The main job, and the tests; CI runs all of these."""
+    main_job, tests = (commands(block) for block in blocks("README", "sh")[-2:])
+    assert main_job == ["python3 tests/main_job.py"]
+    assert tests == ["python3 tests/run.py"]
+    assert commands((ROOT / ".ci" / "run").read_text(encoding="utf-8")) == [f"{tests[0]} --full"]
+    assert all((ROOT / command.split()[1]).is_file() for command in (*main_job, *tests))
 
 
-def test_ci_runs_exactly_the_second_command() -> None:
-    assert commands((ROOT / ".ci" / "run").read_text(encoding="utf-8")) == commands(blocks("README", "sh")[1])
+def test_workflows_run_files_of_the_clone() -> None:
+    """And pin the actions of others by commit."""
+    for path in (ROOT / ".github" / "workflows").iterdir():
+        text = path.read_text(encoding="utf-8")
+        ran = re.findall(r"run: (?:python3|bash) (\S+)", text)
+        assert ran
+        assert [file for file in ran if not (ROOT / file).is_file()] == []
+        assert [use for use in re.findall(r"uses: (\S+)", text) if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
 
 
 def test_links_lead_to_files() -> None:

@@ -40,7 +40,7 @@ def shipped(home: Path) -> Path:
 def answers(home: Path, shipped: Path) -> Iterator[dict[str, Any]]:
     """Run the commands of the guide; only the placeholders for the user's names are replaced."""
     own = {
-        "install . ": f"install {shipped} ",
+        "install kafkalog ": f"install {shipped} ",
         "job.py": f"{HERE / 'on_cluster.py'} {DATA} {home / 'out'}",
     }
     with Cluster(home) as cluster:
