@@ -46,7 +46,7 @@ _UNNAMED = "segment"
 _BLOCK = 1 << 20
 _HEADER = 17
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
-# The smallest message of magic 0 and 1, and the smallest batch, behind their size (DefaultRecordBatch, LegacyRecord).
+# The smallest message of magic 0 and 1, and the smallest batch, after their size (DefaultRecordBatch, LegacyRecord).
 _SMALLEST = {0: 14, 1: 22, 2: 49}
 
 

@@ -81,7 +81,7 @@ class ReadOptions:
     check_crcs : bool
         Check the checksum of every batch.
     on_corrupt : {"raise", "skip"}
-        Damage ends the read with an error, or is skipped: the read goes on with the next whole batch that is in order,
+        Damage ends the read with an error, or is skipped: reading continues with the next whole batch in order,
         and ``RecordReader.lost`` says which bytes and offsets are missing, and why. Every whole batch in its place is
         read, and no record of a damaged one. Batches outside the bounds are skipped by their headers, damaged or not.
     layout : {"binary", "view"}

@@ -76,7 +76,7 @@ pub(crate) enum Request {
         ranges: Vec<PartitionRange>,
         /// Compare the checksums.
         check_crcs: bool,
-        /// Whether to go on after damage.
+        /// Whether to continue after damage.
         on_corrupt: OnCorrupt,
     },
     /// Committed offsets, replayed.

@@ -1,4 +1,4 @@
-//! The columns of one record batch in the making, filled chunk by chunk, one column after the other.
+//! The columns of one record batch being built, filled chunk by chunk, one column after the other.
 //!
 //! A column that was not asked for costs nothing. Columns that hold for a whole Kafka batch are filled batch by batch.
 
@@ -76,7 +76,7 @@ impl Default for ColumnOptions {
     }
 }
 
-/// A column in the making.
+/// A column being built.
 #[derive(Debug)]
 enum Builder {
     Gathered(Gathered, Part),
@@ -95,7 +95,7 @@ enum TextOf {
     Control(fn(&RecordSlot, &[u8]) -> Option<&'static str>),
 }
 
-/// The columns of one batch in the making.
+/// The columns of one batch being built.
 #[derive(Debug)]
 pub(crate) struct Columns {
     options: ColumnOptions,

@@ -83,7 +83,7 @@ pub(crate) fn check_schema(
 #[derive(Debug)]
 pub struct Encoder {
     options: EncodeOptions,
-    /// The batch in the making, after those made before it where nothing is compressed; longer than they are, so that
+    /// The batch being built, after those made before it where nothing is compressed; longer than they are, so that
     /// numbers can be written as whole words.
     batch: Vec<u8>,
     /// Batches with their records compressed.
@@ -92,7 +92,7 @@ pub struct Encoder {
     headers: Vec<BatchHeader>,
     /// Bytes of the last of them that are in the log's file: more than 0 if it is to come again.
     begun: usize,
-    /// What follows the value of the record in the making: its headers.
+    /// What follows the value of the record being built: its headers.
     tail: Vec<u8>,
     compressor: Compressor,
     /// Rows taken over so far, those of this Arrow batch included.

@@ -14,7 +14,7 @@ use crate::records::RecordSlot;
 use crate::records::chunk::BatchRows;
 use crate::scan::reader::Context;
 
-/// A column in the making.
+/// A column being built.
 #[derive(Debug)]
 pub struct Fixed {
     block: Block,

@@ -89,7 +89,7 @@ fn push_key(
     keys.push(sources.text(&key_text(bytes))?, 1).map(|_| false)
 }
 
-/// The headers column in the making.
+/// The headers column being built.
 #[derive(Debug)]
 pub(crate) struct Headers {
     layout: Layout,

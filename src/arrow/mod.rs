@@ -11,7 +11,7 @@
 //! | [`views`] | keys and values as views |
 //! | [`text`] | strings that are the same for many rows |
 //! | [`headers`] | record headers as a list of structs |
-//! | [`columns`] | the columns of one record batch in the making |
+//! | [`columns`] | the columns of one record batch being built |
 //! | [`reader`] | planned ranges as a stream of record batches |
 //! | [`parallel`] | the same by several threads |
 //! | [`batches`] | one row per Kafka batch |

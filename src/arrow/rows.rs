@@ -32,7 +32,7 @@ impl<'a> RowBytes<'a> {
 pub struct Rows<'a> {
     /// The records.
     pub slots: &'a [RecordSlot],
-    /// Their batches, which may go on after them.
+    /// Their batches, which may continue after them.
     pub runs: &'a [BatchRows],
     /// The bytes that the slots count from.
     pub bytes: RowBytes<'a>,

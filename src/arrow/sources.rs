@@ -19,7 +19,7 @@ use crate::records::chunk::ChunkBytes;
 /// Longest string that a view holds itself, without a buffer.
 pub(super) const INLINE: u32 = 12;
 
-/// One batch in the making; no two of the process are the same.
+/// One batch being built; no two of the process are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BatchId(u64);
 
@@ -107,7 +107,7 @@ struct Entry {
     is_pointed: bool,
 }
 
-/// The data buffers of one batch in the making.
+/// The data buffers of one batch being built.
 #[derive(Debug)]
 pub(crate) struct Sources {
     batch: BatchId,

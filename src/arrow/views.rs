@@ -30,7 +30,7 @@ use crate::records::RecordSlot;
 /// So many short payloads in a row are compared at once: if all have one length, they are written in one way.
 const ALIKE: usize = 64;
 
-/// A column of views in the making.
+/// A column of views being built.
 #[derive(Debug)]
 pub(crate) struct Views {
     words: Block,

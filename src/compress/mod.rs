@@ -168,14 +168,14 @@ impl<'a> Sink<'a> {
         self.out.truncate(self.base);
     }
 
-    /// The error for a stream that goes on where the limit ends.
+    /// The error for a stream that continues where the limit ends.
     #[cold]
     fn too_large(&self, src_at: usize) -> Error {
         Error::corrupt(
             "decompressed records",
             src_at as u64,
             format_args!("at most {} bytes (the decode limit)", self.limit),
-            format_args!("a {} stream that goes on", self.codec),
+            format_args!("a {} stream that continues", self.codec),
         )
     }
 }

@@ -101,6 +101,22 @@ impl Error {
         clippy::unnecessary_box_returns,
         reason = "every variant holds it boxed, so that a Result stays small"
     )]
+    #[cold]
+    fn fault_without_position(
+        what: &'static str,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Box<Fault> {
+        let mut fault = Self::fault(what, 0, expected, found);
+        fault.location.position = None;
+        fault
+    }
+
+    #[expect(
+        clippy::unnecessary_box_returns,
+        reason = "every variant holds it boxed, so that a Result stays small"
+    )]
+    #[cold]
     fn fault(
         what: &'static str,
         position: Position,
@@ -147,9 +163,7 @@ impl Error {
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) -> Self {
-        let mut fault = Self::fault(what, 0, expected, found);
-        fault.location.position = None;
-        Self::CorruptIndex(fault)
+        Self::CorruptIndex(Self::fault_without_position(what, expected, found))
     }
 
     /// [`Error::InvalidRecord`] at a position relative to the bytes at hand.
@@ -170,9 +184,7 @@ impl Error {
         expected: impl fmt::Display,
         found: impl fmt::Display,
     ) -> Self {
-        let mut fault = Self::fault(what, 0, expected, found);
-        fault.location.position = None;
-        Self::InvalidRecord(fault)
+        Self::InvalidRecord(Self::fault_without_position(what, expected, found))
     }
 
     /// [`Error::UnsupportedFormat`] at a position relative to the bytes at hand.

@@ -19,7 +19,7 @@ pub fn parse_properties(data: &[u8]) -> Result<BTreeMap<String, String>> {
             continue;
         }
         let mut logical = start.to_owned();
-        // An odd number of backslashes at the end goes on in the next line.
+        // An odd number of backslashes at the end continues in the next line.
         while logical.bytes().rev().take_while(|&b| b == b'\\').count() % 2 == 1 {
             logical.pop();
             match natural.next() {

@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"hello w");
     }
 
-    /// A write that ends inside a batch, and the one that goes on with it; and what becomes of it if none does.
+    /// A write that ends inside a batch, and the one that continues with it; and what becomes of it if none does.
     #[test]
     fn a_batch_that_is_begun() {
         let folder = tempfile::tempdir().unwrap();

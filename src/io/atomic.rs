@@ -1,4 +1,4 @@
-//! Small files replaced whole: whoever reads sees the old bytes or the new ones, also after a crash.
+//! Small files replaced whole: a reader sees the old bytes or the new ones, also after a crash.
 //!
 //! Written beside as `<name>.tmp`, synced, renamed, and the folder synced, as Kafka writes its checkpoints
 //! (`CheckpointFile.write`, `Utils.atomicMoveWithFallback`).

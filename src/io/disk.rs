@@ -106,7 +106,7 @@ impl Disk {
     }
 
     /// Does work whose syncs are all done when this returns, and not in their order: for output that counts only then. The
-    /// disk given to the work hands them to a thread, and goes on.
+    /// disk given to the work hands them to a thread, and continues.
     ///
     /// # Errors
     /// Those of the work; `Io` where a sync fails.

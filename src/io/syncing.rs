@@ -1,6 +1,6 @@
 //! Syncs that a thread of its own carries out beside the work, for output that counts only once all of it is there.
 //!
-//! The work goes on while the device writes. In which order its files reach the device does not matter then: whoever relies
+//! Work continues while the device writes. In which order its files reach the device does not matter then: whoever relies
 //! on that must not hand them over. What is left comes to its end in [`Syncing::settle`], which also tells what failed.
 
 use std::collections::VecDeque;

@@ -113,5 +113,5 @@ pub(super) fn refusal(
 
 /// Why the batches go that follow a cut.
 pub(super) fn behind_damage(base_offset: Offset, position: Position) -> String {
-    format!("behind the damage at byte {position} of segment {base_offset}")
+    format!("after the damage at byte {position} of segment {base_offset}")
 }

@@ -198,7 +198,7 @@ impl Loader<'_> {
         of_file.unwrap_or_else(|| format!("in {name}, which loading would remove"))
     }
 
-    /// Counts batches of the active segment behind the log end, to which an unsound index has led.
+    /// Counts batches of the active segment after the log end, to which an unsound index has led.
     fn count_hidden(&mut self, log_end: Offset, losses: &mut Losses) -> Result<()> {
         let Some(active) = self.segments.active_mut() else {
             return Ok(());

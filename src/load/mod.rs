@@ -97,7 +97,7 @@ pub(crate) fn plan_of(
     };
     let plan = loader.into_plan_with_losses(outcome)?.refuse_loss();
     match torn_at {
-        // The marker is a hint, too: what was appended behind the tear could not be read.
+        // The marker is a hint, too: what was appended after the tear could not be read.
         Some(recovery_point) if plan.outcome.is_ok() => {
             let torn = LoadRequest {
                 clean: false,

@@ -60,7 +60,7 @@ pub enum Note {
         /// Where the first batch begins that got no entry; `None` where entries of the files were cut.
         position: Option<Position>,
     },
-    /// A batch begins below the end of the one before it. Kafka keeps both; whoever reads the segment is refused.
+    /// A batch begins below the end of the one before it. Kafka keeps both, and refuses to read the segment.
     OutOfOrder {
         /// The segment's base offset.
         base_offset: Offset,

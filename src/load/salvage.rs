@@ -331,7 +331,7 @@ fn ceiling(later: &[LogFile]) -> Offset {
             Some(first) if first < beyond => return next.base_offset.max(first),
             // Nothing of it will be kept: a crash fell between the steps of a swap, and what follows has its batches.
             Some(_) => {}
-            // Nothing was there that could be lost, and where the log goes on others say.
+            // Nothing was there that could be lost, and where the log continues others say.
             None if next.content.length() == 0
                 && later.iter().skip(at).any(|log| log.first_offset.is_some()) => {}
             None => return next.base_offset,

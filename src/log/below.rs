@@ -11,7 +11,7 @@ const MOST_FOLDERS: usize = 500;
 /// How many are named.
 const MOST_NAMES: usize = 3;
 
-/// A sentence that goes on about the directory after a semicolon; empty if nothing is known of it.
+/// A sentence that continues about the directory after a semicolon; empty if nothing is known of it.
 pub(super) fn hint(path: &Path, is_log_dir: impl Fn(&Path) -> bool) -> String {
     let mut found = Vec::new();
     let mut level = vec![path.to_path_buf()];

@@ -1,5 +1,5 @@
 //! The checkpoints that were read last. They hold a line for each partition of a log dir, and each partition that is opened by
-//! itself needs its own line of them: whoever opens ten thousand would read a hundred million lines.
+//! itself needs its own line of them: opening ten thousand would read a hundred million lines.
 //!
 //! What was read is used again while the file is the same. A file that was modified just now is read each time: another
 //! change could leave it with the same times.

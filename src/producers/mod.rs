@@ -134,7 +134,7 @@ impl ProducerStateManager {
         Ok(())
     }
 
-    /// The first offset whose fate is open: of a transaction that goes on, or one whose marker may not be replicated.
+    /// The first offset whose fate is open: of a transaction that continues, or one whose marker may not be replicated.
     #[must_use]
     pub fn first_unstable_offset(&self) -> Option<Offset> {
         let unreplicated = self.unreplicated.keys().next().copied();
@@ -144,14 +144,14 @@ impl ProducerStateManager {
             .min()
     }
 
-    /// The first transaction that goes on: its producer, and its first offset.
+    /// The first transaction that continues: its producer, and its first offset.
     #[must_use]
     pub fn first_undecided(&self) -> Option<(i64, Offset)> {
         let (&first, &producer_id) = self.ongoing.first_key_value()?;
         Some((producer_id, first))
     }
 
-    /// The first offset of the first transaction that goes on.
+    /// The first offset of the first transaction that continues.
     #[must_use]
     pub fn first_undecided_offset(&self) -> Option<Offset> {
         self.first_undecided().map(|(_, first)| first)
@@ -312,7 +312,7 @@ impl ProducerStateManager {
         self.load_from_snapshot(log_start, now_ms)
     }
 
-    /// Forgets everything, snapshots included; the log goes on at `offset`.
+    /// Forgets everything, snapshots included; the log continues at `offset`.
     ///
     /// # Errors
     /// `Io`.

@@ -18,7 +18,7 @@ pub(super) fn to_py(error: &Error) -> PyErr {
     Python::attach(|py| convert(py, error, text).unwrap_or_else(|failed| failed))
 }
 
-/// The exception for an error that ended a read: one about damage says how to go on.
+/// The exception for an error that ended a read: one about damage says how to continue.
 pub(super) fn of_read(error: &Error, on_corrupt: Option<OnCorrupt>) -> PyErr {
     let text = format!("{error}{}", way_on(error, on_corrupt));
     Python::attach(|py| convert(py, error, text).unwrap_or_else(|failed| failed))

@@ -37,7 +37,7 @@ impl<'a> EncodedBatches<'a> {
         }
     }
 
-    /// Gives them their places in a log that goes on at `base_offset`, unless they keep their own offsets, and the epoch.
+    /// Gives them places in a log that continues at `base_offset`, unless they keep their own offsets, and the epoch.
     /// A batch that has others by this is not begun any more.
     pub fn assign(&mut self, mut base_offset: Offset, partition_leader_epoch: i32) {
         let place = |header: &BatchHeader| (header.base_offset, header.partition_leader_epoch);

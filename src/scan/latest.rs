@@ -2,7 +2,7 @@
 //!
 //! A first pass over the range finds the offset of each key's latest record; the reader then leaves out all others. As
 //! in Kafka's cleaner (`SkimpyOffsetMap`), keys are compared by a hash of 128 bits alone and the map has a bounded size.
-//! Where the keys do not fit, the cleaner ends its pass early; here the pass goes on for half of the keys, chosen by
+//! Where the keys do not fit, the cleaner ends its pass early; here the pass continues for half of the keys, chosen by
 //! their hash, and another pass takes the other half. Of finished passes only the offsets remain ([`OffsetSet`]).
 //!
 //! | record | in the compacted view |

@@ -45,8 +45,8 @@ impl Pieces {
         }
     }
 
-    /// For readers that go on after damage: a segment whose headers are not in order stays whole, as only one who sees all
-    /// of them can tell what is out of place.
+    /// For readers that continue after damage: a segment whose headers are not in order stays whole, as only one who sees
+    /// all of them can tell what is out of place.
     #[must_use]
     pub fn on_corrupt(mut self, on_corrupt: OnCorrupt) -> Self {
         self.on_corrupt = on_corrupt;

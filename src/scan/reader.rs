@@ -98,7 +98,7 @@ impl LogReader {
         std::mem::take(&mut self.lost)
     }
 
-    /// Whether it goes on after damage.
+    /// `true` to continue after damage.
     pub(crate) fn skips(&self) -> bool {
         self.options.on_corrupt == OnCorrupt::Skip
     }

@@ -402,7 +402,7 @@ mod tests {
             for n in 0..taken {
                 assert_eq!(ahead.take(n * 1000).unwrap().unwrap().size, 1000);
             }
-            // Somewhere else than where the batches go on.
+            // Somewhere else than where the batches continue.
             assert!(ahead.take(7).unwrap().is_none());
             for place in [taken * 1000 + 1000, taken * 1000] {
                 assert!(ahead.take(place).unwrap().is_none());

@@ -35,7 +35,7 @@ pub struct Bounds {
     pub next_base_offset: Option<Offset>,
     /// The partition's last segment.
     pub is_active: bool,
-    /// Where another reader goes on: the start of a batch.
+    /// Where another reader continues: the start of a batch.
     pub end: Option<Position>,
 }
 

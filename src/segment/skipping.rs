@@ -33,7 +33,7 @@ pub enum OnCorrupt {
     /// It ends the read with an error.
     #[default]
     Raise,
-    /// The read goes on after it, and accounts for it.
+    /// The read continues after it, and accounts for it.
     Skip,
 }
 
@@ -455,7 +455,7 @@ pub(crate) fn ensure_decodes(walk: &Walk, source: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether the bytes are at fault, so that a reader may go on after them.
+/// Whether the bytes are at fault, so that a reader may continue after them.
 pub(crate) const fn is_damage(error: &Error) -> bool {
     matches!(
         error,

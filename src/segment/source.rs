@@ -56,8 +56,8 @@ impl Access {
     }
 }
 
-/// How a walk over headers of a file that is read by copy goes on, by the mean size of the batches: where they are large,
-/// a call for each header costs less than copying what lies between; elsewhere a call for many.
+/// How a walk over headers of a file that is read by copy continues, by the mean size of the batches: where they are
+/// large, a call for each header costs less than copying what lies between; elsewhere a call for many.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderWalk {
     /// Of about the last eight batches; markers between large ones hardly count.

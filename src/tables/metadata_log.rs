@@ -45,12 +45,12 @@ pub(crate) struct Passed {
 /// Changes that neither a whole snapshot nor the log has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// Where the log goes on, or is damaged.
+    /// The position at which the log continues, or is damaged.
     pub(crate) file: PathBuf,
     position: Option<Position>,
     /// The first offset that is missing.
     pub(crate) first: Offset,
-    /// The offset with which the log goes on, if it does.
+    /// The offset with which the log continues, if it does.
     end: Option<Offset>,
     reason: String,
 }
@@ -394,7 +394,7 @@ impl Log {
         }
     }
 
-    /// The log goes on at a higher offset.
+    /// The log continues at a higher offset.
     fn begin_again(&mut self, offset: Offset, file: &Path, lost: &[LostRange]) {
         let first = self.end;
         self.end = offset;
@@ -413,7 +413,7 @@ impl Log {
             Some(LostRange { lost, .. }) => {
                 format!("bytes {} to {}: {}", lost.position, lost.end, lost.reason)
             }
-            None => format!("the log goes on at offset {offset}"),
+            None => format!("the log continues at offset {offset}"),
         };
         self.gaps.push(Gap {
             file: file.to_path_buf(),

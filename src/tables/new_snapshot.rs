@@ -86,7 +86,7 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// The file in the making.
+/// The file being built.
 struct Output<'a> {
     file: File,
     disk: &'a Disk,

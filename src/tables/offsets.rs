@@ -250,7 +250,7 @@ impl State {
         // The last one first, where producers have one each.
         open.sort_unstable_by_key(|row| std::cmp::Reverse(row.log_offset));
         for row in open {
-            // A broker goes on to answer with what was committed before.
+            // A broker continues to answer with what was committed before.
             match rows.entry(row.place.clone()) {
                 Entry::Occupied(mut known) => known.get_mut().is_pending = true,
                 Entry::Vacant(place) if with_pending => {

@@ -156,7 +156,7 @@ impl TableReader {
     }
 }
 
-/// The columns of a batch in the making.
+/// The columns of a batch being built.
 #[derive(Debug)]
 struct Rows {
     show: Show,

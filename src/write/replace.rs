@@ -1,7 +1,7 @@
 //! Segments replaced by others with fewer records (`UnifiedLog.replaceSegments`), and what a cleaner needs to know of a log.
 //!
 //! # Crashes
-//! | until | a load finds | and goes on with |
+//! | until | a load finds | and continues with |
 //! |---|---|---|
 //! | the last new segment was renamed to `.swap` | `.cleaned` files | the old segments |
 //! | the last one got its final name | `.swap` files only | the new segments |

@@ -56,7 +56,7 @@ impl<S: Storage> WritableLog<S> {
         })
     }
 
-    /// Removes everything; the log goes on at `offset`, and begins there or at `log_start_offset`.
+    /// Removes everything; the log continues at `offset`, and begins there or at `log_start_offset`.
     ///
     /// # Errors
     /// `InvalidArgument` for a negative offset; `Io`; `Refused` for a log that has failed.

@@ -1,6 +1,6 @@
 """Kills a writer at random moments, again and again, and looks at what it leaves.
 
-Usage: ``crashing.py FOLDER ROUNDS SEED``. Each round forks a child that goes on writing one log: appends, rolls,
+Usage: ``crashing.py FOLDER ROUNDS SEED``. Each round forks a child that continues writing one log: appends, rolls,
 flushes, truncations, clean closes. It says in a pipe what it is about to do and what was acknowledged; after a moment
 it is killed (SIGKILL), which may hit it while it recovers what the round before left. Then
 
@@ -68,7 +68,7 @@ class Model:
             raise AssertionError(message)
 
     def hold(self, found: list[bytes]) -> None:
-        """Compare, and go on from the log as it is."""
+        """Compare, and continue from the log as it is."""
         least = len(self.values) if self.cut is None else self.cut
         assert len(found) >= least, f"lost: {len(found)} of {least}"
         everything = self.values + self.pending

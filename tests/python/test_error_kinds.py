@@ -1,4 +1,4 @@
-"""Errors about data say file and position in a class of kafkalog, and those that end a read how to go on."""
+"""Errors about data say file and position in a class of kafkalog, and those that end a read how to continue."""
 
 from __future__ import annotations
 

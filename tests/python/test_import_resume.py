@@ -1,4 +1,4 @@
-"""``kafkalog import`` that ends early: what was appended stays, and --resume goes on after it."""
+"""``kafkalog import`` that ends early: what was appended stays, and --resume continues after it."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_several_files_and_kept_offsets_go_on(tmp_path: Path) -> None:
         offsets = kafkalog.read_table(logs, columns=["offset"])["offset"].to_pylist()
         assert offsets == ([0, 1, 5, 10, 11, 15, 20, 21, 25] if kept else list(range(9)))
         assert values(logs) == [b"a", b"b", b"c"] * 3
-    # Offsets that do not rise: without --resume they are refused, and it says how to go on.
+    # Offsets that do not rise: without --resume they are refused, and it says how to continue.
     ended = run(*paths, tmp_path / "logs1", "-t", "t", "--keep-offsets")
     assert ended.returncode == 1
     assert "below the log end 26" in ended.stderr

@@ -129,8 +129,8 @@ HURTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "random swap": (swap_of(lambda data: bytes(range(256)) * (len(data) // 256)), "whole records lie in 000"),
     "swap of another partition": (swap_of(foreign), "whole records lie in 00000000000000000000.log"),
     "index beyond the end": (index_beyond, "where the offset index would end the log"),
-    "flipped bit": (flipped, "behind the damage at byte"),
-    "damage and no index": (unindexed, "behind the damage at byte"),
+    "flipped bit": (flipped, "after the damage at byte"),
+    "damage and no index": (unindexed, "after the damage at byte"),
     "unpadded name": (unpadded, "not padded to 20 digits"),
 }
 

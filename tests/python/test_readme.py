@@ -33,7 +33,8 @@ def test_workflows_run_files_of_the_clone() -> None:
         ran = re.findall(r"run: (?:python3|bash) (\S+)", text)
         assert ran
         assert [file for file in ran if not (ROOT / file).is_file()] == []
-        assert [use for use in re.findall(r"uses: (\S+)", text) if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
+        used = re.findall(r"uses: (\S+)", text)
+        assert [action for action in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)] == []
 
 
 def test_links_lead_to_files() -> None:

@@ -116,7 +116,7 @@ def test_what_was_deleted_stays_deleted(tmp_path: Path) -> None:
     assert checkpoint(tmp_path / "out/log-start-offset-checkpoint") == ["orders 0 51"]
     assert checkpoint(tmp_path / "out/orders-0/leader-epoch-checkpoint") == ["1 51", "4 80"]
     assert kafkalog.read_table(tmp_path / "out", columns=["offset"])["offset"][0].as_py() == 51
-    # All of it: the log is empty, and goes on where it was.
+    # All of it: the log is empty, and continues where it was.
     with LogWriter(one, "orders") as writer:
         writer.delete_records(120)
     write(plan_rescue(str(one)), tmp_path / "all")
@@ -175,7 +175,7 @@ def test_a_disk_that_changed_since_it_was_looked_at(tmp_path: Path) -> None:
         write(plan, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert (tmp_path / f"out{UNFINISHED}").is_dir()
-    # Another rescue does not take over the directory; the same one goes on.
+    # Another rescue does not take over the directory; the same one continues.
     with pytest.raises(FileExistsError, match="finish it by the same command"):
         write(plan, tmp_path / "out", node_id=2)
     for path, data in before.items():

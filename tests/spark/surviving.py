@@ -1,6 +1,6 @@
 """A driver with a query into each kind of sink, which the test kills and restarts; its checkpoints survive.
 
-``run`` goes on until it is killed, ``finish`` reads what there is and ends. With a step, such as ``begin:after``, the
+``run`` continues until it is killed, ``finish`` reads what there is and ends. With a step, such as ``begin:after``, the
 driver is killed by its sink into a log, at that step of the next batch.
 """
 

@@ -48,7 +48,7 @@ def swap(contents: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def torn(data: Path) -> None:
-    """The marker says that the stop was clean, and the index goes on behind the tear."""
+    """The marker says that the stop was clean, and the index continues after the tear."""
     active = max((data / "t-1").glob("*.log"))
     with active.open("r+b") as file:
         file.truncate(active.stat().st_size // 2)

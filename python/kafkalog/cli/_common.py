@@ -76,7 +76,7 @@ def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
         "--on-corrupt",
         choices=["raise", "skip"],
         default="raise",
-        help="skip goes on after damage, names on stderr what is lost, and exits with 1; default raise",
+        help="skip continues after damage, names on stderr what is lost, and exits with 1; default raise",
     )
 
 
@@ -172,7 +172,7 @@ def place(text: str) -> str:
 
 
 def output(text: str) -> str:
-    """As ``place``, and refuse ``-`` as an output: to whoever types it, it is not the name of a folder."""
+    """As ``place``, and refuse ``-`` as an output: a user who types it means standard output, not a folder."""
     if text in {"", "-"}:
         import argparse
 
@@ -253,7 +253,7 @@ def _report_deleted(folder: PartitionFolder) -> None:
 
 
 class Partitions:
-    """Asks each of several partition folders; one that cannot be read is reported on stderr, and the others go on.
+    """Asks each of several partition folders; one that cannot be read is reported on stderr, and the others continue.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ with their ids, settings, ACLs, users, quotas, records, committed offsets. Print
 partition is taken from and why, and what is missing. The disks are never written. kafkalog help rescue is a guide.
 
 The exit code is 0 if nothing is missing that was, or may have been, acknowledged, else 1. After an interruption the
-same command goes on.
+same command continues.
 
 examples:
   kafkalog rescue /mnt/node-1/data /mnt/node-2/data --dry-run

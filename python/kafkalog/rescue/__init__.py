@@ -47,7 +47,7 @@ def rescue(
 
     The result is a log dir of a node that is broker and controller. ``server.properties`` in it is enough to start;
     ``reassignment.json`` restores the replication factors when more brokers have joined. After an interruption the same
-    call goes on where the last one ended. ``kafkalog help rescue`` is a guide.
+    call continues where the last one ended. ``kafkalog help rescue`` is a guide.
 
     Parameters
     ----------

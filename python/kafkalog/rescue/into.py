@@ -11,7 +11,7 @@ the folders need:
 ``PRODUCER_IDS_RECORD`` ids above those in the batches: a new producer must not meet the state of an old one
 ======================= =================================================================================
 
-``LOG_DIR.unfinished`` holds what is not in its place yet; the same command goes on after a kill.
+``LOG_DIR.unfinished`` holds what is not in its place yet; the same command continues after a kill.
 """
 
 from __future__ import annotations

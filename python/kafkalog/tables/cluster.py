@@ -296,7 +296,7 @@ def _changes(entries: Iterable[Entry], project: Project) -> Iterator[_rows.Chang
     image = Image()
     for entry in entries:
         changed = image.apply(entry)
-        # A snapshot is where the log goes on from.
+        # A snapshot is where the log continues from.
         if not entry.segment.endswith(".checkpoint"):
             yield _rows.Change(entry.offset, entry.timestamp, [row for key in changed for row in project(image, key)])
 

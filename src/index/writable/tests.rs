@@ -22,7 +22,7 @@ const BASE: Offset = 45;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Offset and time go on by so much.
+    /// Offset and time continue by so much.
     Append(i64, i64),
     TruncateTo(i64),
     Resize(usize),

@@ -221,7 +221,7 @@ fn a_cut_below_what_readers_were_promised_is_another_file() {
     assert_eq!((s.index.length(), left(s.folder.path())), (2400, 1));
     assert_eq!(fs::read(&s.path).unwrap(), bytes(300));
     assert_eq!(reader.read(all), entries(300));
-    // The writer goes on in the new file, and the reader with it.
+    // The writer continues in the new file, and the reader with it.
     s.index.resize(1 << 20).unwrap();
     fill(&mut s.index, 6000);
     assert_eq!(reader.read(all), entries(6000));

@@ -17,7 +17,7 @@ fn snapshots_are_taken_when_the_state_has_moved() {
     assert!(!state.take_snapshot(true).unwrap());
     assert_eq!(snapshots(folder.path()), [2]);
     assert_eq!(state.latest_snapshot_offset(), Some(2));
-    // What is known of a batch is its last record: the sequence goes on, what it repeats is known.
+    // What is known of a batch is its last record: the sequence continues, what it repeats is known.
     let reloaded = &mut open(folder.path());
     reloaded.truncate_and_reload(0, 3, 0).unwrap();
     assert_eq!(reloaded.map_end_offset(), 2);

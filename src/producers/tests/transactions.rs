@@ -28,7 +28,7 @@ fn markers_move_epochs() {
         (entry.producer_epoch(), entry.last_sequence()),
         (1, NO_SEQUENCE)
     );
-    // A new epoch begins at 0; it is the marker's, so the sequences go on from none.
+    // A new epoch begins at 0; it is the marker's, so the sequences continue from none.
     batch(1, 2, 2).refused(state, ProducerRule::OutOfOrderSequence);
     batch(0, 0, 2).refused(state, ProducerRule::InvalidProducerEpoch);
     batch(1, 0, 2).ok(state);
@@ -130,7 +130,7 @@ fn unstable_until_the_high_watermark_passes_the_marker() {
             .unwrap()
             .1
     };
-    // The other transaction goes on, so the end of this one makes nothing stable beyond its start.
+    // The other transaction continues, so the end of this one makes nothing stable beyond its start.
     assert_eq!(stable(state, 2, 109), 99);
     assert_eq!(state.first_unstable_offset(), Some(99));
     assert_eq!(stable(state, PRODUCER, 112), 113);

@@ -13,7 +13,7 @@ pub struct ReadOptions {
     pub include_control: bool,
     /// What headers have to say.
     pub headers: HeaderBounds,
-    /// Whether to go on after damage.
+    /// Whether to continue after damage.
     pub on_corrupt: OnCorrupt,
     /// The most one batch may decompress to.
     pub limit: DecodeLimit,

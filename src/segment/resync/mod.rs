@@ -1,4 +1,4 @@
-//! Batch to batch through a `.log` that may be damaged: past the damage it goes on at the next whole batch.
+//! Batch to batch through a `.log` that may be damaged: past the damage it continues at the next whole batch.
 //!
 //! [`Resync`] gives every batch whose header, checksum and place in the order of offsets are right, and between them
 //! what is lost. Batches and losses follow each other without a gap from the first byte to the last: their bytes add up

@@ -415,7 +415,7 @@ impl<S: Storage> WritableSegment<S> {
         self.time_index.close_handler();
     }
 
-    /// Gives its files the names of another state, and goes on under them (`LogSegment.changeFileSuffixes`).
+    /// Gives its files the names of another state, and continues under them (`LogSegment.changeFileSuffixes`).
     ///
     /// # Errors
     /// `Io`.

@@ -287,7 +287,7 @@ impl ReadFile for OpenCleaned {
     }
 }
 
-/// The chunk that was made last, and where to go on.
+/// The chunk that was made last, and where to continue.
 #[derive(Debug)]
 struct Making {
     origins: Origins,

@@ -106,7 +106,7 @@ impl Transactions {
         })
     }
 
-    /// Aborted transactions begin that have an offset up to this one. Of a producer's, one goes on until its marker.
+    /// Aborted transactions begin that have an offset up to this one. Of a producer's, one continues until its marker.
     fn begin_up_to(&mut self, offset: Offset) {
         while let Some(&Reverse((first, ..))) = self.waiting.peek()
             && first <= offset

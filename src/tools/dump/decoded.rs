@@ -1,7 +1,7 @@
 //! Keys and payloads of internal topics, as the tool's decoders print them (`CoordinatorRecordMessageParser`,
 //! `ClusterMetadataLogMessageParser`, `RemoteMetadataLogMessageParser`).
 //!
-//! Of a record that cannot be decoded they say so and go on. What was wrong is in our words.
+//! Of a record that cannot be decoded they say so and continue. What was wrong is in our words.
 
 use std::collections::BTreeMap;
 

@@ -161,7 +161,7 @@ fn dump_file(
         Some(".timeindex") => index::dump_time_index(target, options, text, findings),
         Some(".txnindex") => snapshot::dump_txn_index(target, text),
         Some(".snapshot") => match snapshot::dump_snapshot(target, text) {
-            // The real tool says so and goes on, too.
+            // The real tool says so and continues, too.
             Err(error @ Error::CorruptIndex(_)) => {
                 findings.damaged = true;
                 tell(text, err, &error.to_string())

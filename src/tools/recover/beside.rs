@@ -180,7 +180,7 @@ impl Beside {
         Ok(copied)
     }
 
-    /// Leaves a small file behind that is longer than its kind may be: whoever reads it would refuse it.
+    /// Leaves a small file behind that is longer than its kind may be: its reader would refuse it.
     fn leaves_long(&mut self, path: &Path, name: &str, length: u64) -> bool {
         let limit = limit_of(name).filter(|&limit| length > limit);
         if let Some(limit) = limit {

@@ -8,7 +8,7 @@
 //! | `refused` | what is wrong with the partitions that are left alone |
 //! | `carry_out` | doing it, in place or elsewhere |
 //! | `beside` | what else is in the source: copied, or left behind |
-//! | `unwritten` | a new directory as it would be, for who goes on from there in a dry run |
+//! | `unwritten` | a new directory as it would be, for who continues from there in a dry run |
 //! | `output` | a new directory for the result: whole, or removed again |
 //! | [`report`] | what was found and done |
 //!

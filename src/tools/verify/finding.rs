@@ -93,13 +93,13 @@ codes! {
     BATCH_LEVEL "batch-level" Error "a broker of this version cannot read it; use a newer one";
     // FileRecords.<init> (KafkaException)
     SEGMENT_SIZE "segment-size" Error "Kafka opens no segment above 2 GiB; salvage or truncate it";
-    // UnifiedLog.read goes on with the next segment; LogLoader does not compare neighbours.
+    // UnifiedLog.read continues with the next segment; LogLoader does not compare neighbours.
     SEGMENT_MISSING "segment-missing" Error "a broker loads the log without these records and says nothing; restore the segment from a replica";
     // LogSegment.recover, LogLoader.recoverLog. In a closed segment fetches end there with CorruptRecordException.
     TORN_TAIL "torn-tail" Warning "a crash in the middle of a write left it; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
     // FileRecords.open (preallocate), LogSegment.recover
     ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
-    // LogLoader.recoverLog recovers nothing after a clean stop, and FileRecords.append goes on behind the zeros.
+    // LogLoader.recoverLog recovers nothing after a clean stop, and FileRecords.append continues after the zeros.
     ZERO_TAIL_CLEAN "zero-tail-clean" Error "the clean-shutdown marker is wrong: remove it so that the broker recovers the log";
     // LogLoader.loadSegmentFiles, LogSegment.sanityCheck: without .index the segment is recovered; a new .timeindex alone is cut to 0.
     INDEX_MISSING "index-missing" Info "a broker rebuilds all indexes of a segment without .index at its start; a .timeindex alone it leaves empty: rebuild the indexes";

@@ -52,7 +52,7 @@ pub(super) fn check(
                     walk.accept((position, header), &mut source, beside, threads, findings)?;
                 }
             }
-            // A write that a crash cut off, or that goes on.
+            // A write that a crash cut off, or that continues.
             Step::Lost(lost)
                 if segment.is_active
                     && lost.reason == Reason::Torn

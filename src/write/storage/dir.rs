@@ -158,7 +158,7 @@ impl DirHandle {
         if std::mem::replace(&mut self.is_closed, true) || !self.lock.is_held() {
             return Ok(());
         }
-        // Held to the end: whoever opens the dir next removes the marker again.
+        // Held to the end: the next writer of the dir removes the marker again.
         let mut known = self.dir.known();
         if let Some(shared) = known.as_mut() {
             shared.users = shared.users.saturating_sub(1);

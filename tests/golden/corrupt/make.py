@@ -183,7 +183,7 @@ def damaged(name: str, why: str, change: Callable[[bytes], bytes], stop: str = C
 
 
 def torn() -> None:
-    """Files that end too early or go on too long."""
+    """Files that end too early or continue too long."""
     whole = batch(0) + batch(2) + batch(4)
     emit(
         "torn-tail",

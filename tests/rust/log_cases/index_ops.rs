@@ -24,7 +24,7 @@ fn breaks(is_time: bool, op: &Value, kafka: &Value) -> Option<&'static str> {
              is refused and nothing changes",
         ),
         ("append", "IndexOffsetOverflowException") if is_time => Some(
-            "an offset that does not fit: Kafka has written the timestamp by then and goes on eight bytes off; here \
+            "an offset that does not fit: Kafka has written the timestamp by then and continues eight bytes off; here \
              nothing is written and the next append is in its place",
         ),
         ("append", "BufferOverflowException") if is_time && size % 12 >= 8 => Some(

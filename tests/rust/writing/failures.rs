@@ -1,5 +1,5 @@
 //! A script, failed once at every single step: what was acknowledged is there after recovery, nothing half-written is
-//! visible before or after it, and the log refused to go on.
+//! visible before or after it, and the log refused to continue.
 
 use std::sync::Arc;
 

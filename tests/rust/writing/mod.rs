@@ -58,11 +58,11 @@ pub enum Op {
     Flush,
     /// Cut at so many percent between log start and log end.
     Truncate(i64),
-    /// Everything removed, and appending goes on at so many offsets after the end.
+    /// Everything removed, and appending continues at so many offsets after the end.
     Restart(i64),
     /// The log start moved up by so many percent.
     Start(i64),
-    /// Time goes on.
+    /// Time continues.
     Advance(i64),
     /// Closed and opened.
     Reopen,
