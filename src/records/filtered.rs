@@ -88,6 +88,9 @@ pub struct FilterRules {
     pub codec: Option<Codec>,
     /// Messages of magic 0 and 1 of which none goes stay as they are.
     pub keeps_legacy: bool,
+    /// Messages of magic 0 and 1 that are written again end where they did if their batch would stay without records; Kafka's
+    /// cleaner ends them with the last record that is left.
+    pub keeps_ends: bool,
     /// The most bytes that a batch may decompress to.
     pub limit: DecodeLimit,
 }
@@ -270,9 +273,12 @@ impl BatchFilter {
         };
         self.builder.restart(options)?;
         self.put_kept(batch, header)?;
-        if !header.is_legacy() {
-            // Else the producer's next batch would seem to leave sequences out.
-            self.builder.reach(header.last_offset())?;
+        // Else the producer's next batch would seem to leave sequences out.
+        if !header.is_legacy()
+            || (self.rules.keeps_ends && verdict.retention == BatchRetention::RetainEmpty)
+        {
+            self.builder
+                .reach(header.last_offset().max(seen.last_kept))?;
         }
         let begun = out.len();
         self.builder.finish(&mut self.compressor, out)?;

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import byte_logs
 import corpus
 import kafkalog
 from command import call, fails
@@ -103,6 +104,28 @@ def test_what_loses_nothing_is_the_same_byte_for_byte(tmp_path: Path, folder: Pa
         # A preallocated file, or a torn end, is cut to whole batches.
         assert log.read_bytes().startswith(written)
         assert len(written) == len(log.read_bytes()) or "killed" in str(folder)
+
+
+@pytest.mark.parametrize("gone", [(3, 4), (4, 5), (5, 10), (3, 12), (14, 15), (0, 15)], ids=str)
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_where_a_segment_ends_stays(tmp_path: Path, magic: int, gone: tuple[int, int]) -> None:
+    """Batches without a producer at the end of a segment: without the last one a segment would seem to be missing."""
+    folder = tmp_path / "logs" / "t-0"
+    folder.mkdir(parents=True)
+    for base in (0, 5, 10):
+        records = [byte_logs.Record(offset, NOW + offset, b"k", b"v") for offset in range(base, base + 5)]
+        last = records[3:] if magic < 2 else records[4:]
+        parts = [[each] for each in records[: -len(last)]] + [last]
+        log = b"".join(
+            byte_logs.messages(each, magic, "gzip") if magic < 2 else byte_logs.batch(each) for each in parts
+        )
+        (folder / f"{base:020}.log").write_bytes(log)
+    kafkalog.rewrite(folder.parent, tmp_path / "out", drop_offsets={"t": {0: [gone]}})
+    out = tmp_path / "out" / "t-0"
+    assert [row["offset"] for row in rows_of(out)] == [at for at in range(15) if not gone[0] <= at < gone[1]]
+    assert [each.base_offset for each in kafkalog.PartitionLog(out).segments] == [0, 5, 10]
+    assert kafkalog.PartitionLog(out).log_end_offset == 15
+    assert errors_in(tmp_path / "out") == []
 
 
 def test_an_erased_key_is_nowhere(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ const RULES: FilterRules = FilterRules {
     delete_horizon_ms: Some(9_000),
     codec: None,
     keeps_legacy: false,
+    keeps_ends: false,
     limit: DecodeLimit(1 << 20),
 };
 

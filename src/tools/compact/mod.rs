@@ -256,6 +256,7 @@ impl Cleaner {
             delete_horizon_ms: None,
             codec: None,
             keeps_legacy: true,
+            keeps_ends: false,
             limit: DecodeLimit::default(),
         })?;
         for (at, info) in dirty.iter().enumerate() {
@@ -290,6 +291,7 @@ fn rules(config: &LogConfig, now_ms: TimestampMs) -> FilterRules {
         delete_horizon_ms: Some(now_ms.saturating_add(config.delete_retention_ms)),
         codec: None,
         keeps_legacy: false,
+        keeps_ends: false,
         limit: DecodeLimit::default(),
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Dropping<'a> {
     raises: bool,
     log_end_offset: Offset,
     next_offset: Offset,
+    /// The batch that comes next is the last one of its segment.
+    pub(super) ends_segment: bool,
 }
 
 impl<'a> Dropping<'a> {
@@ -64,6 +66,7 @@ impl<'a> Dropping<'a> {
             raises,
             log_end_offset,
             next_offset: 0,
+            ends_segment: false,
         }
     }
 
@@ -97,7 +100,10 @@ impl RecordFilter for Dropping<'_> {
         if !changes && !self.touches(first, header.last_offset()) {
             return Ok(BatchRetention::Keep.into());
         }
-        let counts = header.has_producer_id() || header.next_offset() >= self.log_end_offset;
+        // Without its last batch a segment would end before the next one begins, as if a segment were missing.
+        let counts = header.has_producer_id()
+            || self.ends_segment
+            || header.next_offset() >= self.log_end_offset;
         Ok(if counts {
             BatchRetention::RetainEmpty.into()
         } else {

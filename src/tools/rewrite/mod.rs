@@ -277,6 +277,7 @@ fn workers<'a>(
         delete_horizon_ms: None,
         codec,
         keeps_legacy: !options.raises,
+        keeps_ends: true,
         limit: options.limit,
     };
     let end = plan.outcome.as_ref().map_or(0, |log| log.log_end_offset);

@@ -38,6 +38,8 @@ struct Placed {
     position: Position,
     header: BatchHeader,
     range: Range<usize>,
+    /// The last one of its segment.
+    is_last: bool,
 }
 
 /// Batches of one segment that follow one another, and what came of them.
@@ -147,6 +149,7 @@ impl<'a> Windows<'a> {
                 position,
                 header,
                 range: start..window.bytes.len(),
+                is_last: walk.position() >= segment.size(),
             });
         }
         self.walk = Some((segment, walk));
@@ -177,6 +180,7 @@ impl Worker<'_> {
         self.dropping.go_on_at(window.next_offset);
         for placed in &window.batches {
             let batch = window.bytes.get(placed.range.clone()).unwrap_or_default();
+            self.dropping.ends_segment = placed.is_last;
             let filtered = self
                 .filter
                 .filter(batch, &placed.header, &mut self.dropping, &mut window.kept)
