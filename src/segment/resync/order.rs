@@ -298,6 +298,32 @@ mod tests {
         );
     }
 
+    /// Compacted logs in which several batches stand twice, one after the other or farther on: the copies go.
+    #[test]
+    fn of_copies_of_several_batches_the_first_stay() {
+        let mut seed = 7u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from((seed >> 33) % n).unwrap()
+        };
+        for _ in 0..3000 {
+            let mut at = 0;
+            let mut log = Vec::new();
+            for _ in 0..2 + below(7) {
+                let first = at + [0, 0, 1, 2, 5][below(5)];
+                at = first + [1, 1, 1, 2, 5][below(5)];
+                log.push((first, at - 1));
+            }
+            let from = below(log.len() as u64);
+            let count = 1 + below((log.len() - from) as u64);
+            let to = from + count + below((log.len() - from - count + 1) as u64);
+            let copies = log[from..from + count].to_vec();
+            log.splice(to..to, copies);
+            let expected: Vec<usize> = (to..to + count).collect();
+            assert_eq!(lost(&log, 0), expected, "{log:?}");
+        }
+    }
+
     /// Against every subset of a few batches.
     #[test]
     fn no_more_is_lost_than_must() {
