@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,6 +61,87 @@ def test_the_shell_names_its_own_option(damaged: Path) -> None:
         assert said.endswith("; --on-corrupt skip reads on after it\n"), said
         done = command.call(*words, "--on-corrupt", "skip")
         assert "--on-corrupt" not in done.stderr
+
+
+VERBS: dict[str, dict[str, Any]] = {
+    "compact": {"config": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0}},
+    "retain": {"config": {"retention.ms": -1}},
+    "rewrite": {"drop_keys": [b"k"]},
+    "rewrite by settings": {"config": {"segment.bytes": 1000}},
+    "truncate": {"offset": 8},
+}
+SKIP = 'on_corrupt="skip"'
+SALVAGE = "kafkalog recover --salvage keeps every batch that is whole and in order"
+DAMAGE: dict[str, tuple[int, bytes]] = {
+    "a byte of a record": (70, b"!"),
+    "a length": (8, b"\xff"),
+    "a magic": (16, b"\x09"),
+    "a base offset": (7, b"\x01"),
+}
+
+
+def segments(folder: Path) -> None:
+    """Write three segments of plain batches with their indexes."""
+    folder.mkdir(parents=True)
+    for base in (0, 5, 10):
+        batches = [batch([Record(offset, 5, b"k%d" % (offset % 3), b"v")]) for offset in range(base, base + 5)]
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    kafkalog.recover(folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("place", "damage"),
+    [*(("closed", damage) for damage in DAMAGE), ("active", "a length"), ("clean", "a magic"), ("epochs", "")],
+)
+def test_a_verb_that_damage_ends_says_the_way_out(place: str, damage: str, tmp_path: Path) -> None:
+    """And the way is one: with the option, or after a salvage, the verb does its work."""
+    folder = tmp_path / "data" / "t-0"
+    segments(folder)
+    log = folder / f"{10 if place == 'active' else 5:020}.log"
+    (folder.parent / ".kafka_cleanshutdown").touch() if place == "clean" else None
+    if place == "epochs":
+        (folder / "leader-epoch-checkpoint").write_text("0\n1\n-1 5\n", encoding="utf-8")
+    else:
+        at, to = DAMAGE[damage]
+        content = bytearray(log.read_bytes())
+        at += len(content) // 5
+        content[at : at + len(to)] = to
+        log.write_bytes(content)
+    saved = tmp_path / "saved"
+    kafkalog.recover(folder.parent, salvage=True, out=saved)
+    refused = set()
+    for name, options in VERBS.items():
+        verb: Callable[..., object] = getattr(kafkalog, name.split()[0])
+        told = ""
+        try:
+            verb(folder if name == "truncate" else folder.parent, tmp_path / "out" / name, **options)
+        except kafkalog.KafkaLogError as error:
+            told = str(error)
+        if not told:
+            continue
+        refused.add(name)
+        if name in {"retain", "truncate"}:
+            assert "salvage keeps every batch" in told or SALVAGE in told, told
+            verb(saved / "t-0" if name == "truncate" else saved, tmp_path / "after" / name, **options)
+        else:
+            assert SKIP in told, told
+            verb(folder.parent, tmp_path / "skipped" / name, on_corrupt="skip", **options)
+    assert refused >= {"rewrite"}
+
+
+def test_the_shell_says_the_way_out_of_a_verb(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "t-0"
+    segments(folder)
+    log = folder / f"{5:020}.log"
+    content = bytearray(log.read_bytes())
+    content[8] = 0xFF
+    log.write_bytes(content)
+    # Lines before say what is wrong with the source.
+    done = command.call("compact", folder.parent, tmp_path / "a", "--config", "cleanup.policy=compact")
+    said = done.stderr
+    assert said.endswith("; --on-corrupt skip leaves out what is damaged\n"), said
+    said = command.fails(1, "truncate", folder, tmp_path / "b", "--offset", "8")
+    assert said.endswith(f"; {SALVAGE}\n"), said
 
 
 def test_what_cannot_be_skipped_does_not_say_so(damaged: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
-from kafkalog.tools.soundness import Soundness, checked
+from kafkalog.tools.soundness import Soundness, checked, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,18 +114,19 @@ def compact(
     tell = _arguments.function("progress", progress)
     soundness = Soundness(path) if dry_run else checked(path, target)
     soundness.require_aborted({topic for topic in topics if _is_compacted(settings.of(topic))})
-    report = _core.compact(
-        path,
-        target,
-        now_ms=now_ms,
-        map_bytes=map_bytes,
-        dry_run=dry_run,
-        on_corrupt=on_corrupt,
-        roll=roll,
-        settings=others,
-        topics=named,
-        progress=tell,
-    )
+    with way_out(on_corrupt):
+        report = _core.compact(
+            path,
+            target,
+            now_ms=now_ms,
+            map_bytes=map_bytes,
+            dry_run=dry_run,
+            on_corrupt=on_corrupt,
+            roll=roll,
+            settings=others,
+            topics=named,
+            progress=tell,
+        )
     if not dry_run:
         soundness.finish(target)
     return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
 from kafkalog.tools.settings import clock, topic_settings, topics_in
-from kafkalog.tools.soundness import Soundness, checked
+from kafkalog.tools.soundness import Soundness, checked, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,15 +89,16 @@ def retain(
     others, topics = settings.compiled()
     tell = _arguments.function("progress", progress)
     soundness = Soundness(path) if dry_run else checked(path, target)
-    report = _core.retain(
-        path,
-        target,
-        now_ms=now_ms,
-        dry_run=dry_run,
-        settings=others,
-        topics=topics,
-        progress=tell,
-    )
+    with way_out():
+        report = _core.retain(
+            path,
+            target,
+            now_ms=now_ms,
+            dry_run=dry_run,
+            settings=others,
+            topics=topics,
+            progress=tell,
+        )
     if not dry_run:
         soundness.finish(target)
     return replace(report, metadata_notes=settings.notes, source_errors=soundness.errors)

@@ -21,7 +21,7 @@ from kafkalog.tools.dropping import Dropped, Dropping
 from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
 from kafkalog.tools.settings import clock, topic_settings
-from kafkalog.tools.soundness import UNFINISHED, checked
+from kafkalog.tools.soundness import UNFINISHED, checked, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -162,7 +162,8 @@ def rewrite(
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(manifest))
     tell = _arguments.function("progress", progress)
     soundness, notes = checked(path, target), work.settings.notes
-    done, left_out = work.write(target, dry_run=dry_run, tell=tell)
+    with way_out(work.on_corrupt):
+        done, left_out = work.write(target, dry_run=dry_run, tell=tell)
     if dry_run:
         return RewriteReport(path, None, None, dry_run, done, left_out, soundness.errors, notes)
     soundness.require(target)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _core
-from kafkalog.errors import CorruptIndexError, CorruptRecordError
+from kafkalog.errors import CorruptIndexError, CorruptRecordError, InvalidRecordError, UnsupportedFormatError
 from kafkalog.tools.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["UNFINISHED", "Soundness"]
+__all__ = ["UNFINISHED", "Soundness", "checked", "way_out"]
 
 UNFINISHED = ".kafkalog-unfinished"
 _OF_BATCHES = ("batch-", "segment-missing")
@@ -79,6 +80,24 @@ def checked(source: str, out: str) -> Soundness:
     """Verify a source, after making sure that the output may be written at all."""
     _core.check_free(source, out)
     return Soundness(source)
+
+
+@contextmanager
+def way_out(on_corrupt: Literal["raise", "skip"] | None = None) -> Iterator[None]:
+    """Add what to do to an error about damage in a source; ``on_corrupt`` is the verb's, if it has one.
+
+    The shell has options of the same names.
+    """
+    try:
+        yield
+    except (CorruptRecordError, CorruptIndexError, InvalidRecordError, UnsupportedFormatError) as error:
+        if on_corrupt == "raise":
+            option, way = 'on_corrupt="skip"', 'on_corrupt="skip" leaves out what is damaged'
+        else:
+            option, way = "salvage", "kafkalog recover --salvage keeps every batch that is whole and in order"
+        if option not in str(error):
+            error.args = (f"{error}; {way}",)
+        raise
 
 
 def _root_of(source: str) -> str:

@@ -16,7 +16,7 @@ from kafkalog.errors import CorruptRecordError
 from kafkalog.log import PartitionLog
 from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import TruncateReport
-from kafkalog.tools.soundness import Soundness
+from kafkalog.tools.soundness import Soundness, way_out
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
@@ -80,14 +80,16 @@ def truncate(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
     _core.check_output(str(target), [log.path])
-    recovered, on_loss = _recovered(log, target / Path(log.path).name, offset, config)
-    _require_sound(log, recovered.partitions[0], offset)
-    planned = replace(_planned_cut(log, offset), left_out=recovered.left_out)
+    with way_out():
+        recovered, on_loss = _recovered(log, target / Path(log.path).name, offset, config)
+        _require_sound(log, recovered.partitions[0], offset)
+        planned = replace(_planned_cut(log, offset), left_out=recovered.left_out)
     soundness = Soundness(log.path)
     if dry_run:
         return replace(planned, source_errors=soundness.errors)
     with _emptied_on_error(target):
-        done = _cut(log, target, offset, config, planned.log_end_before, on_loss=on_loss)
+        with way_out():
+            done = _cut(log, target, offset, config, planned.log_end_before, on_loss=on_loss)
         soundness.require(str(target))
     return replace(done, left_out=recovered.left_out, source_errors=soundness.errors)
 
