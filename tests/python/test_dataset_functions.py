@@ -24,7 +24,7 @@ rows = d.count_rows()
 """
 
 
-def run(code: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run(code: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     program = PROLOGUE + textwrap.dedent(code)
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=timeout)
 
@@ -50,6 +50,23 @@ READ = {
     "union of many": "u = ds.UnionDataset(d.schema, [d] * 20); assert u.to_table().num_rows == 20 * rows",
     "join": "t = ds.dataset(pa.table({'offset': [1]})); "
     "assert t.join(d, 'offset', join_type='inner').to_table().num_rows > 0",
+    "join, union": "u = ds.UnionDataset(d.schema, [d]); t = ds.dataset(pa.table({'offset': [1]})); "
+    "assert u.join(t, 'offset', join_type='inner').to_table().num_rows > 0",
+    "join_asof": "t = ds.dataset(pa.table({'offset': pa.array([1]), 'topic': ['x']})); "
+    "s = kafkalog.dataset(d.files, columns=['topic', 'offset'], topics=['orders'], partitions=[0]); "
+    "assert t.join_asof(s, 'offset', 'topic', 0).to_table().num_rows == 1",
+    "sort_by, union": "u = ds.UnionDataset(d.schema, [d]); assert u.sort_by('offset').to_table().num_rows == rows",
+    "replace_schema, union": "u = ds.UnionDataset(d.schema, [d]); "
+    "u = u.replace_schema(pa.schema([d.schema.field('offset')])); assert u.to_table().num_rows == rows",
+    # More at a time than Arrow has I/O threads: each waited for another one to read the end of its file.
+    "count_rows by threads": "from concurrent.futures import ThreadPoolExecutor; "
+    "s = lambda _: ds.Scanner.from_dataset(d).count_rows(); "
+    "assert list(ThreadPoolExecutor(12).map(s, range(36))) == [rows] * 36",
+    "union by threads": "from concurrent.futures import ThreadPoolExecutor; "
+    "s = lambda _: ds.UnionDataset(d.schema, [d, d]).to_table().num_rows; "
+    "assert list(ThreadPoolExecutor(12).map(s, range(36))) == [2 * rows] * 36",
+    "acero, one thread": "o = acero.ScanNodeOptions(d); "
+    "assert acero.Declaration('scan', o).to_table(use_threads=False).num_rows == rows",
     "acero": "assert acero.Declaration('scan', acero.ScanNodeOptions(d)).to_table().num_rows == rows",
     "acero, reader": "o = acero.ScanNodeOptions(d, filter=None); "
     "assert acero.Declaration('scan', o).to_reader().read_all().num_rows == rows",
@@ -79,7 +96,22 @@ def test_functions_that_refuse_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["lib", "dataset", "acero", "parquet", "feather", "ipc", "csv", "json", "orc", "flight", "substrait"]
+    "module",
+    [
+        "lib",
+        "compute",
+        "interchange",
+        "dataset",
+        "acero",
+        "parquet",
+        "feather",
+        "ipc",
+        "csv",
+        "json",
+        "orc",
+        "flight",
+        "substrait",
+    ],
 )
 def test_whatever_takes_a_dataset_does_not_crash(module: str) -> None:
     """Every public function, class and static method, with the dataset in each of its first places."""

@@ -326,7 +326,7 @@ def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
     values = [value for value in column if isinstance(value, bytes)]
     assert any(not is_text(value) for value in values)
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
-        _core.dump([str(segment)], out.fileno(), err.fileno(), print_data_log=True, value_decoder="bytes")
+        _core.dump([(segment, str(segment))], out.fileno(), err.fileno(), print_data_log=True, value_decoder="bytes")
     text = (tmp_path / "out").read_bytes()
     for value in values:
         assert b" payload: " + value + b"\n" in text
@@ -361,7 +361,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 def test_output_that_fails_is_an_io_error() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(OSError, match="No space left"):
-        _core.dump([str(corpus.GOLDEN / SEGMENT)], full, 2)
+        _core.dump([(corpus.GOLDEN / SEGMENT, SEGMENT)], full, 2)
     os.close(full)
 
 

@@ -57,7 +57,7 @@ def first_batch(**options: Any) -> Callable[[Path], object]:
 
 def dumped(log: Path) -> bool:
     with Path(os.devnull).open("wb") as nowhere:
-        return kafkalog._core.dump([str(log / f"{0:020}.log")], nowhere.fileno(), nowhere.fileno())
+        return kafkalog._core.dump([(log / f"{0:020}.log", "segment")], nowhere.fileno(), nowhere.fileno())
 
 
 CALLS: dict[str, Callable[[Path], object]] = {

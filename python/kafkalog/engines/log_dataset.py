@@ -259,8 +259,9 @@ class _OneFile(fs.FileSystemHandler):
                 self._metrics.add(reader.metrics)
                 if self._source.options.on_corrupt == "skip":
                     self._metrics.lose(reader.lost)
-            # It has no name from here on, and is gone when the read ends.
-            return pa.memory_map(file.name)
+            # It has no name from here on, and is gone when the read ends. A buffer is read at once: on Arrow's I/O
+            # threads RecordBatchFileReader::Open waits for reads of files by the same threads, and all may be waiting.
+            return pa.BufferReader(pa.memory_map(file.name).read_buffer())
 
 
 # What pyarrow asks of a file system besides.
