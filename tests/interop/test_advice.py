@@ -69,6 +69,21 @@ def zeros(log_dir: Path) -> None:
         file.write(bytes(5000))
 
 
+def zeros_in_closed(log_dir: Path) -> None:
+    with sorted((log_dir / P).glob("*.log"))[1].open("ab") as file:
+        file.write(bytes(5000))
+
+
+def flushed(log_dir: Path) -> None:
+    zeros_in_closed(log_dir)
+    unclean(log_dir)
+
+
+def recovered(log_dir: Path) -> None:
+    flushed(log_dir)
+    (log_dir / "recovery-point-offset-checkpoint").unlink()
+
+
 def huge(log_dir: Path) -> None:
     with last(log_dir).open("r+b") as file:
         file.truncate(1 << 31)
@@ -118,6 +133,9 @@ CLAIMS = {
     "a marker of noise": Claim("clean-shutdown-content", write(MARKER, "noise")),
     "torn": Claim("torn-tail", torn),
     "zeros": Claim("zero-tail", zeros),
+    "zeros in a closed segment": Claim("zero-tail-closed", zeros_in_closed),
+    "zeros in a flushed segment": Claim("zero-tail-closed", flushed),
+    "zeros in a recovered segment": Claim("zero-tail-closed", recovered, ends=(0, 331)),
     "2 GiB": Claim("segment-size", huge, starts=False),
 }
 
@@ -144,5 +162,14 @@ def test_a_broker_does_what_the_advice_says(witness: Witness, tmp_path: Path) ->
     # What a broker drops at its start, before it writes the file again.
     for name, left in {"epochs out of order": [[0, 0], [1, 9]], "epoch beyond the end": [[0, 0]]}.items():
         assert answers[[*CLAIMS].index(name)]["epochs"][P] == left, name
+    # Zeros in a closed segment: left, so that reading fails there, or cut with all that follows.
+    for name, is_left in {
+        "zeros in a closed segment": True,
+        "zeros in a flushed segment": True,
+        "zeros in a recovered segment": False,
+    }.items():
+        log = dirs[name] / P / f"{145:020}.log"
+        assert ("zero-tail-closed" in {row["code"] for row in kafkalog.verify(dirs[name]).to_pylist()}) == is_left, name
+        assert ("CorruptRecordException" in witness.run("dump", str(log))) == is_left, name
     codes = {row["code"] for name in ("torn", "zeros") for row in kafkalog.verify(dirs[name]).to_pylist()}
     assert not codes & {"torn-tail", "zero-tail"}

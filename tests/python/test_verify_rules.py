@@ -109,8 +109,11 @@ def test_zeros_after_a_closed_segment_lose_nothing(log_dir: Path, tmp_path: Path
     whole = log.read_bytes()
     log.write_bytes(whole + bytes(4096))
     (row,) = [row for row in found(orders) if row["file"] == str(log)]
-    assert (row["severity"], row["code"]) == ("warning", "torn-tail")
+    assert (row["severity"], row["code"]) == ("warning", "zero-tail-closed")
     assert (row["position"], row["endPosition"]) == (len(whole), len(whole) + 4096)
+    assert kafkalog.recover(orders, clean=True, dry_run=True).partitions[0].bytes_cut == 0
+    with pytest.raises(kafkalog.CorruptRecordError, match="whole records lie"):
+        kafkalog.recover(orders, recovery_point=0, dry_run=True)
     kafkalog.recover(orders, salvage=True, out=tmp_path / "orders-0")
     assert (tmp_path / "orders-0" / log.name).read_bytes() == whole
     assert found(tmp_path / "orders-0") == []

@@ -95,10 +95,12 @@ codes! {
     SEGMENT_SIZE "segment-size" Error "Kafka opens no segment above 2 GiB; salvage or truncate it";
     // UnifiedLog.read continues with the next segment; LogLoader does not compare neighbours.
     SEGMENT_MISSING "segment-missing" Error "a broker loads the log without these records and says nothing; restore the segment from a replica";
-    // LogSegment.recover, LogLoader.recoverLog. In a closed segment fetches end there with CorruptRecordException.
+    // LogSegment.recover, LogLoader.recoverLog
     TORN_TAIL "torn-tail" Warning "a crash in the middle of a write left it; a broker that recovers the log cuts it off, with the segments after it, if any: kafkalog recover --salvage keeps those";
     // FileRecords.open (preallocate), LogSegment.recover
     ZERO_TAIL "zero-tail" Info "room that a broker allocates ahead, left by a crash; recovery cuts it off";
+    // LogLoader.recoverLog, from the recovery point on; elsewhere FileLogInputStream.nextBatch (CorruptRecordException).
+    ZERO_TAIL_CLOSED "zero-tail-closed" Warning "nothing is lost: a power cut left it; a broker that recovers the segment cuts it off with all segments after it, one that stopped cleanly or had flushed the segment leaves it, and its consumers fail there; kafkalog recover refuses the first and leaves the second, recover --salvage cuts the zeros alone";
     // LogLoader.recoverLog recovers nothing after a clean stop, and FileRecords.append continues after the zeros.
     ZERO_TAIL_CLEAN "zero-tail-clean" Error "the clean-shutdown marker is wrong: remove it so that the broker recovers the log";
     // LogLoader.loadSegmentFiles, LogSegment.sanityCheck: without .index the segment is recovered; a new .timeindex alone is cut to 0.

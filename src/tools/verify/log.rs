@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::finding::{
-    BATCH_LEVEL, Code, Finding, Findings, TORN_TAIL, ZERO_TAIL, ZERO_TAIL_CLEAN, code_of,
+    BATCH_LEVEL, Code, Finding, Findings, TORN_TAIL, ZERO_TAIL, ZERO_TAIL_CLEAN,
+    ZERO_TAIL_CLOSED, code_of,
 };
 use super::pool::{Fault, Job, Place, Pool, Ticket};
 use super::records::BatchCheck;
@@ -302,7 +303,7 @@ impl<'a> Walk<'a> {
         let is_room = left > HEADER_SIZE_UP_TO_MAGIC as u64 && source.is_zero_from(end)?;
         let (code, what): (&'static Code, _) = match (is_room, self.reading.is_clean) {
             // Nothing is allocated ahead in a closed segment.
-            (true, _) if !self.bounds.is_active => (TORN_TAIL, "zeros"),
+            (true, _) if !self.bounds.is_active => (ZERO_TAIL_CLOSED, "zeros"),
             (true, true) => (ZERO_TAIL_CLEAN, "zeros after a clean shutdown"),
             (true, false) => (ZERO_TAIL, "zeros"),
             (false, _) => (TORN_TAIL, "bytes of an incomplete batch"),
