@@ -91,6 +91,8 @@ def way_out(on_corrupt: Literal["raise", "skip"] | None = None) -> Iterator[None
     try:
         yield
     except (CorruptRecordError, CorruptIndexError, InvalidRecordError, UnsupportedFormatError) as error:
+        if on_corrupt == "skip":
+            raise
         if on_corrupt == "raise":
             option, way = 'on_corrupt="skip"', 'on_corrupt="skip" leaves out what is damaged'
         else:
