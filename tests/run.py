@@ -171,6 +171,14 @@ def dependencies() -> None:
         run("cargo", "deny", "--locked", "check", "--config", ".deny.toml", "licenses", "bans")
 
 
+def workflows() -> None:
+    """Check the workflows of GitHub, where their linter is installed."""
+    if not answer("actionlint", "-version"):
+        print("skipped: actionlint is not on the PATH (go install github.com/rhysd/actionlint/cmd/actionlint@latest)")
+        return
+    run("actionlint")
+
+
 def ruff() -> None:
     run(PYTHON, "-m", "ruff", "format", "--check", ".")
     run(PYTHON, "-m", "ruff", "check", ".")
@@ -360,6 +368,7 @@ FULL_STEPS = (
     Step(fuzz, sanitizer),
     Step(minimum_rust, prerequisites),
     Step(dependencies, environment),
+    Step(workflows, prerequisites),
     Step(spark_versions, release_build),
     Step(python_release, release_build),
     Step(corpus, release_build),
