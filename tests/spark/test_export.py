@@ -156,6 +156,7 @@ def of_session(number: int) -> list[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_a_killed_export_has_published_nothing(tmp_path: Path) -> None:
     """Neither a JVM nor a worker outlives it, and unless it was killed hard it leaves no file, hidden or not."""
