@@ -56,6 +56,9 @@ fn a_new_log_dir() {
     assert_eq!(partition.folder(), path.join("orders-0"));
     assert_eq!(partition.log_dir(), path);
     assert_eq!(partition.topic_id(), Some("0rtfp9DjROqBpwPllfDtAQ"));
+    // What is refused afterwards leaves no id.
+    assert!(!path.join("orders-0/partition.metadata").exists());
+    partition.write_topic_id().unwrap();
     assert!(path.join(LOCK_FILE).exists());
     // A lock on the log dir is one on the partitions in it.
     let locked = dirs.partition(&tp("orders", 0), None).unwrap_err();
@@ -275,7 +278,9 @@ fn refused() {
     let (id, other) = (Uuid(1 << 100), Uuid(2 << 100));
     let t = tp("t", 0);
     assert!(dirs.partition(&t, Some(Uuid::ZERO)).is_err());
-    drop(dirs.partition(&t, Some(id)).unwrap());
+    let first = dirs.partition(&t, Some(id)).unwrap();
+    first.write_topic_id().unwrap();
+    drop(first);
     let error = dirs.partition(&t, Some(other)).unwrap_err();
     assert!(error.to_string().contains(PARTITION_METADATA), "{error}");
     assert_eq!(
