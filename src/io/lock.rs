@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::file::open_or_create;
+use super::file::{open_as, open_or_create};
 use crate::error::{Error, Result};
 
 /// The file's name (`LogManager.LOCK_FILE_NAME`).
@@ -56,6 +56,8 @@ struct Held {
     path: PathBuf,
     /// Open as long as the lock is held; closing it is what ends it.
     file: File,
+    /// Whether the file is removed with the lock: a refused open leaves no name that was not there.
+    is_new: bool,
     users: usize,
     claims: BTreeSet<String>,
 }
@@ -66,7 +68,7 @@ fn held() -> MutexGuard<'static, Vec<Held>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A share in the lock of a log dir; the last one dropped ends it and removes the file, as a broker does.
+/// A share in the lock of a log dir; the last one dropped ends it, and removes the file if it was created for the lock.
 #[derive(Debug)]
 pub struct LogDirLock {
     folder: FolderId,
@@ -102,12 +104,13 @@ impl LogDirLock {
                 path,
             });
         }
-        let file = lock_file(&path)?;
+        let (file, is_new) = lock_file(&path)?;
         held.push(Held {
             folder: folder.clone(),
             process,
             path: path.clone(),
             file,
+            is_new,
             users: 1,
             claims: BTreeSet::new(),
         });
@@ -179,9 +182,11 @@ impl Drop for LogDirLock {
         lock.users = lock.users.saturating_sub(1);
         if lock.users == 0 {
             let lock = held.swap_remove(at);
-            // Gone before it is open to others: who opened it meanwhile notices that it is no longer there. Where it
+            // Removed while locked: a process that has opened it meanwhile notices that it is no longer there. Where it
             // cannot be removed it stays, which does no harm.
-            let _ = fs::remove_file(&lock.path);
+            if lock.is_new {
+                let _ = fs::remove_file(&lock.path);
+            }
             drop(lock.file);
         }
     }
@@ -210,22 +215,33 @@ impl Drop for PartitionClaim {
     }
 }
 
-/// Opens and locks the file. One that its former holder removed between the two is not the one others will open.
-fn lock_file(path: &Path) -> Result<File> {
+/// Opens and locks the file, and tells whether it was created. One that its former holder removed between the two is not
+/// the one others will open.
+fn lock_file(path: &Path) -> Result<(File, bool)> {
     for _ in 0..TRIES {
-        let file = open_or_create(path).map_err(Error::io(path))?;
+        let (file, is_new) = opened(path).map_err(Error::io(path))?;
         match try_lock(&file) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => return Err(Error::io(path)(error)),
         }
         if is_at(&file, path).map_err(Error::io(path))? {
-            return Ok(file);
+            return Ok((file, is_new));
         }
     }
     Err(Error::LogLocked {
         path: path.to_path_buf(),
     })
+}
+
+/// Opens the file, and tells whether it was created for this.
+fn opened(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = File::options();
+    match open_as(path, options.read(true).write(true).create_new(true)) {
+        Ok((file, _)) => Ok((file, true)),
+        // Another process may remove it in between.
+        Err(_) => open_or_create(path).map(|file| (file, false)),
+    }
 }
 
 /// Whether it is `file` that has this name.
@@ -294,6 +310,10 @@ mod tests {
         drop((again, other));
         assert!(!file.exists());
         assert!(LogDirLock::acquire(&folder.path().join("gone")).is_err());
+        // One that was there stays.
+        fs::write(&file, "mine").unwrap();
+        drop(LogDirLock::acquire(folder.path()).unwrap());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     }
 
     #[test]

@@ -533,7 +533,8 @@ pub(crate) fn ensure_holds_records(path: &Path) -> Result<()> {
 
 fn holds_no_records(path: &Path) -> Error {
     Error::InvalidArgument(format!(
-        "{}: neither a log dir, nor a partition folder, nor a segment's .log",
+        "{}: neither a log dir, nor a partition folder, nor a segment's .log; a segment under another name is for scan, \
+         dataset, cat, dump, stats and verify, not for export and Spark",
         path.display()
     ))
 }

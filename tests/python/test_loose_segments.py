@@ -207,3 +207,15 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(kafkalog.CorruptRecordError, match="more than 1048576 bytes"):
         kafkalog.read_table(tmp_path / "bomb.gz")
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_export_says_who_reads_it(tmp_path: Path) -> None:
+    """So does Spark, which plans by the same function."""
+    file = tmp_path / "ticket.bin"
+    file.write_bytes(b"x" * 100)
+    said = call("export", file, tmp_path / "out.parquet")
+    assert said.returncode == 2
+    assert "a segment under another name is for scan, dataset, cat" in said.stderr
+    said = call("export", "-", tmp_path / "out.parquet")
+    assert said.returncode == 3
+    assert "only cat, dump, stats and verify read standard input" in said.stderr

@@ -252,14 +252,17 @@ def test_a_swap_that_holds_its_original(tmp_path: Path) -> None:
     assert offsets_in(folder) == set(range(RECORDS))
 
 
-def test_a_refused_writer_leaves_no_topic_id(tmp_path: Path) -> None:
-    """The folder has none; it is written when the log was loaded."""
+@pytest.mark.parametrize("lock", [None, b"", b"mine"])
+def test_a_refused_writer_leaves_the_log_dir_as_it_is(tmp_path: Path, lock: bytes | None) -> None:
+    """No topic id, which is written when the log was loaded; a lock file only if there was one."""
     folder = written(tmp_path)
+    if lock is not None:
+        (tmp_path / ".lock").write_bytes(lock)
     (tmp_path / START).write_text("0\n1\norders 0 4001\n")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(KafkaLogError, match="below the log start 4001"):
         LogWriter(tmp_path, "orders", 0, topic_id="0rtfp9DjROqBpwPllfDtAQ")
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
     (tmp_path / START).unlink()
     LogWriter(tmp_path, "orders", 0, topic_id="0rtfp9DjROqBpwPllfDtAQ").close()

@@ -12,6 +12,8 @@ import pytest
 
 import corpus
 import kafkalog
+from byte_logs import sealed
+from command import call
 from kafkalog import tables
 
 if TYPE_CHECKING:
@@ -138,6 +140,30 @@ def coordinator_states(*logs: Path) -> dict[int, dict[str, Any]]:
         for name, value in latest.items()
         if value
     }
+
+
+def test_times_after_the_year_9999(tmp_path: Path) -> None:
+    """Python has no datetime for them: the commands print them as numbers."""
+    data = tmp_path / "data"
+    folder = data / "txn-open-0"
+    shutil.copytree(GOLDEN_TXN / folder.name, folder)
+    far = 1 << 50
+    for log in folder.glob("*.log"):
+        content, at = bytearray(log.read_bytes()), 0
+        while at < len(content):
+            end = at + 12 + int.from_bytes(content[at + 8 : at + 12], "big")
+            content[at + 27 : at + 43] = far.to_bytes(8, "big") * 2
+            content[at:end] = sealed(bytes(content[at:end]))
+            at = end
+        log.write_bytes(content)
+    for what in ("--hanging", "--open"):
+        told = call("transactions", data, what)
+        assert told.returncode == 0, told.stderr
+        assert str(far) in told.stdout
+        lines = [json.loads(line) for line in call("transactions", data, what, "-J").stdout.splitlines()]
+        assert far in {line.get("lastTimestamp", line.get("startTimestamp")) for line in lines}
+    for command in ("stats", "offsets", "explain", "verify", "ls"):
+        assert "Error" not in call(command, data).stderr
 
 
 def test_what_the_coordinators_say(tmp_path: Path) -> None:

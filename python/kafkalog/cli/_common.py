@@ -6,14 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments, _core
-from kafkalog._times import parse_time, to_millis
+from kafkalog._times import parse_time
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
 
@@ -393,6 +392,8 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
             # Streams have no name, and this is the only one that commands write to.
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
+        if isinstance(error, FileNotFoundError) and [Path(name).name for name in names] == ["-"]:
+            text += "; only cat, dump, stats and verify read standard input"
     return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
 
 
@@ -469,11 +470,14 @@ def json_line(fields: dict[str, Any]) -> None:
     print(_encoder().encode(fields))
 
 
-def plain(value: Any) -> Any:
-    """Return a row of a table as JSON has it: times in milliseconds."""
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    return to_millis(value, "time") if isinstance(value, datetime) else value
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows with times in milliseconds: a datetime ends with the year 9999, a record's timestamp does not."""
+    import pyarrow as pa
+
+    for n, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            table = table.set_column(n, column.name, table.column(n).cast(pa.int64()))
+    return table.to_pylist()
 
 
 @cache

@@ -13,7 +13,6 @@ from kafkalog.cli import _common
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pyarrow as pa
 
 _EPILOG = """\
 First what takes up the disk, by kind, as du -b and du -B1 count it, what of it can be freed and how; then the topics,
@@ -72,13 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = dict(arguments.config) if arguments.config else None
     table = tools.explain(arguments.path, arguments.now, config=config, on_corrupt="skip")
-    rows = _rows(table)
+    rows = _common.rows_of(table)
     code = _common.tell_partial(table)
     if arguments.json and not arguments.disk:
         for row in rows:
             _common.json_line(row)
         return code
-    kinds = tools.disk_usage(arguments.path).to_pylist()
+    kinds = _common.rows_of(tools.disk_usage(arguments.path))
     for kind in kinds:
         if kind["kind"] == "log":
             kind["bytesFreeable"] = sum(row["bytesFreeable"] for row in rows)
@@ -130,16 +129,6 @@ class _Topic:
             self.waiting[row["retentionTime"]] = self.waiting.get(row["retentionTime"], 0) + size
         elif row["retention"] == "kept":
             self.kept += size
-
-
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows with times in milliseconds: a datetime ends with the year 9999, microseconds do not."""
-    import pyarrow as pa
-
-    for n, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type):
-            table = table.set_column(n, column.name, table.column(n).cast(pa.int64()))
-    return table.to_pylist()
 
 
 def _print_topics(rows: list[dict[str, Any]]) -> None:

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkalog import tables
 
     found = tables.consumer_groups(arguments.path, on_corrupt="skip")
-    shown, members = [found], found.to_pylist()
+    shown, members = [found], _common.rows_of(found)
     members, code = _common.only_named(members, "group", arguments.group, "group", arguments.path)
     if arguments.state:
         _print(_STATE, [_state(rows) for rows in _by_group(members)], as_json=arguments.json)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             _common.table(_MEMBERS, [_member(row) for row in members if row["memberId"] is not None], right=_NUMBERS)
     else:
         shown.append(tables.lag(arguments.path, on_corrupt="skip"))
-        lag = shown[-1].to_pylist()
+        lag = _common.rows_of(shown[-1])
         if arguments.group:
             lag = [row for row in lag if row["group"] in arguments.group]
         _print(_OFFSETS, _offsets(members, lag), as_json=arguments.json)

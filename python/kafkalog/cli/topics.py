@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     table = tables.topics(arguments.path)
     _common.tell_notes(_common.notes_of(table))
-    rows = table.to_pylist()
+    rows = _common.rows_of(table)
     wanted = set(arguments.topic or ())
     names = sorted({row["topic"] for row in rows})
     missing = sorted(wanted.difference(names))

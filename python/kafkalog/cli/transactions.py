@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.hanging:
         table = tables.open_transactions(arguments.path, on_corrupt="skip")
         # Of a producer that no coordinator here knows, nobody can say more.
-        found = [row for row in table.to_pylist() if row["isHanging"] is not False]
+        found = [row for row in _common.rows_of(table) if row["isHanging"] is not False]
         _print_hanging(found, as_json=arguments.json)
         unknown = sum(row["isHanging"] is None for row in found)
         if unknown:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     told, rows = [], list[dict[str, Any]]()
     try:
         told.append(tables.transactions(arguments.path, on_corrupt="skip"))
-        rows = told[0].to_pylist()
+        rows = _common.rows_of(told[0])
     except UnknownTopicOrPartitionError:
         # The partitions themselves have the open ones.
         if not arguments.open:
@@ -91,11 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.open:
         told.append(tables.open_transactions(arguments.path, on_corrupt="skip"))
         rows = [row for row in rows if row["state"] in _OPEN]
-        rows += _without_coordinator(rows, told[-1].to_pylist())
+        rows += _without_coordinator(rows, _common.rows_of(told[-1]))
     rows, code = _common.only_named(rows, "transactionalId", ids, "transactional id", arguments.path)
     if arguments.json:
         for row in rows:
-            _common.json_line(_common.plain(row))
+            _common.json_line(row)
     else:
         _common.table(_LIST, [_row(row) for row in rows], right=_NUMBERS)
     return max(code, _common.tell_partial(*told))
@@ -136,13 +136,12 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
         row["producerEpoch"],
         row["state"],
         row["timeoutMs"],
-        None if start is None else format_time(_common.plain(start)),
+        None if start is None else format_time(start),
         ",".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]) or None,
     )
 
 
 def _print_hanging(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    rows = [_common.plain(row) for row in rows]
     if as_json:
         for row in rows:
             _common.json_line(row)

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         table = table_of(arguments.path, arguments.level, arguments.threads, progress, **names)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
-    for row in table.to_pylist():
+    for row in _common.rows_of(table):
         found[row["severity"]] += 1
         if _SEVERITIES.index(row["severity"]) < least:
             continue
