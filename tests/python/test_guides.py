@@ -136,7 +136,7 @@ def test_shell_blocks_are_these() -> None:
         "rescue": 3,
         "damage": 1,
         "care": 3,
-        "shell": 1,
+        "shell": 2,
         "tables": 1,
     }
 
@@ -163,6 +163,8 @@ def test_shell_examples_run(tmp_path: Path) -> None:
     shown = shell(documents.blocks("shell", "sh")[0], tmp_path, tmp_path)
     assert "orders:0:880" in shown
     assert pq.read_metadata(tmp_path / "data" / "orders.parquet").num_rows == 880
+    shown = shell(documents.blocks("shell", "sh")[1], tmp_path, tmp_path)
+    assert "orders-0 0\norders-0 1\n" in shown
 
 
 def test_import_examples_run(tmp_path: Path) -> None:

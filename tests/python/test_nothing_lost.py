@@ -68,8 +68,8 @@ def whole_batches(folder: Path) -> set[bytes]:
 
 
 def tree(log_dir: Path) -> dict[str, bytes]:
-    """Every file; the lock comes and goes."""
-    files = (path for path in log_dir.rglob("*") if path.is_file() and path.name != ".lock")
+    """Every file."""
+    files = (path for path in log_dir.rglob("*") if path.is_file())
     return {str(path.relative_to(log_dir)): path.read_bytes() for path in files}
 
 
