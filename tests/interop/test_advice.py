@@ -120,6 +120,7 @@ CLAIMS = {
     "a name": Claim("file-name", write(f"{P}/copy.log", ""), starts=False),
     "deleted": Claim("leftover", write(f"{FIRST}.log.deleted", "x"), removes=(f"{FIRST}.log.deleted",)),
     "cleaned": Claim("leftover", write(f"{FIRST}.log.cleaned", "x"), removes=(f"{FIRST}.log.cleaned",)),
+    "a swap of zeros": Claim("swap-unreadable", write(f"{P}/{145:020}.log.swap", bytes(400)), starts=False),
     "stray": Claim("stray-folder", copied(f"gone-0.{UUID}-stray"), keeps=(f"gone-0.{UUID}-stray",)),
     "snapshot of noise": Claim("snapshot-unreadable", write(f"{P}/{880:020}.snapshot", "noise")),
     "snapshot of nothing": Claim(

@@ -183,6 +183,35 @@ def test_what_a_load_refuses_is_an_error(name: str, tmp_path: Path) -> None:
     assert found(tmp_path / "saved" / "t-0") == []
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_offsets_that_overflow(at: int, tmp_path: Path) -> None:
+    """A base offset near 2^63, which no checksum covers: the last offset seems to be below it."""
+    batches = [plain(0, 5), plain(5, 5), plain(10, 5)]
+    batches[at] = b"\x7f" + b"\xff" * 7 + batches[at][8:]
+    folder = write_log(tmp_path / "t-0", (0, b"".join(batches)), (15, plain(15)))
+    (row,) = found(folder)
+    assert (row["severity"], row["code"], row["offset"]) == ("error", "batch-order", 5 * at)
+    reader = kafkalog.scan(folder, on_corrupt="skip")
+    offsets = reader.read_all()["offset"].to_pylist()
+    assert offsets == [offset for offset in range(16) if offset // 5 != at or offset == 15]
+    assert [(lost["firstOffset"], lost["lastOffset"]) for lost in reader.lost.to_pylist()] == [(5 * at, 5 * at + 4)]
+    with pytest.raises(kafkalog.KafkaLogError):
+        kafkalog.recover(folder, dry_run=True)
+
+
+@pytest.mark.parametrize("data", [bytes(400), b"\xff" * 400], ids=["zeros", "noise"])
+def test_a_swap_without_batches_ends_a_load(log_dir: Path, data: bytes) -> None:
+    swap = log_dir / "orders-0" / f"{145:020}.log.swap"
+    swap.write_bytes(data)
+    with pytest.raises(kafkalog.KafkaLogError):
+        kafkalog.recover(log_dir / "orders-0", on_loss="as_kafka", dry_run=True)
+    assert (swap.name, "error", "swap-unreadable") in named(log_dir)
+    # What compaction had not finished is removed.
+    (log_dir / "orders-0" / f"{0:020}.log.cleaned").touch()
+    kafkalog.recover(log_dir / "orders-0", on_loss="as_kafka", dry_run=True)
+    assert "swap-unreadable" not in {code for _, _, code in named(log_dir)}
+
+
 ROUNDS = tiers.pick(20, 60, 3000)
 # Of a header of magic 2, what a load looks at or a reader needs: where, how many bytes.
 FIELDS = [(0, 8), (12, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4), (66, 4)]
@@ -197,7 +226,15 @@ def changed(data: bytes, chance: random.Random) -> bytes:
     if begin + size > len(batch):
         return data
     other = chance.choice(batches)[begin : begin + size].ljust(size, b"\0")
-    some = chance.choice([other, bytes(size), b"\xff" * size, chance.randbytes(size), bytes(size - 1) + b"\x63"])
+    some = chance.choice(
+        [
+            other,
+            bytes(size),
+            b"\xff" * size,
+            chance.randbytes(size),
+            bytes(size - 1) + b"\x63",
+        ]
+    )
     batch[begin : begin + size] = some
     batches[at] = byte_logs.sealed(bytes(batch))
     return b"".join(batches)

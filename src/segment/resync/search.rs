@@ -228,10 +228,12 @@ impl Search {
             || get_i32(head, LENGTH_AT).is_none_or(|length| length < MIN_LENGTH)
     }
 
-    /// Whether its offsets could be those of the segment.
+    /// Whether its offsets could be those of the segment, and do not overflow.
     pub(super) fn fits(&self, header: &BatchHeader) -> bool {
         let (least, most) = self.offsets;
-        header.base_offset >= least && header.last_offset() <= most
+        header.base_offset >= least
+            && header.last_offset() <= most
+            && header.next_offset() > header.base_offset
     }
 }
 

@@ -183,6 +183,8 @@ codes! {
     STRAY_FOLDER "stray-folder" Info "a broker serves none of it and never removes it: export what is still wanted, then delete it";
     // LogLoader.load renames swaps whatever is in them.
     SWAP_LACKS_BATCHES "swap-lacks-batches" Warning "a broker puts it in the place of segments that hold more: unless compaction made it, move it away, or salvage";
+    // LogLoader.removeTempFilesAndCollectSwapFiles, LogSegment.readNextOffset (CorruptRecordException)
+    SWAP_UNREADABLE "swap-unreadable" Error "a broker does not start with it: it looks in it for the end of its batches; move it away, or salvage";
     // LogFileUtils.offsetFromFileName (NumberFormatException)
     FILE_NAME "file-name" Error "a broker does not load the log: it takes what stands before the first dot for an offset of 20 digits; move the file away";
     // CleanShutdownFileHandler.read

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::finding::{
-    BATCH_LEVEL, Code, Finding, Findings, TORN_TAIL, ZERO_TAIL, ZERO_TAIL_CLEAN,
-    ZERO_TAIL_CLOSED, code_of,
+    BATCH_LEVEL, Code, Finding, Findings, TORN_TAIL, ZERO_TAIL, ZERO_TAIL_CLEAN, ZERO_TAIL_CLOSED,
+    code_of,
 };
 use super::pool::{Fault, Job, Place, Pool, Ticket};
 use super::records::BatchCheck;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::checkpoints::Extent;
 use super::epochs::{self, EpochWalk};
 use super::finding::{
     BATCH_TRANSACTION, FILE_NAME, Finding, Findings, INDEX_MISSING, INDEX_ORPHAN, LEFTOVER,
-    SEGMENT_MISSING, SNAPSHOT_STRAY, SWAP_LACKS_BATCHES, UNKNOWN_FILE, code_of,
+    SEGMENT_MISSING, SNAPSHOT_STRAY, SWAP_LACKS_BATCHES, SWAP_UNREADABLE, UNKNOWN_FILE, code_of,
 };
 use super::identity::{self, QUORUM_STATE};
 use super::log::{self, Beside, Reading};
@@ -25,10 +26,16 @@ use super::txn_index::TxnEntries;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{EpochEntry, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{FileKind, FileName, FileState};
+use crate::io::disk::Disk;
+use crate::io::folder::DiskFolder;
+use crate::io::overlay::Overlay;
+use crate::log::config::LogConfig;
 use crate::log::dir::{DirState, PartitionFolder};
 use crate::log::gaps;
 use crate::log::listed::ListedLog;
 use crate::segment::LogSegment;
+use crate::segment::writer::WritableSegment;
+use crate::types::NO_TIMESTAMP;
 use crate::types::Offset;
 
 /// A partition folder as it was listed.
@@ -114,9 +121,31 @@ impl Partition {
         Ok(partition)
     }
 
+    /// Tells of a finished swap that a load cannot put in its place.
+    fn note_swap(&mut self, path: &Path, base_offset: Offset) {
+        let folder = DiskFolder::new(&self.folder.path, &Disk::default());
+        let ended = Overlay::new(Arc::new(folder)).and_then(|plan| {
+            let settings = LogConfig::default().segment_settings();
+            let name = (base_offset, FileState::Swap);
+            WritableSegment::open_as(&plan, name, settings, NO_TIMESTAMP)?.read_next_offset()
+        });
+        if let Err(error) = ended
+            && error.is_of_the_files()
+        {
+            self.findings
+                .add(Finding::of_error(SWAP_UNREADABLE, path, &error));
+        }
+    }
+
     /// Takes a file in by its name; from `unfinished` on no swap was ready.
     fn note(&mut self, folder: &Path, name: &str, unfinished: Option<Offset>) {
         let path = folder.join(name);
+        if let Some(found) = FileName::parse(name)
+            && (found.kind, found.state) == (FileKind::Log, FileState::Swap)
+            && unfinished.is_none_or(|offset| found.offset < offset)
+        {
+            self.note_swap(&path, found.offset);
+        }
         let is_used = self.segments.iter().any(|s| s.file_name == name);
         let mut leftover = |what: &str| self.findings.add(Finding::new(LEFTOVER, &path, what));
         if let Some(found) = FileName::parse(name) {
