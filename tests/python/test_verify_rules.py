@@ -226,15 +226,7 @@ def changed(data: bytes, chance: random.Random) -> bytes:
     if begin + size > len(batch):
         return data
     other = chance.choice(batches)[begin : begin + size].ljust(size, b"\0")
-    some = chance.choice(
-        [
-            other,
-            bytes(size),
-            b"\xff" * size,
-            chance.randbytes(size),
-            bytes(size - 1) + b"\x63",
-        ]
-    )
+    some = chance.choice([other, bytes(size), b"\xff" * size, chance.randbytes(size), bytes(size - 1) + b"\x63"])
     batch[begin : begin + size] = some
     batches[at] = byte_logs.sealed(bytes(batch))
     return b"".join(batches)
