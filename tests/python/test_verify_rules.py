@@ -259,7 +259,8 @@ def test_whatever_a_load_refuses_is_an_error(tmp_path: Path) -> None:
     """Random changes: ``recover``, which loads as a broker does after a crash, and ``verify`` agree."""
     source = DATA / "ledger-0"
     refused = []
-    for seed in range(ROUNDS):
+    # Of these a load refuses some.
+    for seed in sorted({*range(ROUNDS), 20, 35, 42, 48}):
         chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
         folder = tmp_path / str(seed) / "ledger-0"
         shutil.copytree(source, folder)
