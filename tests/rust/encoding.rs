@@ -369,9 +369,9 @@ fn records_of_one_size_with_any_bit_flipped() {
         let data = built(&rows.collect::<Vec<_>>(), BatchOptions::default());
         checks::batch(&data);
         for at in RECORD_BATCH_OVERHEAD..data.len() {
-            for bit in 0..8 {
+            for bit in (at % 8..at % 8 + 8).take(pick(1, 8, 8)) {
                 let mut flipped = data.clone();
-                flipped[at] ^= 1 << bit;
+                flipped[at] ^= 1 << (bit % 8);
                 checks::batch(&flipped);
             }
         }
