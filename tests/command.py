@@ -94,7 +94,8 @@ def _serve(server: socket.socket) -> None:
         head, fds, _, _ = socket.recv_fds(server, 4, 2)
         if not head:
             return
-        words, folder, environment = json.loads(server.recv(*struct.unpack("<i", head), socket.MSG_WAITALL))
+        (size,) = struct.unpack("<i", head)
+        words, folder, environment = json.loads(server.recv(size, socket.MSG_WAITALL))
         child = os.fork()
         if child == 0:
             server.close()

@@ -232,7 +232,7 @@ TWO_BY_FILE = ("-n", "2", "--dist", "loadfile")
 
 def python() -> None:
     """Run the Python tests of the short tier."""
-    pytest("tests/python", *SIDE_BY_SIDE, **SHORT_QUERIES)
+    pytest("tests/python", *SIDE_BY_SIDE, python=PYTHON, **SHORT_QUERIES)
 
 
 # Tests marked `release` spend their time in Python and in starting processes, or measure memory over large files. They
@@ -246,7 +246,7 @@ def python_debug() -> None:
 def python_release() -> None:
     """Run Python tests on the release build."""
     chosen = () if is_slow() else ("-m", "release")
-    pytest("tests/python", *chosen, *SIDE_BY_SIDE, **SHORT_QUERIES)
+    pytest("tests/python", *chosen, *SIDE_BY_SIDE, python=PYTHON, **SHORT_QUERIES)
 
 
 def corpus() -> None:
@@ -284,7 +284,7 @@ def spark() -> None:
         raise FailedError("java is not on the PATH: Spark needs Java 17")
     # In the short tier one driver runs all, and an archive costs as much as another driver.
     settings = with_archived_classes() if is_full() else SHORT_QUERIES
-    pytest("tests/spark", KAFKALOG_WHEEL=str(the_wheel(WHEELS)), **settings)
+    pytest("tests/spark", python=PYTHON, KAFKALOG_WHEEL=str(the_wheel(WHEELS)), **settings)
 
 
 # In addition to the version that pip chose above: the oldest without and with data sources. They run the tests marked
@@ -324,7 +324,7 @@ def interop() -> None:
     if shutil.which("mvn") is None and not IN_CI:
         print("mvn is not on the PATH: the tests that ask Kafka's own classes are skipped")
     # Brokers and their clients wait half of the time.
-    pytest("tests/interop", *TWO_BY_FILE, **SHORT_QUERIES)
+    pytest("tests/interop", *TWO_BY_FILE, python=PYTHON, **SHORT_QUERIES)
 
 
 def main_job() -> None:

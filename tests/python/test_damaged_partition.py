@@ -39,7 +39,7 @@ MORE = [[], ["--isolation-level", "read_committed"], ["-o", "-18"], ["-o", "s@17
 
 @pytest.mark.parametrize("more", MORE)
 def test_cat_prints_the_other_partitions(data: Path, more: list[str]) -> None:
-    command = ("cat", data, "-t", "orders", "-f", "%p %o\\n", *more)
+    command: tuple[str | Path, ...] = ("cat", data, "-t", "orders", "-f", "%p %o\\n", *more)
     whole = call(*command).stdout.splitlines()
     log = damage(data, 500)
     said = call(*command)

@@ -154,6 +154,7 @@ def conditions(engine: str, memory: pa.Table) -> list[predicates.Condition]:
     return [drawn.draw() for _ in range(ROUNDS)]
 
 
+@pytest.mark.full
 def test_the_conditions_are_many_and_of_every_kind(memory: pa.Table) -> None:
     """At least 500 a run, and among them each kind on each column."""
     asked = [condition for engine in ENGINES for condition in conditions(engine, memory)]
