@@ -390,11 +390,21 @@ impl PathKind {
     /// # Errors
     /// `Io` if the path does not exist; `InvalidArgument` for anything but a partition folder.
     pub(crate) fn partition(path: &Path) -> Result<FolderName> {
-        let Self::Partition(name) = Self::of(path)? else {
-            let text = format!("{}: not a partition folder", path.display());
-            return Err(Error::InvalidArgument(text));
-        };
-        Ok(name)
+        if let Self::Partition(name) = Self::of(path)? {
+            return Ok(name);
+        }
+        let mut text = format!("{}: not a partition folder", path.display());
+        match LogDir::open(path).and_then(LogDir::ensure_log_dir) {
+            Ok(dir) => {
+                if let Some(one) = dir.folders.first() {
+                    text = format!("{text}; {} is one", one.path.display());
+                }
+            }
+            // It names a log dir below.
+            Err(error @ Error::InvalidArgument(_)) => return Err(error),
+            Err(_) => {}
+        }
+        Err(Error::InvalidArgument(text))
     }
 
     /// Topic and partition of a folder that holds a partition's files, also under a name of the user's own.
