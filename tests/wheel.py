@@ -13,7 +13,6 @@ and a `mapInArrow` job.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -102,15 +101,17 @@ def audit(wheel: Path) -> None:
 
 
 def pythons() -> list[str]:
-    """Return the oldest and the newest Python on the PATH that the wheel serves."""
+    """Return the oldest and the newest Python here that the wheel serves: of the PATH, and those that pyenv keeps."""
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    path = os.pathsep.join([os.environ["PATH"], *map(str, sorted(kept.glob("*/bin")))])
     found = []
     for major, minor in VERSIONS:
-        python = shutil.which(f"python{major}.{minor}")
-        # pyenv puts names on the PATH that it does not serve.
-        if python and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
-            found.append(python)
-    if not found:
-        found.append(sys.executable)
+        for folder in path.split(os.pathsep):
+            python = Path(folder) / f"python{major}.{minor}"
+            # pyenv puts names on the PATH that it does not serve.
+            if python.exists() and subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
+                found.append(str(python))
+                break
     return [found[0], *found[1:][-1:]]
 
 
