@@ -102,7 +102,7 @@ def test_each_damaged_file_is_named(case: dict[str, Any]) -> None:
         assert first["endPosition"] is None or first["position"] < first["endPosition"]
 
 
-TAILS = {"torn-tail", "zero-tail"}
+TAILS = {"torn-tail", "zero-tail", "zero-tail-closed"}
 
 
 def test_the_bytes_named_are_those_that_reading_loses() -> None:
