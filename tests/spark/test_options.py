@@ -14,7 +14,6 @@ from kafkalog.spark import read
 from kafkalog.spark.columns import DEFAULT_COLUMNS, SPARK_TYPES, schema
 from kafkalog.spark.option_names import IGNORED, KNOWN, REFUSED
 from kafkalog.spark.options import Bound, SourceOptions, parse, parse_columns, parse_paths
-from kafkalog.spark.sink import _staging
 
 if TYPE_CHECKING:
     from kafkalog.spark.option_names import Use
@@ -186,11 +185,6 @@ def test_commas_mean_the_same_in_both_directions(
         assert list(parse_paths({"path": path}, must_exist=must_exist)) == paths
     with pytest.raises(ValueError, match="hdfs://h/a,b is a URL"):
         parse_paths({"path": "hdfs://h/a,b"}, must_exist=must_exist)
-
-
-def test_the_staging_path_of_a_sink_is_no_url() -> None:
-    with pytest.raises(ValueError, match="s3://b/x is a URL: "):
-        _staging({"path": "/data", "stagingPath": "s3://b/x"})
 
 
 def test_a_timestamp_precedes_timestamps_by_partition_and_these_precede_offsets() -> None:

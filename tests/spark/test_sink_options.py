@@ -105,3 +105,10 @@ def test_a_path_among_logs_is_refused_before_a_row_is_staged(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="the output would lie in the log dir"):
         make(tmp_path / "L" / "x", topic="t")
     assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["meta.properties"]
+
+
+def test_the_staging_path_of_a_sink_is_no_url() -> None:
+    from kafkalog.spark.sink import _staging
+
+    with pytest.raises(ValueError, match="s3://b/x is a URL: "):
+        _staging({"path": "/data", "stagingPath": "s3://b/x"})
