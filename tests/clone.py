@@ -59,13 +59,13 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
-def pip_install(python: Path, *args: str | Path) -> None:
+def pip_install(python: Path, *args: str | Path, **extra: str) -> None:
     """Install packages. What pip builds itself, PySpark above all, is stored: it is unpacked at once."""
     settings = TARGET / "pip-builds.cfg"
     TARGET.mkdir(parents=True, exist_ok=True)
     settings.write_text("[bdist_wheel]\ncompression = stored\n", encoding="utf-8")
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, *args, DIST_EXTRA_CONFIG=str(settings))
+    run(*pip, *args, DIST_EXTRA_CONFIG=str(settings), **extra)
 
 
 def packages_of(python: Path) -> Path:

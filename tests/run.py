@@ -173,7 +173,7 @@ def dependencies() -> None:
 
 def workflows() -> None:
     """Check the workflows of GitHub, where their linter is installed."""
-    if not answer("actionlint", "-version"):
+    if shutil.which("actionlint") is None:
         print("skipped: actionlint is not on the PATH (go install github.com/rhysd/actionlint/cmd/actionlint@latest)")
         return
     run("actionlint")
