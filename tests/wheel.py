@@ -53,7 +53,7 @@ def rows(batches):
 
 partitions = frame.select("partition").distinct()
 counted["mapInArrow"] = partitions.mapInArrow(rows, "n long").groupBy().sum("n").first()[0]
-counted["kafkalog.spark.read"] = kafkalog.spark.read(spark, path, topics="orders").count()
+counted["kafkalog.spark.read"] = kafkalog.spark.read(spark, path, subscribe="orders").count()
 spark.stop()
 print(f"Python {sys.version.split()[0]}, PySpark {sys.modules['pyspark'].__version__}: {counted}")
 sys.exit(len(set(counted.values())) != 1)
