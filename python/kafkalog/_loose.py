@@ -125,6 +125,9 @@ class Loose:
                     if size > MOST_BYTES:
                         raise self._too_large("unpack it first")
                     packed.extract(member, top, filter="data")
+        except tarfile.FilterError as error:
+            found = f"{error.tarinfo.name!r}, which leads out of its folder or is no plain file"
+            raise CorruptRecordError(f"{self.given}: expected a log dir, found {found}", self.given) from error
         except tarfile.TarError as error:
             raise CorruptRecordError(f"{self.given}: {error}", self.given) from error
         if file.parent == self._root:

@@ -1,7 +1,7 @@
 //! Syncs that a thread of its own carries out beside the work, for output that counts only once all of it is there.
 //!
-//! Work continues while the device writes. In which order its files reach the device does not matter then: whoever relies
-//! on that must not hand them over. What is left comes to its end in [`Syncing::settle`], which also tells what failed.
+//! Work continues while the device writes. In which order its files reach the device does not matter then: a caller that
+//! relies on it must not hand them over. What is left comes to its end in [`Syncing::settle`], which also tells what failed.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -219,3 +219,17 @@ def test_export_says_who_reads_it(tmp_path: Path) -> None:
     said = call("export", "-", tmp_path / "out.parquet")
     assert said.returncode == 3
     assert "only cat, dump, stats and verify read standard input" in said.stderr
+
+
+def test_a_tar_that_leads_out_of_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "evil.tar"
+    with tarfile.open(path, "w") as packed:
+        member = tarfile.TarInfo("../escaped")
+        member.size = 1
+        packed.addfile(member, io.BytesIO(b"x"))
+    with pytest.raises(
+        kafkalog.CorruptRecordError, match=r"evil\.tar: expected a log dir, found '\.\./escaped'"
+    ) as refused:
+        kafkalog.read_table(path)
+    assert "/kafkalog-" not in str(refused.value)
+    assert list(tmp_path.rglob("escaped")) == []

@@ -180,7 +180,7 @@ impl Beside {
         Ok(copied)
     }
 
-    /// Leaves a small file behind that is longer than its kind may be: its reader would refuse it.
+    /// Leaves out a small file that is longer than its kind may be: nothing could read it.
     fn leaves_long(&mut self, path: &Path, name: &str, length: u64) -> bool {
         let limit = limit_of(name).filter(|&limit| length > limit);
         if let Some(limit) = limit {
