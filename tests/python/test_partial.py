@@ -151,12 +151,12 @@ def test_a_folder_above_a_log_dir_names_it(tmp_path: Path) -> None:
             assert f"no log dir: it holds no partition folder and none of a broker's files; {deep} is one" in said, (
                 words
             )
-        for words in (["truncate", path, tmp_path / "out", "--offset", "1"], ["rebuild", path]):
-            assert f"{deep} is one" in fails(2, *words), words
+        for command in (("truncate", path, tmp_path / "out", "--offset", "1"), ("rebuild", path)):
+            assert f"{deep} is one" in fails(2, *command), command
         with pytest.raises(ValueError, match=f"{deep} is one"):
             kafkalog.PartitionLog(path)
-    for words in (["truncate", deep, tmp_path / "out", "--offset", "1"], ["rebuild", deep]):
-        assert f"{deep}: not a partition folder; {deep}" in fails(2, *words), words
+    for command in (("truncate", deep, tmp_path / "out", "--offset", "1"), ("rebuild", deep)):
+        assert f"{deep}: not a partition folder; {deep}" in fails(2, *command), command
     shutil.copytree(CLUSTER, deep.with_name("kafka-logs-2"))
     with pytest.raises(ValueError, match=r"kafka-logs and .*kafka-logs-2 are"):
         kafkalog.LogDir(deep.parent)
