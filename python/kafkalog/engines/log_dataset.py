@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import fs
+from pyarrow import acero, fs
 
 from kafkalog._shares import default_split_bytes, shares
 from kafkalog.engines.counting import count
@@ -227,8 +227,8 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 class _OneFile(fs.FileSystemHandler):
     """A file system of one file, which is written anew for each read in C++: the rows of a dataset as Arrow IPC.
 
-    Columns and filters of such a read do not reach the logs: Arrow applies them to all rows of the file, which lies in
-    the folder for temporary files.
+    The columns and the filter of the dataset reach the logs. Those of such a read do not: Arrow applies them to all
+    rows of the file, which lies in the folder for temporary files.
     """
 
     NAME = "logs"
@@ -243,25 +243,32 @@ class _OneFile(fs.FileSystemHandler):
         return path
 
     def open_input_file(self, _: str) -> pa.NativeFile:
-        # A filter needs a scanner, which would wait for the threads that wait for this file.
-        if self._condition is not None:
-            raise TypeError(
-                "a filtered dataset of logs cannot be scanned in C++ (Scanner.from_dataset, UnionDataset, "
-                "ScanNodeOptions): give the filter to the scanner, or use dataset.to_table() or dataset.scanner()"
-            )
-        plan, schema = self._source.plan(), self._source.schema
+        plan, schema = self._source.plan(self._condition), self._source.schema
         self._metrics.add({"total": plan.total})
-        reader = self._source.open(plan, schema.names, layout=self._source.options.layout)
+        columns = self._source.columns_for(schema.names, plan.condition)
+        # Arrow has no functions for views.
+        layout = self._source.options.layout if plan.condition is None else "binary"
+        reader = self._source.open(plan, columns, layout=layout)
         with NamedTemporaryFile(prefix="kafkalog-", suffix=".arrow") as file:
             with reader, pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
                 for batch in reader:
-                    writer.write_batch(batch.select(schema.names))
+                    writer.write(self._chosen(batch, plan.condition).select(schema.names).cast(schema))
                 self._metrics.add(reader.metrics)
                 if self._source.options.on_corrupt == "skip":
                     self._metrics.lose(reader.lost)
             # It has no name from here on, and is gone when the read ends. A buffer is read at once: on Arrow's I/O
             # threads RecordBatchFileReader::Open waits for reads of files by the same threads, and all may be waiting.
             return pa.BufferReader(pa.memory_map(file.name).read_buffer())
+
+    @staticmethod
+    def _chosen(batch: pa.RecordBatch, condition: pc.Expression | None) -> pa.Table:
+        rows = pa.Table.from_batches([batch])
+        if condition is None:
+            return rows
+        # By this thread alone: a scanner, or Table.filter, waits for threads that may all wait for this file.
+        source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+        kept = acero.Declaration("filter", acero.FilterNodeOptions(condition), [source])
+        return kept.to_table(use_threads=False)
 
 
 # What pyarrow asks of a file system besides.
