@@ -102,26 +102,29 @@ impl BatchBuilder {
     /// Those of [`BatchOptions::check`].
     pub fn new(options: BatchOptions) -> Result<Self> {
         options.check()?;
-        Ok(Self {
+        Ok(Self::unchecked(options))
+    }
+
+    const fn unchecked(options: BatchOptions) -> Self {
+        Self {
             options,
             records: Vec::new(),
             base_timestamp: options.delete_horizon_ms,
             max_timestamp: NO_TIMESTAMP,
             last_offset: None,
             count: 0,
-        })
+        }
     }
 
-    /// Begins another batch in the same memory; records not finished are gone.
-    ///
-    /// # Errors
-    /// Those of [`BatchOptions::check`].
-    pub fn restart(&mut self, options: BatchOptions) -> Result<()> {
+    /// Begins another batch in the same memory; records not finished are gone. The options are those of a batch in a log,
+    /// and are not checked.
+    pub(crate) fn restart(&mut self, options: BatchOptions) {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
-        *self = Self::new(options)?;
-        self.records = records;
-        Ok(())
+        *self = Self {
+            records,
+            ..Self::unchecked(options)
+        };
     }
 
     /// Records taken in so far.
@@ -163,6 +166,15 @@ impl BatchBuilder {
                 "a control batch takes control records only".to_owned(),
             ));
         }
+        self.ensure_taken(offset, timestamp)?;
+        if let Some(header) = headers.iter().find(|h| std::str::from_utf8(h.key).is_err()) {
+            let key = header.key.escape_ascii().to_string();
+            return Err(Error::unplaced(
+                "header key",
+                "UTF-8",
+                format_args!("{key:?} in record {}", self.count),
+            ));
+        }
         self.put(offset, timestamp, key, value, headers)
     }
 
@@ -183,15 +195,27 @@ impl BatchBuilder {
             )));
         }
         let (offset, key) = (self.next_offset(), kind.key());
+        self.ensure_taken(offset, timestamp)?;
         self.put(offset, timestamp, Some(&key), Some(value), &[])
     }
 
-    /// Appends a record of another batch, decoded from `source`, under this offset. Control records go into a control batch
-    /// as they are.
+    /// Appends a record of an append, decoded from `source`, after the last one.
     ///
     /// # Errors
     /// As [`BatchBuilder::append`], save that a header key that is not UTF-8 becomes what Java reads ([`key_text`]).
-    pub(crate) fn append_slot(
+    pub(crate) fn append_slot(&mut self, source: &[u8], slot: &RecordSlot) -> Result<()> {
+        let offset = self.next_offset();
+        self.ensure_taken(offset, slot.timestamp)?;
+        self.copy_slot(offset, source, slot)
+    }
+
+    /// Appends a record that is in a log, decoded from `source`, with whatever timestamp it has and in whatever order the
+    /// offsets are: consumers read it. (Kafka's cleaner leaves the whole partition as it is where `MemoryRecordsBuilder`
+    /// refuses a record; no record goes there either.) Control records go into a control batch as they are.
+    ///
+    /// # Errors
+    /// `InvalidRecord` for an offset too far from the base, a batch beyond 2 GiB.
+    pub(crate) fn copy_slot(
         &mut self,
         offset: Offset,
         source: &[u8],
@@ -215,6 +239,31 @@ impl BatchBuilder {
         self.put(offset, slot.timestamp, key, value, &headers)
     }
 
+    /// Refuses what a producer may not send (`MemoryRecordsBuilder.appendWithOffset`).
+    fn ensure_taken(&self, offset: Offset, timestamp: TimestampMs) -> Result<()> {
+        let least = self.next_offset();
+        if offset < least {
+            return Err(self.offset_refused(least, offset));
+        }
+        if timestamp < NO_TIMESTAMP {
+            return Err(Error::unplaced(
+                "record timestamp",
+                "0 or more, or -1 for none",
+                format_args!("{timestamp} in record {}", self.count),
+            ));
+        }
+        Ok(())
+    }
+
+    fn offset_refused(&self, least: Offset, offset: Offset) -> Error {
+        let most = self.options.base_offset.saturating_add(i64::from(i32::MAX));
+        Error::unplaced(
+            "record offset",
+            format_args!("{least} to {most}"),
+            format_args!("{offset} in record {}", self.count),
+        )
+    }
+
     fn put(
         &mut self,
         offset: Offset,
@@ -227,38 +276,11 @@ impl BatchBuilder {
         let count = index.checked_add(1).ok_or_else(|| {
             Error::unplaced("records", format_args!("at most {}", i32::MAX), "more")
         })?;
-        let least = self.next_offset();
-        let offset_delta = match offset
-            .checked_sub(self.options.base_offset)
-            .map(i32::try_from)
-        {
-            Some(Ok(delta)) if offset >= least => delta,
-            _ => {
-                let most = self.options.base_offset.saturating_add(i64::from(i32::MAX));
-                return Err(Error::unplaced(
-                    "record offset",
-                    format_args!("{least} to {most}"),
-                    format_args!("{offset} in record {index}"),
-                ));
-            }
+        let base_offset = self.options.base_offset;
+        let delta = offset.checked_sub(base_offset).map(i32::try_from);
+        let Some(Ok(offset_delta)) = delta else {
+            return Err(self.offset_refused(base_offset, offset));
         };
-        if timestamp < NO_TIMESTAMP {
-            return Err(Error::unplaced(
-                "record timestamp",
-                "0 or more, or -1 for none",
-                format_args!("{timestamp} in record {index}"),
-            ));
-        }
-        if let Some(header) = headers.iter().find(|h| std::str::from_utf8(h.key).is_err()) {
-            return Err(Error::unplaced(
-                "header key",
-                "UTF-8",
-                format_args!(
-                    "{:?} in record {index}",
-                    header.key.escape_ascii().to_string()
-                ),
-            ));
-        }
         let base_timestamp = self.base_timestamp.unwrap_or(timestamp);
         let record = NewRecord {
             // Java's subtraction wraps, and the reader's addition back.
@@ -278,18 +300,23 @@ impl BatchBuilder {
         }
         record.put(&mut self.records)?;
         self.base_timestamp = Some(base_timestamp);
-        self.max_timestamp = self.max_timestamp.max(timestamp);
-        self.last_offset = Some(offset);
+        self.max_timestamp = if index == 0 {
+            timestamp
+        } else {
+            self.max_timestamp.max(timestamp)
+        };
+        self.last_offset = self.last_offset.max(Some(offset));
         self.count = count;
         Ok(())
     }
 
-    /// Says that the batch reaches up to this offset though its last records are gone, as one that was compacted.
+    /// Says that the batch reaches up to this offset, as one that was compacted: its last records may be gone
+    /// (`MemoryRecordsBuilder.overrideLastOffset`).
     ///
     /// # Errors
-    /// `InvalidRecord` for an offset below the last record's or too far from the base.
+    /// `InvalidRecord` for an offset below the base or too far from it.
     pub fn reach(&mut self, last_offset: Offset) -> Result<()> {
-        let least = self.last_offset.unwrap_or(self.options.base_offset);
+        let least = self.options.base_offset;
         match last_offset
             .checked_sub(self.options.base_offset)
             .map(i32::try_from)
@@ -329,8 +356,7 @@ impl BatchBuilder {
             out.truncate(begun);
         }
         done?;
-        let options = self.options;
-        self.restart(options)?;
+        self.restart(self.options);
         Ok(Some(begun..out.len()))
     }
 

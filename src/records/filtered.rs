@@ -259,7 +259,6 @@ impl BatchFilter {
         if seen.kept == seen.read && new_horizon_ms.is_none() && !header.is_legacy() {
             return self.recompress(batch, header, codec, out);
         }
-        seen.ensure_within(header)?;
         let base_offset = if header.is_legacy() {
             seen.first_kept
         } else {
@@ -271,14 +270,17 @@ impl BatchFilter {
             delete_horizon_ms: new_horizon_ms.or(delete_horizon_ms),
             ..options_of(header)
         };
-        self.builder.restart(options)?;
+        self.builder.restart(options);
         self.put_kept(batch, header)?;
         // Else the producer's next batch would seem to leave sequences out.
         if !header.is_legacy()
             || (self.rules.keeps_ends && verdict.retention == BatchRetention::RetainEmpty)
         {
-            self.builder
-                .reach(header.last_offset().max(seen.last_kept))?;
+            self.builder.reach(if header.is_legacy() {
+                header.last_offset().max(seen.last_kept)
+            } else {
+                header.last_offset()
+            })?;
         }
         let begun = out.len();
         self.builder.finish(&mut self.compressor, out)?;
@@ -320,7 +322,7 @@ impl BatchFilter {
             let source = block.source(batch, &self.arena);
             for (slot, &stays) in self.slots.iter().zip(&mut stays) {
                 if stays {
-                    self.builder.append_slot(slot.offset, source, slot)?;
+                    self.builder.copy_slot(slot.offset, source, slot)?;
                 }
             }
         }
@@ -453,27 +455,6 @@ impl Seen {
             self.has_tombstones |= slot.value_len < 0;
         }
     }
-
-    /// Refuses records that would reach into another batch. Of magic 0, Kafka reads wrappers whose last offset is another
-    /// one (`DeepRecordsIterator`).
-    fn ensure_within(&self, header: &BatchHeader) -> Result<()> {
-        let last = header.last_offset();
-        let first = if header.is_legacy() {
-            self.first_kept
-        } else {
-            header.base_offset
-        };
-        if header.magic == 0 || (first <= self.first_kept && self.last_kept <= last) {
-            return Ok(());
-        }
-        let found = format_args!("{} to {}", self.first_kept, self.last_kept);
-        Err(Error::invalid(
-            "record offsets",
-            0,
-            format_args!("{first} to {last}"),
-            found,
-        ))
-    }
 }
 
 /// What the header says that a batch in its place has to say too.
@@ -509,12 +490,9 @@ fn put_empty(header: &BatchHeader, out: &mut Vec<u8>) -> Result<BatchHeader> {
     header_at(out, begun)
 }
 
-/// What the builder says of arguments is said of a batch here, which has a place.
+/// What the builder says of a record has no place yet: it is said of the batch.
 fn placed(error: Error) -> Error {
     match error {
-        Error::InvalidArgument(found) => {
-            Error::corrupt("batch header", 0, "fields that agree", found)
-        }
         Error::InvalidRecord(mut fault) => {
             fault.location.position.get_or_insert(0);
             Error::InvalidRecord(fault)

@@ -300,7 +300,7 @@ impl LeaderValidator {
                 Payload::Arena => &self.arena,
             };
             for slot in self.slots.get(begun..end).unwrap_or_default() {
-                builder.append_slot(builder.next_offset(), source, slot)?;
+                builder.append_slot(source, slot)?;
             }
             begun = end;
         }
