@@ -77,7 +77,7 @@ pub use api::{
 };
 pub use arrow::append::Appended as AppendInfo;
 pub use arrow::schema::{Layout, TimestampUnit};
-pub use error::{Error, Fault, Location, ProducerFault, ProducerRule, Refusal, Result};
+pub use error::{Error, Fault, FaultKind, Location, ProducerFault, ProducerRule, Refusal, Result};
 pub use io::appender::SyncPolicy;
 pub use io::overlay::FileChange;
 pub use load::{Loss, Note, OnLoss};

@@ -17,11 +17,39 @@ pub struct Location {
     pub offset: Option<Offset>,
 }
 
+/// The kind of a [`Fault`], for code that acts on it; a person reads the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// A checksum differs from the bytes.
+    Crc,
+    /// A batch's length is none that its format allows.
+    Length,
+    /// A batch ends before its length says.
+    Torn,
+    /// A magic that this build does not know.
+    Magic,
+    /// A batch's offsets or leader epoch contradict each other, its neighbours or its segment.
+    Order,
+    /// The number of records is none.
+    RecordsCount,
+    /// A segment is longer than Kafka's positions reach, or shorter than it was.
+    SegmentSize,
+    /// The control record of a transaction is of a type that ends none, for which Kafka throws another exception than for
+    /// damage.
+    ControlType,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
 /// One thing that is not as the format says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
     pub location: Location,
+    /// The kind.
+    pub kind: FaultKind,
     /// The field or structure, in the format's words ("batch length", "crc").
     pub what: &'static str,
     /// What the format, a limit or a neighbour asks for.

@@ -16,7 +16,7 @@ mod fault;
 mod refusal;
 
 use self::fault::InternalFault;
-pub use self::fault::{Fault, Location};
+pub use self::fault::{Fault, FaultKind, Location};
 pub use self::refusal::{ProducerFault, ProducerRule, Refusal};
 
 /// `std::result::Result` with [`Error`].
@@ -128,6 +128,7 @@ impl Error {
                 position: Some(position),
                 ..Location::default()
             },
+            kind: FaultKind::Other,
             what,
             expected: expected.to_string(),
             found: found.to_string(),
@@ -291,6 +292,21 @@ impl Error {
             | Self::UnsupportedFormat(f) => Some(f),
             _ => None,
         }
+    }
+
+    /// The kind of the fault inside.
+    #[must_use]
+    pub(crate) fn fault_kind(&self) -> FaultKind {
+        self.as_fault().map_or(FaultKind::Other, |fault| fault.kind)
+    }
+
+    /// Says which kind of fault it is.
+    #[must_use]
+    pub(crate) fn of_kind(mut self, kind: FaultKind) -> Self {
+        if let Some(fault) = self.as_fault_mut() {
+            fault.kind = kind;
+        }
+        self
     }
 
     fn as_fault_mut(&mut self) -> Option<&mut Fault> {

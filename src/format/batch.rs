@@ -38,7 +38,7 @@ pub(crate) use write::set_max_timestamp;
 use super::attributes::Attributes;
 use super::crc::{Crc, crc32, crc32c};
 use super::cursor::{bytes, get_i8, get_i32, get_i64, get_u8, get_u32};
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::types::{
     Compression, NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE,
     NO_TIMESTAMP, Offset, TimestampMs, TimestampType,
@@ -147,7 +147,8 @@ impl BatchHeader {
                 LENGTH_AT as u64,
                 format_args!("at least {MIN_LENGTH}"),
                 length,
-            )),
+            )
+            .of_kind(FaultKind::Length)),
         }
     }
 
@@ -188,6 +189,7 @@ impl BatchHeader {
                 format_args!("{expected} bytes"),
                 head.len(),
             )
+            .of_kind(FaultKind::Torn)
         };
         header.map(Some).ok_or_else(cut_off)
     }
@@ -243,31 +245,33 @@ impl BatchHeader {
                 LENGTH_AT as u64,
                 expected,
                 size.saturating_sub(LOG_OVERHEAD),
-            ));
+            )
+            .of_kind(FaultKind::Length));
         }
         let Some(h) = bytes::<RECORD_BATCH_OVERHEAD>(data, 0) else {
             return Ok(None);
         };
         let header = Self::fields_v2(h, size, magic);
         match header.records_count {
-            Some(count) if count < 0 => Err(Error::corrupt(
-                "records count",
-                RECORDS_COUNT_AT as u64,
-                "0 or more",
-                count,
-            )),
+            Some(count) if count < 0 => {
+                Err(
+                    Error::corrupt("records count", RECORDS_COUNT_AT as u64, "0 or more", count)
+                        .of_kind(FaultKind::RecordsCount),
+                )
+            }
             _ if header.last_offset_delta < 0 => Err(Error::corrupt(
                 "last offset delta",
                 LAST_OFFSET_DELTA_AT as u64,
                 "0 or more",
                 header.last_offset_delta,
-            )),
-            _ if header.base_offset < 0 => Err(Error::corrupt(
-                "base offset",
-                0,
-                "0 or more",
-                header.base_offset,
-            )),
+            )
+            .of_kind(FaultKind::Order)),
+            _ if header.base_offset < 0 => {
+                Err(
+                    Error::corrupt("base offset", 0, "0 or more", header.base_offset)
+                        .of_kind(FaultKind::Order),
+                )
+            }
             _ => Ok(Some(header)),
         }
     }
@@ -509,6 +513,7 @@ impl BatchHeader {
             format_args!("{:#010x} as stored", self.crc),
             format_args!("{computed:#010x} over the bytes"),
         )
+        .of_kind(FaultKind::Crc)
     }
 }
 

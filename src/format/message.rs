@@ -21,7 +21,7 @@ use super::batch::{
 };
 use super::cursor::{get_i32, get_i64, get_u8};
 use super::record::Field;
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::types::{NO_TIMESTAMP, Offset, TimestampMs};
 
 const KEY_LENGTH_AT_V0: usize = LEGACY_TIMESTAMP_AT;
@@ -89,6 +89,7 @@ impl Message {
                 ),
                 size.saturating_sub(LOG_OVERHEAD),
             )
+            .of_kind(FaultKind::Length)
         })?;
         let key = delimited(data, key_at, "message key length")?;
         let value = delimited(data, key.end(), "message value length")?;

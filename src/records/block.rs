@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::RecordSlot;
 use crate::compress::{DecodeLimit, Decompressor};
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::record::Field;
 use crate::io::interrupt;
@@ -101,6 +101,7 @@ pub(super) fn unknown_magic(header: &BatchHeader) -> Error {
         "0, 1 or 2",
         header.magic,
     )
+    .of_kind(FaultKind::Magic)
 }
 
 /// A slot of fields whose places count from `shift`.

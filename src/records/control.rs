@@ -2,14 +2,11 @@
 
 use super::block::{self, Payload};
 use crate::compress::{DecodeLimit, Decompressor};
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::format::control::{ControlType, EndTransactionMarker};
 use crate::format::record::Record;
 use crate::types::{TimestampMs, TimestampType};
-
-/// The fault of a marker whose kind ends no transaction, which Kafka throws another exception for than for the others.
-pub(crate) const NO_END: &str = "control record type";
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +56,12 @@ impl EndTransaction {
             .map_err(|error| error.shift(record.key.start as u64))?;
         if !kind.ends_transaction() {
             return Err(Error::invalid(
-                NO_END,
+                "control record type",
                 record.key.start as u64,
                 "COMMIT or ABORT",
                 kind,
-            ));
+            )
+            .of_kind(FaultKind::ControlType));
         }
         let marker = EndTransactionMarker::parse(record.value.of(data).unwrap_or_default())
             .map_err(|error| error.shift(record.value.start as u64))?;

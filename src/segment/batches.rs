@@ -9,7 +9,7 @@
 //! the file by its checksum, or a healthy successor follows) is damage on the active segment too.
 //! Source: `FileLogInputStream`, `LogSegment.recover`.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{
     BatchHeader, HEADER_SIZE_UP_TO_MAGIC, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT, MIN_LENGTH,
     RECORD_BATCH_OVERHEAD,
@@ -122,7 +122,10 @@ impl BatchCursor {
         interrupt::check()?;
         let head = source.bytes(position, RECORD_BATCH_OVERHEAD)?;
         let parsed = BatchHeader::parse(head).and_then(|header| {
-            let cut = || Error::corrupt("batch header", 0, "a whole one", head.len());
+            let cut = || {
+                Error::corrupt("batch header", 0, "a whole one", head.len())
+                    .of_kind(FaultKind::Torn)
+            };
             header.ok_or_else(cut)
         });
         *header = parsed.map_err(|e| e.shift(position).at(source.path()))?;
@@ -221,12 +224,10 @@ impl BatchCursor {
         }
         match head.get(MAGIC_AT) {
             Some(&magic) if magic > CURRENT_MAGIC => {
-                return Err(Error::unsupported(
-                    "magic",
-                    MAGIC_AT as u64,
-                    "0, 1 or 2",
-                    magic,
-                ));
+                return Err(
+                    Error::unsupported("magic", MAGIC_AT as u64, "0, 1 or 2", magic)
+                        .of_kind(FaultKind::Magic),
+                );
             }
             _ => {}
         }
@@ -245,7 +246,7 @@ impl BatchCursor {
             Some(end) if position > end => {
                 let expected = format!("a batch that begins at {end}, where it was planned to end");
                 let found = format!("one that reaches over it to {position}");
-                Err(Error::corrupt("batch", 0, expected, found))
+                Err(Error::corrupt("batch", 0, expected, found).of_kind(FaultKind::Torn))
             }
             _ => Ok(()),
         }
@@ -257,24 +258,22 @@ impl BatchCursor {
         let last = header.last_offset();
         if header.base_offset < self.floor {
             let expected = format!("at least {}, after what comes before", self.floor);
-            return Err(Error::corrupt(
-                "base offset",
-                0,
-                expected,
-                header.base_offset,
-            ));
+            return Err(
+                Error::corrupt("base offset", 0, expected, header.base_offset)
+                    .of_kind(FaultKind::Order),
+            );
         }
         if let Some(next) = self.bounds.next_base_offset
             && last >= next
         {
             let expected = format!("below {next}, where the next segment begins");
-            return Err(Error::corrupt("last offset", 0, expected, last));
+            return Err(Error::corrupt("last offset", 0, expected, last).of_kind(FaultKind::Order));
         }
         // A segment may span more than 2^31 offsets: those of cleaners before KAFKA-6264 do, Kafka reads them, and splits
         // them at its next start.
         if header.next_offset() <= header.base_offset {
             let expected = format!("{} or more, and an offset after it", header.base_offset);
-            return Err(Error::corrupt("last offset", 0, expected, last));
+            return Err(Error::corrupt("last offset", 0, expected, last).of_kind(FaultKind::Order));
         }
         let epoch = header.partition_leader_epoch;
         if epoch < -1 || (epoch >= 0 && epoch < self.epoch) {
@@ -284,7 +283,8 @@ impl BatchCursor {
                 LOG_OVERHEAD as u64,
                 expected,
                 epoch,
-            ));
+            )
+            .of_kind(FaultKind::Order));
         }
         Ok(())
     }
@@ -305,7 +305,8 @@ impl BatchCursor {
             LENGTH_AT as u64,
             format_args!("at least {MIN_LENGTH}"),
             length,
-        ))
+        )
+        .of_kind(FaultKind::Length))
     }
 
     /// A batch whose length leads beyond the end: torn, or a length that lies.
@@ -320,12 +321,10 @@ impl BatchCursor {
         if self.bounds.is_active && self.length_lies(source, position)? {
             let expected = "a length that ends where the checksum or the next batch says";
             let found = size.saturating_sub(LOG_OVERHEAD as u64);
-            return Err(Error::corrupt(
-                "batch length",
-                LENGTH_AT as u64,
-                expected,
-                found,
-            ));
+            return Err(
+                Error::corrupt("batch length", LENGTH_AT as u64, expected, found)
+                    .of_kind(FaultKind::Length),
+            );
         }
         self.cut_off("batch", size, left)
     }
@@ -341,7 +340,8 @@ impl BatchCursor {
             0,
             format_args!("{needed} bytes"),
             format_args!("{left} to the end of the file"),
-        ))
+        )
+        .of_kind(FaultKind::Torn))
     }
 
     /// Whether the bytes after a torn-looking header show that only its length is wrong.

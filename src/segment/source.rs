@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::folder::DiskReader;
 use crate::io::interrupt;
@@ -409,7 +409,11 @@ fn check_size(path: &Path, size: u64) -> Result<()> {
         return Ok(());
     }
     let expected = format!("at most {MAX_SEGMENT_SIZE} bytes");
-    Err(Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size).at(path))
+    Err(
+        Error::corrupt("segment size", MAX_SEGMENT_SIZE, expected, size)
+            .of_kind(FaultKind::SegmentSize)
+            .at(path),
+    )
 }
 
 #[cfg(test)]

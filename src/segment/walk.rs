@@ -8,7 +8,7 @@ use super::entries::EntryOffset;
 use super::search::{BatchSpan, search_for_offset};
 use super::source::{Access, SegmentSource};
 use crate::compress::DecodeLimit;
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, LENGTH_AT, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD};
 use crate::io::storage::ReadFile;
 use crate::records::control::EndTransaction;
@@ -154,7 +154,10 @@ impl LogWalk {
             }
             _ => return Ok(()),
         };
-        Err(self.locate(position, Error::corrupt(what, 0, expected, found)))
+        Err(self.locate(
+            position,
+            Error::corrupt(what, 0, expected, found).of_kind(FaultKind::Order),
+        ))
     }
 
     /// Holds the checksum of the batch at `position` against its bytes; a large one's in pieces.
@@ -168,13 +171,15 @@ impl LogWalk {
         if header.is_too_short() {
             let expected = format!("at least {}", RECORD_BATCH_OVERHEAD - LOG_OVERHEAD);
             let found = header.size.saturating_sub(LOG_OVERHEAD);
-            let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found);
+            let error = Error::corrupt("batch length", LENGTH_AT as u64, expected, found)
+                .of_kind(FaultKind::Length);
             return Err(self.locate(position, error));
         }
         let error = match self.source.checksum(position, header)? {
             Some(computed) if computed == header.crc => return Ok(()),
             Some(computed) => header.crc_fault(computed),
-            None => Error::corrupt("batch", 0, format_args!("{} bytes", header.size), "an end"),
+            None => Error::corrupt("batch", 0, format_args!("{} bytes", header.size), "an end")
+                .of_kind(FaultKind::Torn),
         };
         Err(self.locate(position, error))
     }

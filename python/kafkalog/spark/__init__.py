@@ -91,5 +91,5 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(DefaultSource)
     except AnalysisException as error:
         # Spark 4.0 does not replace a source that it discovered.
-        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise

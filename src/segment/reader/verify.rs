@@ -1,7 +1,7 @@
 //! The checks of a batch that need its bytes, or those after it: the checksum first of all.
 
 use super::SegmentReader;
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::{BatchHeader, RECORD_BATCH_OVERHEAD};
 use crate::io::words::prefetch;
 use crate::segment::batches::CURRENT_MAGIC;
@@ -58,6 +58,7 @@ impl SegmentReader {
             let what = "segment size";
             return Err(
                 Error::corrupt(what, now, format_args!("{planned} bytes as planned"), now)
+                    .of_kind(FaultKind::SegmentSize)
                     .at(self.source.path()),
             );
         }
@@ -79,7 +80,8 @@ impl SegmentReader {
                 if next.magic <= CURRENT_MAGIC && next.base_offset <= header.last_offset() =>
             {
                 let expected = format!("below {}, the next batch's", next.base_offset);
-                let error = Error::corrupt("base offset", position, expected, header.base_offset);
+                let error = Error::corrupt("base offset", position, expected, header.base_offset)
+                    .of_kind(FaultKind::Order);
                 Err(self.located(error, header))
             }
             _ => Ok(()),

@@ -9,12 +9,11 @@
 use std::ops::Range;
 
 use super::WritableSegment;
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, FaultKind, Refusal, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::{AbortedTxn, TimestampOffset};
 use crate::format::file_name::FileKind;
 use crate::io::storage::Storage;
-use crate::records::control::NO_END;
 use crate::segment::source::Access;
 use crate::segment::walk::LogWalk;
 use crate::types::{Offset, Position};
@@ -86,9 +85,11 @@ impl<S: Storage> WritableSegment<S> {
         self.txn_index.flush()?;
         let reason = match outcome {
             Ok(()) => None,
+            // A marker of a type that ends no transaction, in a producer's batch: Kafka throws something else than a record's
+            // exception, and does not load the log.
             Err(RecoveryFailure::Fatal(
                 error @ (Error::CorruptRecord(_) | Error::InvalidRecord(_)),
-            )) if !is_refusal(&error) => Some(error.to_string()),
+            )) if error.fault_kind() != FaultKind::ControlType => Some(error.to_string()),
             Err(failure) => {
                 self.flush_indexes()?;
                 return Err(failure);
@@ -146,7 +147,8 @@ impl<S: Storage> WritableSegment<S> {
         }
         let base = self.base_offset;
         let expected = format!("{base} to {} above it", i32::MAX);
-        let error = Error::corrupt("last offset", position, expected, offset);
+        let error =
+            Error::corrupt("last offset", position, expected, offset).of_kind(FaultKind::Order);
         Err(RecoveryFailure::Overflow(base, error.at(self.path())))
     }
 
@@ -227,10 +229,4 @@ impl<S: Storage> WritableSegment<S> {
         self.flush_indexes()?;
         Ok(taken)
     }
-}
-
-/// Kafka throws something else than a record's exception here, and does not load the log: a marker of a kind that ends no
-/// transaction, for all that its batch has a producer.
-fn is_refusal(error: &Error) -> bool {
-    error.as_fault().is_some_and(|fault| fault.what == NO_END)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, FaultKind};
 use crate::types::{Offset, Position, TopicPartition};
 
 /// Findings of one code in one file, beyond which they are only counted: a file of noise would fill the memory.
@@ -243,7 +243,7 @@ impl Finding {
             (_, Some(fault)) => Self {
                 position: fault.location.position,
                 offset: fault.location.offset,
-                ..Self::new(code, file, words(fault))
+                ..Self::new(code, file, fault.text())
             },
             // The file is named before the message.
             (Error::Io { source, .. }, _) => Self::new(UNREADABLE, file, source.to_string()),
@@ -323,36 +323,41 @@ impl Findings {
     }
 }
 
-/// A fault without its place.
-pub(super) fn words(fault: &Fault) -> String {
-    let Fault {
-        what,
-        expected,
-        found,
-        ..
-    } = fault;
-    format!("{what}: expected {expected}, found {found}")
+/// The code of an error about a batch.
+pub(super) fn code_of(error: &Error) -> &'static Code {
+    match (error, error.fault_kind()) {
+        (Error::UnsupportedFormat(_), FaultKind::Magic) => BATCH_MAGIC,
+        (Error::UnsupportedFormat(_), _) => BATCH_CODEC,
+        (Error::InvalidRecord(_), _) | (_, FaultKind::RecordsCount) => BATCH_RECORDS,
+        (_, FaultKind::Crc) => BATCH_CRC,
+        (_, FaultKind::Length) => BATCH_LENGTH,
+        (_, FaultKind::Torn) => BATCH_TORN,
+        (_, FaultKind::SegmentSize) => SEGMENT_SIZE,
+        (_, FaultKind::Order) => BATCH_ORDER,
+        _ => BATCH_CODEC,
+    }
 }
 
-/// The kind of a fault of a batch.
-pub(super) fn code_of(error: &Error) -> &'static Code {
-    let what = error.as_fault().map_or("", |fault| fault.what);
-    match error {
-        Error::UnsupportedFormat(_) if what == "magic" => BATCH_MAGIC,
-        Error::UnsupportedFormat(_) => BATCH_CODEC,
-        Error::InvalidRecord(_) => BATCH_RECORDS,
-        _ if what.starts_with("crc") => BATCH_CRC,
-        _ if what == "batch length" || what == "message size" => BATCH_LENGTH,
-        _ if what == "batch" || what == "batch header" => BATCH_TORN,
-        _ if what == "segment size" => SEGMENT_SIZE,
-        _ if matches!(
-            what,
-            "base offset" | "last offset" | "last offset delta" | "partition leader epoch"
-        ) =>
-        {
-            BATCH_ORDER
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_follow_kinds_not_texts() {
+        let said = |kind| Error::corrupt("any text", 0, 1, 2).of_kind(kind);
+        for (kind, code) in [
+            (FaultKind::Crc, BATCH_CRC),
+            (FaultKind::Length, BATCH_LENGTH),
+            (FaultKind::Torn, BATCH_TORN),
+            (FaultKind::Order, BATCH_ORDER),
+            (FaultKind::RecordsCount, BATCH_RECORDS),
+            (FaultKind::SegmentSize, SEGMENT_SIZE),
+            (FaultKind::Other, BATCH_CODEC),
+        ] {
+            assert_eq!(code_of(&said(kind)), code, "{kind:?}");
         }
-        _ if what == "records count" => BATCH_RECORDS,
-        _ => BATCH_CODEC,
+        let magic = Error::unsupported("any text", 0, 1, 2).of_kind(FaultKind::Magic);
+        assert_eq!(code_of(&magic), BATCH_MAGIC);
+        assert_eq!(code_of(&Error::corrupt("crc", 0, 1, 2)), BATCH_CODEC);
     }
 }

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::finding::{
-    BATCH_TRANSACTION, Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY, words,
+    BATCH_TRANSACTION, Finding, Findings, TXN_INDEX_ENTRY, TXN_INDEX_MISSING_ENTRY,
 };
 use super::log::Beside;
 use super::summary::Summary;
 use super::txn_index::TxnEntries;
-use crate::error::{Error, Result};
+use crate::error::{Error, FaultKind, Result};
 use crate::format::batch::BatchHeader;
 use crate::format::entry::AbortedTxn;
-use crate::records::control::{EndTransaction, NO_END};
+use crate::records::control::EndTransaction;
 use crate::segment::LogSegment;
 use crate::segment::source::SegmentSource;
 use crate::types::{Offset, Position};
@@ -176,8 +176,8 @@ impl ProducerWalk {
         let marker = match EndTransaction::of(batch, header) {
             Ok(Some(marker)) => marker,
             // Kafka loads no log with one (`EndTransactionMarker.deserialize`).
-            Err(Error::InvalidRecord(fault)) if fault.what == NO_END => {
-                let finding = Finding::new(BATCH_TRANSACTION, &self.log, words(&fault));
+            Err(Error::InvalidRecord(fault)) if fault.kind == FaultKind::ControlType => {
+                let finding = Finding::new(BATCH_TRANSACTION, &self.log, fault.text());
                 let end = position.saturating_add(header.size as u64);
                 findings.add(finding.at(position).to(end).of(header.base_offset));
                 return Ok(());
