@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -282,6 +283,24 @@ def test_damage(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out" / "orders-0") == [row for row in kept if row["key"] != b"person-01"]
     assert report.partitions[0].bytes_lost > 0
     assert call("rewrite", source, tmp_path / "again", "--on-corrupt", "skip").returncode == 1
+
+
+@pytest.mark.parametrize("last", [9, 100])
+def test_what_goes_is_found_in_batches_that_overlap(tmp_path: Path, last: int) -> None:
+    """Of these a reader keeps the long one, and salvage those that it covers: none of them may hold the key."""
+    rows = [byte_logs.Record(at, 5, b"x" if at % 2 else b"k", b"v") for at in range(10)]
+    batches = [byte_logs.batch(rows[at : at + 2]) for at in range(0, 10, 2)]
+    batches[1] = byte_logs.sealed(batches[1][:23] + struct.pack(">i", 50) + batches[1][27:])
+    batches.append(byte_logs.batch([byte_logs.Record(last, 5, b"k", b"v")]) if last > 9 else b"")
+    folder = tmp_path / "data" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").write_bytes(b"".join(batches))
+    out = tmp_path / "out"
+    counted = kafkalog.rewrite(tmp_path / "data", out, drop_keys=["x"], on_corrupt="skip", dry_run=True)
+    done = kafkalog.rewrite(tmp_path / "data", out, drop_keys=["x"], on_corrupt="skip")
+    assert [row["offset"] for row in rows_of(out / "t-0")] == [0, 4, 6, 8, *({last} - {9})]
+    assert counted.partitions[0].records_dropped == done.partitions[0].records_dropped == 4
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "out", "out.rewrite.json"]
 
 
 @pytest.mark.parametrize(

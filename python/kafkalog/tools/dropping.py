@@ -42,11 +42,14 @@ class Dropped(NamedTuple):
         How many they are, if that was asked.
     end : int or None
         The offset after the last record that was looked at; None if none had to be.
+    overlaps : bool
+        Whether whole batches were passed over, because others have their offsets.
     """
 
     ranges: Ranges
     records: int
     end: int | None
+    overlaps: bool
 
 
 class Dropping:
@@ -92,7 +95,7 @@ class Dropping:
         """
         given = self._offsets.get(log.topic, {}).get(log.partition, [])
         if not self.asks_records and not (given and count):
-            return Dropped(given, 0, None)
+            return Dropped(given, 0, None, overlaps=False)
         found, end = _Runs(), 0
         with scan(
             log.path,
@@ -105,7 +108,8 @@ class Dropping:
                 if batch.num_rows:
                     found.add(batch.column("offset"), self._gone(batch, given))
                     end = batch.column("offset")[-1].as_py() + 1
-        return Dropped(found.ranges, found.count, end)
+            overlaps = "order" in reader.lost["reason"].to_pylist()
+        return Dropped(found.ranges, found.count, end, overlaps)
 
     def _columns(self) -> list[str]:
         if self._predicate is not None:

@@ -9,6 +9,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _arguments, _core
@@ -111,7 +112,8 @@ def rewrite(
     magic : 2, optional
         Write messages of magic 0 and 1 as batches of magic 2. Default: those that lose nothing stay as they are.
     on_corrupt : {"raise", "skip"}
-        ``skip`` leaves out what is damaged, as ``recover(salvage=True)`` does.
+        ``skip`` leaves out what is damaged, as ``recover(salvage=True)`` does. A partition whose batches overlap is
+        then copied to a temporary folder beside ``out``, to read what will be kept.
     dry_run : bool
         Only count the records that would go, and say what would be left out.
     progress : callable, optional
@@ -256,7 +258,7 @@ class Rewriting:
         if self.everywhere and (by_key := self.dropping.by_key()) is not None:
             chosen += [(log, by_key) for log in logs if (log.topic, log.partition) not in self.wanted]
         try:
-            found = _found_in(chosen, self.on_corrupt, tell, count=dry_run)
+            found = _found_in(chosen, self.on_corrupt, tell, target, count=dry_run)
         except KafkaLogError:
             # What loading refuses comes first: its error counts what would go.
             _core.recover(self.source.path, on_loss=_ON_LOSS[self.on_corrupt], dry_run=True)
@@ -288,6 +290,7 @@ def _found_in(
     chosen: list[tuple[PartitionLog, Dropping]],
     on_corrupt: Literal["raise", "skip"],
     tell: Callable[[str, int, int], object] | None,
+    target: str,
     *,
     count: bool,
 ) -> dict[str, Dropped]:
@@ -295,7 +298,15 @@ def _found_in(
     found = {}
     read, total = 0, sum(log.size for log, _ in chosen)
     for log, dropping in chosen:
-        found[Path(log.path).name] = dropping.of(log, on_corrupt, count=count)
+        dropped = dropping.of(log, on_corrupt, count=count)
+        if dropped.overlaps:
+            # Of batches that overlap, reading keeps the first and salvage most: what will be written is read.
+            beside = Path(target).absolute()
+            with TemporaryDirectory(prefix=f".{beside.name}-", dir=beside.parent) as copy:
+                kept = Path(copy, Path(log.path).name)
+                recover(log.path, out=kept, salvage=True)
+                dropped = dropping.of(PartitionLog(kept), "raise", count=count)
+        found[Path(log.path).name] = dropped
         read += log.size
         if tell is not None and total and (dropping.asks_records or count):
             tell("read", read, total)
