@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::plan::Plan;
 use crate::error::{Error, Result};
-use crate::format::file_name::{FileKind, FileName};
 use crate::io::atomic::beside;
 use crate::io::disk::Disk;
 use crate::io::file::{open, open_as, read_into};
@@ -15,7 +14,7 @@ use crate::io::links::detach;
 use crate::io::overlay::Action;
 use crate::io::overlay::content::{Content, Origins, Source};
 use crate::io::storage::{ReadFolder as _, became_shorter};
-use crate::producers::snapshots::MAX_SNAPSHOT;
+use crate::log::dir::length_limit;
 use crate::segment::files::sync_segment;
 use crate::segment::writer::WritableSegment;
 use crate::types::Offset;
@@ -61,7 +60,7 @@ impl Plan {
         self.write_some(disk, to, |_| true)
     }
 
-    /// As [`Plan::write_to`], but only files with these names, and no snapshot longer than one may be.
+    /// As [`Plan::write_to`], but only files with these names, and none that is longer than its kind may be.
     ///
     /// # Errors
     /// `Io`.
@@ -75,9 +74,7 @@ impl Plan {
         disk.create_folders(to)?;
         let files = self.folder.files().into_iter();
         for (name, content) in files.filter(|(name, _)| which(name)) {
-            let is_snapshot =
-                FileName::parse(&name).is_some_and(|it| it.kind == FileKind::Snapshot);
-            if is_snapshot && content.length() > MAX_SNAPSHOT {
+            if length_limit(&name).is_some_and(|limit| content.length() > limit) {
                 continue;
             }
             write(disk, &origins, &to.join(name), &content)?;

@@ -20,9 +20,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, parse_offsets};
-use crate::format::file_name::{FileName, FolderName, FolderState};
+use crate::format::file_name::{FileKind, FileName, FolderName, FolderState};
 use crate::format::properties::parse_properties;
 use crate::io::file::read_small;
+use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::types::TopicPartition;
 
 use super::below::hint;
@@ -42,6 +43,8 @@ pub(crate) const REPLICATION: &str = "replication-offset-checkpoint";
 pub(crate) const CLEANER: &str = "cleaner-offset-checkpoint";
 /// The offset checkpoints of a log dir.
 pub const CHECKPOINTS: [&str; 4] = [CLEANER, LOG_START, RECOVERY_POINT, REPLICATION];
+/// Voters and votes of a KRaft node, in the folder of the metadata log.
+pub(crate) const QUORUM_STATE: &str = "quorum-state";
 /// The folder of indexes of segments in remote storage (`RemoteIndexCache.DIR_NAME`).
 pub(crate) const REMOTE_INDEXES: &str = "remote-log-index-cache";
 
@@ -57,6 +60,21 @@ pub(crate) fn text_limit(name: &str) -> u64 {
         META_PROPERTIES => 64 << 10,
         _ => 4 << 10,
     }
+}
+
+/// The most bytes that a file may have, by its name; `None` for files of any length.
+#[must_use]
+pub(crate) fn length_limit(name: &str) -> Option<u64> {
+    let is_text = [META_PROPERTIES, CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT]
+        .into_iter()
+        .chain([PARTITION_METADATA, QUORUM_STATE])
+        .chain(CHECKPOINTS)
+        .any(|each| each == name);
+    if is_text {
+        return Some(text_limit(name));
+    }
+    let kind = FileName::parse(name).map(|name| name.kind);
+    (kind == Some(FileKind::Snapshot)).then_some(MAX_SNAPSHOT)
 }
 
 /// Reads a text file and what is in it; `None` where there is none.

@@ -172,15 +172,15 @@ impl Checkpoints {
         mine.map(|(_, lines)| lines)
     }
 
-    /// The lines that a file will have in a log dir that gets what is not written from another one, if from any.
+    /// The lines that a file will have in a log dir that gets what is not written from here, if it is copied.
     ///
     /// # Errors
     /// `CorruptIndex` where they cannot be read; `Io`.
-    pub(crate) fn lines_beside(&self, file: &str, copied: Option<&Path>) -> Result<Offsets> {
+    pub(crate) fn lines_or_in(&self, file: &str, copied: Option<&Path>) -> Result<Offsets> {
         match (self.lines(file), copied) {
             (Some(lines), _) => Ok(lines.clone()),
             (None, Some(from)) => {
-                let lines = read_parsed(&from.join(file), parse_offsets)?;
+                let lines = read_parsed(from, parse_offsets)?;
                 Ok(lines.unwrap_or_default())
             }
             (None, None) => Ok(Offsets::new()),

@@ -306,23 +306,6 @@ def test_what_does_not_verify_is_not_finished(tmp_path: Path, verb: str, monkeyp
     assert not (out / ".kafkalog-unfinished").exists()
 
 
-def test_a_batch_that_contradicts_itself_has_a_place(tmp_path: Path) -> None:
-    """No batch of a producer is without an epoch or a sequence; ``MemoryRecordsBuilder`` writes none."""
-    for n, producer in enumerate([Producer(7, -1, 0), Producer(7, 0, -1)]):
-        folder = tmp_path / f"logs-{n}" / "people-0"
-        folder.mkdir(parents=True)
-        whole = encoded(0)
-        rows = [Record(8, NOW, ERASED, SECRET), Record(9, NOW, b"other", b"value")]
-        (folder / f"{0:020}.log").write_bytes(whole + batch(rows, "none", producer))
-        with pytest.raises(kafkalog.KafkaLogError) as raised:
-            kafkalog.rewrite(folder, tmp_path / "out", drop_keys=[ERASED])
-        assert isinstance(raised.value, kafkalog.CorruptRecordError)
-        assert (raised.value.path, raised.value.position) == (str(folder / f"{0:020}.log"), len(whole))
-        assert raised.value.offset == 8
-        assert "BatchOptions" not in str(raised.value)
-        assert not (tmp_path / "out").exists()
-
-
 def test_checkpoints_end_where_the_log_ends(tmp_path: Path) -> None:
     """Cut at every offset, by ``truncate`` and by a writer: what is written verifies."""
     chance = random.Random(58)  # noqa: S311 - to be repeated, not secret

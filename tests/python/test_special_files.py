@@ -143,7 +143,7 @@ def test_a_small_file_beyond_its_limit_is_not_copied(verb: str, tmp_path: Path) 
     folder = next(path for path in sorted(log_dir.iterdir()) if path.is_dir() and not path.name.startswith("__"))
     metadata = shutil.copytree(METADATA, log_dir / METADATA.name)
     files = [log_dir / ".kafkalog-job", log_dir / f".kafkalog-stream-{'a' * 32}", log_dir / "meta.properties"]
-    files += [next(iter(sorted(folder.glob("*.snapshot")))), metadata / "quorum-state"]
+    files += [next(iter(sorted(folder.glob("*.snapshot")))), metadata / "quorum-state", folder / "quorum-state"]
     for file in files:
         file.unlink(missing_ok=True)
         _huge(file)
@@ -154,6 +154,8 @@ def test_a_small_file_beyond_its_limit_is_not_copied(verb: str, tmp_path: Path) 
         "rewrite": {"drop_keys": [b"none"]},
     }
     run: Callable[..., kafkalog.tools.reports.RewriteReport] = getattr(kafkalog, verb)
+    planned = run(log_dir, out=out, dry_run=True, **options.get(verb, {}))
     report = run(log_dir, out=out, **options.get(verb, {}))
+    assert planned.left_out == report.left_out
     assert {str(file) for file in files} <= {each.path for each in report.left_out}
     assert [path for path in out.rglob("*") if path.stat().st_size > 100 << 20] == []

@@ -21,20 +21,17 @@ use super::output::copy;
 use crate::error::{Error, Result};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA};
 use crate::format::file_name::{
-    CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState, FolderName, FolderState,
+    CLUSTER_METADATA_TOPIC, FileName, FileState, FolderName, FolderState,
 };
 use crate::io::disk::Disk;
 use crate::io::lock::LOCK_FILE;
 use crate::log::dir::{
-    CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, REMOTE_INDEXES, folder_name, text_limit,
+    CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, QUORUM_STATE, REMOTE_INDEXES, folder_name,
+    length_limit,
 };
 use crate::log::output::UNFINISHED;
-use crate::producers::snapshots::MAX_SNAPSHOT;
 use crate::tables::plan::{BOOTSTRAP, is_snapshot};
 use crate::write::storage::{JOB_NOTE, OWN_FILES, STREAM_FILES};
-
-/// Voters and votes of a KRaft node.
-const QUORUM_STATE: &str = "quorum-state";
 
 const FOREIGN_FOLDER: &str = "no partition's folder; a broker does not start with it";
 const INNER_FOLDER: &str = "a folder in a partition's folder, which is not Kafka's";
@@ -107,7 +104,9 @@ impl Beside {
                     }
                 }
                 Ok(found) if found.is_file() => {
-                    if !self.leaves_long(&entry, &name, found.len()) {
+                    let is_note = name == JOB_NOTE || name.starts_with(STREAM_FILES);
+                    let limit = length_limit(&name).or(is_note.then_some(NOTE_LIMIT));
+                    if !self.leaves_long(&entry, limit, found.len()) {
                         self.add_file(entry, &name);
                     }
                 }
@@ -157,7 +156,6 @@ impl Beside {
     /// `Io`.
     pub(super) fn look_into(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
         let mut copied = Vec::new();
-        let is_loaded = !folder_name(folder).starts_with(CLUSTER_METADATA_TOPIC);
         for entry in entries(folder)? {
             let name = folder_name(&entry);
             let found = fs::metadata(&entry);
@@ -171,9 +169,7 @@ impl Beside {
             };
             if let Some(reason) = why_not(&entry).filter(|_| self.erases) {
                 self.leave(entry, reason);
-            } else if is_loaded && name == QUORUM_STATE
-                || !self.leaves_long(&entry, &name, found.len())
-            {
+            } else if !self.leaves_long(&entry, length_limit(&name), found.len()) {
                 copied.push(entry);
             }
         }
@@ -181,8 +177,8 @@ impl Beside {
     }
 
     /// Leaves out a small file that is longer than its kind may be: nothing could read it.
-    fn leaves_long(&mut self, path: &Path, name: &str, length: u64) -> bool {
-        let limit = limit_of(name).filter(|&limit| length > limit);
+    fn leaves_long(&mut self, path: &Path, limit: Option<u64>, length: u64) -> bool {
+        let limit = limit.filter(|&limit| length > limit);
         if let Some(limit) = limit {
             let reason = format!("expected at most {limit} bytes, found {length}");
             self.left_out.push(LeftOut::new(path, reason));
@@ -214,23 +210,6 @@ impl Beside {
         }
         let mut folders = self.folders.iter();
         folders.try_for_each(|folder| disk.sync_folder(&target(folder)))
-    }
-}
-
-/// The most bytes that a small file may have; `None` for files of any length.
-fn limit_of(name: &str) -> Option<u64> {
-    let is_kafkas = [META_PROPERTIES, CLEAN_SHUTDOWN, LEADER_EPOCH_CHECKPOINT]
-        .into_iter()
-        .chain([PARTITION_METADATA, QUORUM_STATE])
-        .chain(CHECKPOINTS)
-        .any(|each| each == name);
-    let is_snapshot = || FileName::parse(name).is_some_and(|name| name.kind == FileKind::Snapshot);
-    if is_kafkas {
-        Some(text_limit(name))
-    } else if name == JOB_NOTE || name.starts_with(STREAM_FILES) {
-        Some(NOTE_LIMIT)
-    } else {
-        is_snapshot().then_some(MAX_SNAPSHOT)
     }
 }
 

@@ -185,7 +185,8 @@ fn run(path: &Path, job: Job<'_>) -> Result<RecoveryReport> {
                 after.rehearse(Unwritten {
                     options,
                     partitions: partitions.collect(),
-                    copied: is_log_dir.then_some(path),
+                    source: is_log_dir.then_some(path),
+                    left_out: &beside.left_out,
                     checkpoints: &checkpoints,
                     has_marker: marker.is_some(),
                 })?;

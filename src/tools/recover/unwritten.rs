@@ -1,8 +1,9 @@
 //! A new log dir as it would be, of which nothing is written.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::beside::LeftOut;
 use super::options::RecoverOptions;
 use super::report::PartitionReport;
 use crate::error::Result;
@@ -11,7 +12,7 @@ use crate::load::LoadRequest;
 use crate::log::dir::{LOG_START, Offsets, RECOVERY_POINT};
 use crate::types::{Offset, TopicPartition};
 use crate::write::checkpoints::Checkpoints;
-use crate::write::storage::refuse_pending;
+use crate::write::storage::{JOB_NOTE, refuse_pending};
 
 /// Gives a partition's folder as it would be.
 pub(in crate::tools) type Folder<'a> = Box<dyn Fn() -> Result<Arc<dyn ReadFolder>> + 'a>;
@@ -22,7 +23,9 @@ pub(in crate::tools) struct Unwritten<'a> {
     /// How each partition was loaded, and its folder.
     pub(in crate::tools) partitions: Vec<(&'a PartitionReport, Folder<'a>)>,
     /// The log dir that all but its partitions and changed checkpoints is copied from; `None` where there is nothing else.
-    pub(super) copied: Option<&'a Path>,
+    pub(super) source: Option<&'a Path>,
+    /// What is not copied of it.
+    pub(super) left_out: &'a [LeftOut],
     pub(super) checkpoints: &'a Checkpoints,
     pub(super) has_marker: bool,
 }
@@ -33,13 +36,23 @@ impl Unwritten<'_> {
     /// # Errors
     /// `Refused` for the note of a job that would be copied; `Io`.
     pub(in crate::tools) fn ensure_no_job(&self) -> Result<()> {
-        self.copied
-            .map_or(Ok(()), |from| refuse_pending(from, None))
+        match (self.source, self.copied(JOB_NOTE)) {
+            (Some(source), Some(_)) => refuse_pending(source, None),
+            _ => Ok(()),
+        }
     }
 
     /// The lines of one of its checkpoints.
     pub(in crate::tools) fn lines(&self, file: &str) -> Result<Offsets> {
-        self.checkpoints.lines_beside(file, self.copied)
+        let copied = self.copied(file);
+        self.checkpoints.lines_or_in(file, copied.as_deref())
+    }
+
+    /// The file of this name that would be copied, if there is one.
+    fn copied(&self, name: &str) -> Option<PathBuf> {
+        let path = self.source?.join(name);
+        let is_left = self.left_out.iter().any(|left| left.path == path);
+        (!is_left).then_some(path)
     }
 
     /// What a loading of its partitions is told.
