@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kafkalog
 from command import call
+from kafkalog import _core
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,3 +90,67 @@ def test_export_writes_the_files_of_the_others_and_none_that_looks_whole(data: P
     alone = call("export", data, tmp_path / "alone", "-t", "orders", "-p", "1")
     assert alone.returncode == 1
     assert list((tmp_path / "alone").iterdir()) == []
+
+
+def internal(topic: str, kind: str, version: int, key: dict[str, Any], value: dict[str, Any]) -> kafkalog.Record:
+    encoded = _core.encode_record(topic, kind, version, json.dumps(key), json.dumps(value))
+    return kafkalog.Record(encoded[1], encoded[0])
+
+
+@pytest.fixture
+def internal_topics(data: Path) -> Path:
+    """Three partitions of each of Kafka's own topics, of which the second is damaged at its first batch, too."""
+    config = kafkalog.LogConfig(cleanup_policy="compact")
+    transaction = {"producerEpoch": 0, "transactionTimeoutMs": 1000, "transactionStatus": 1}
+    transaction |= {"transactionLastUpdateTimestampMs": 5, "transactionStartTimestampMs": 5}
+    offset = {"offset": 5, "metadata": "", "commitTimestamp": 1, "expireTimestamp": -1}
+    for n in range(3):
+        places = [{"topic": "orders", "partitionIds": [n]}]
+        value = {**transaction, "producerId": n, "transactionPartitions": places}
+        for topic, *record in (
+            (
+                "__consumer_offsets",
+                "OffsetCommit",
+                1,
+                {"group": f"g{n}", "topic": "orders", "partition": 2 - n},
+                offset,
+            ),
+            ("__transaction_state", "TransactionLog", 0, {"transactionalId": f"t{n}"}, value),
+        ):
+            with kafkalog.LogWriter(data, topic, n, config=config) as writer:
+                writer.append([internal(topic, *record)])
+    for topic in ("orders", "__consumer_offsets", "__transaction_state"):
+        log = data / f"{topic}-1" / f"{0:020}.log"
+        # The length of the first batch.
+        log.write_bytes(log.read_bytes()[:8] + b"\x7f\xff\xff\xff" + log.read_bytes()[12:])
+    return data
+
+
+ANSWERS = {
+    ("groups",): ["g0", "g2"],
+    ("groups", "--offsets"): ["g0", "g2"],
+    ("groups", "--state"): ["g0", "g2"],
+    ("transactions",): ["t0", "t2"],
+    ("transactions", "--open"): ["t0", "t2"],
+    ("transactions", "--hanging"): [],
+    ("explain",): ["orders"],
+    ("offsets",): ["__consumer_offsets:0:1", "__transaction_state:2:1", "orders:0:20", "orders:2:20"],
+    ("offsets", "--time", "1700000000005"): ["orders:0:5", "orders:2:5"],
+    ("offsets", "--time", "max-timestamp"): ["orders:0:19", "orders:2:19"],
+    ("stats",): ["orders"],
+    ("ls",): ["orders"],
+}
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_verbs_over_many_partitions_answer_for_the_others(internal_topics: Path, words: tuple[str, ...]) -> None:
+    said = call(words[0], internal_topics, *words[1:])
+    assert said.returncode == 1
+    for answer in ANSWERS[words]:
+        assert answer in said.stdout
+    assert "g1" not in said.stdout
+    lines = said.stderr.splitlines()
+    assert lines
+    for line in lines:
+        assert line.startswith(f"kafkalog: {internal_topics}/")
+        assert f"-1/{0:020}.log: byte 8: batch length: expected " in line

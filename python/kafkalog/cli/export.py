@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
 per partition. A file appears under its name when it is complete; in a folder, a partition that cannot be read has no
-file, and the exit code is 1. In JSON lines and CSV keys and values are base64; with
---text they are text, and only values that are not UTF-8 are base64 with the prefix "base64:"."""
+file, and the exit code is 1. A folder that --spark writes holds files of several partitions, and appears when all are
+complete. In JSON lines and CSV keys and values are base64; with --text they are text, and only values that are not
+UTF-8 are base64 with the prefix "base64:"."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

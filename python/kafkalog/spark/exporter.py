@@ -77,7 +77,8 @@ def export(
     ValueError
         For an unknown format or option.
     KafkaLogError
-        If a task finds damage; the message names the file and the byte.
+        If a task finds damage; the message names the file and the byte. Nothing is written then, as a file may hold
+        several partitions; ``on_corrupt="skip"`` exports all but the damaged batches.
     """
     from pyspark.errors import PySparkException
 
