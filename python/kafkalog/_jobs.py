@@ -6,6 +6,7 @@
 | ``.kafkalog-job`` | the note of a job that has not ended; ``src/write/storage/job.rs`` keeps other writers out |
 | ``.kafkalog-stream-*`` | the last batch of a stream that was appended, and the ends of its partitions |
 | ``.kafkalog-rows.*.arrows`` | rows that a task has staged |
+| ``.kafkalog-rows.*`` | a note of each job, and one of all streams, that use ``.kafkalog-sink``: the last removes it |
 
 They are files, because of a log dir's entries brokers look at directories only (``LogManager.loadLogs``).
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -346,14 +348,15 @@ def locked_folder(folder: str, *, wait: bool) -> Iterator[Path]:
     import fcntl
 
     path = Path(folder) / LOCK
-    for _ in range(_TRIES):
+    # One that waits is next after each job that removes the file.
+    for _ in itertools.repeat(None) if wait else range(_TRIES):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with open(path, "a+", opener=regular) as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 break
-            # A job that was aborted may have removed it.
+            # A job that has ended may have removed it.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 yield path
                 return

@@ -76,4 +76,4 @@ def values(path: Path) -> list[int]:
 
 
 def left(path: Path) -> list[str]:
-    return [file.name for file in path.glob(".kafkalog-rows.*")]
+    return [file.name for file in path.glob(".kafkalog-rows.*.arrows")]

@@ -76,10 +76,7 @@ DAMAGES = {
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    # the lock of jobs, which stays in a log dir
-    found.pop(".kafkalog-sink", None)
-    return found
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def refusal(act: Callable[[], Any]) -> tuple[type[Exception], str]:

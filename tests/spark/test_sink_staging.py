@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import kafkalog
 from spark.sinks import left, make, rows, sink, values
 from spark.ways import needs_data_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
 pytestmark = needs_data_sources
 
@@ -31,7 +32,7 @@ def test_tasks_stage_inside_the_log_dir(tmp_path: Path) -> None:
     assert pathlib.Path(message.file).parent == data
     target.commit([message])
     assert [path.name for path in parent.iterdir()] == ["data"]
-    assert sorted(path.name for path in data.iterdir() if path.name.startswith(".kafkalog")) == [".kafkalog-sink"]
+    assert sorted(path.name for path in data.iterdir() if path.name.startswith(".kafkalog")) == []
     # all else is what a writer leaves; a broker mounts it (tests/interop)
     assert not [path for path in data.iterdir() if path.is_dir() and not path.name.startswith("t-")]
 
@@ -44,7 +45,7 @@ def test_a_staging_path(tmp_path: Path) -> None:
     assert not data.exists()
     made.commit([message])
     assert values(data) == list(range(10))
-    assert [path.name for path in staging.iterdir()] == [".kafkalog-sink"]
+    assert not staging.exists()
     # executors need not see the log dirs
     again = make(data, stagingPath=str(staging), topic="t", partitions="9")
     data.rename(tmp_path / "hidden")
@@ -100,3 +101,57 @@ def test_old_staged_files_are_removed(tmp_path: Path) -> None:
     target = sink(data)
     target.commit([target.write(iter([rows(0, 5)]))])
     assert left(data) == [young.name]
+
+
+def notes(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob(".kafkalog*"))
+
+
+def test_the_last_of_several_sinks_removes_what_they_share(tmp_path: Path) -> None:
+    """One that is aborted, or has ended, leaves what the tasks of another one look for."""
+    data = tmp_path / "data"
+    data.mkdir()
+    ended, aborted, last = (sink(data, topic=None).prepared() for _ in range(3))
+    batch = pa.RecordBatch.from_pydict({"value": [b"v"] * 5, "topic": ["t"] * 5})
+    messages = [ended.write(iter([batch])), aborted.write(iter([batch]))]
+    ended.commit(messages[:1])
+    aborted.abort(messages[1:])
+    assert notes(data) == [f".kafkalog-rows.{last.job}", ".kafkalog-sink"]
+    message = last.write(iter([batch]))
+    last.commit([message])
+    assert notes(data) == []
+    assert kafkalog.read_table(data).num_rows == 10
+
+
+def test_a_stream_keeps_what_its_next_batch_looks_for(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    stream = sink(data, stream="/checkpoints/a").prepared()
+    stream.commit([stream.write(iter([rows(0, 5)]))], 0)
+    beside = sink(data).prepared()
+    beside.commit([beside.write(iter([rows(5, 5)]))])
+    stream.commit([stream.write(iter([rows(10, 5)]))], 1)
+    assert values(data) == list(range(15))
+    assert {".kafkalog-rows.streams", ".kafkalog-sink"} < {*notes(data)}
+
+
+def test_what_a_dead_driver_has_left_is_removed(tmp_path: Path) -> None:
+    """Within a week it may be alive."""
+    data = tmp_path / "data"
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    else:
+        dead = sink(data).prepared()
+        dead.write(iter([rows(0, 5)]))
+        os.kill(os.getpid(), signal.SIGKILL)
+    left_behind = notes(data)
+    assert len(left_behind) == 3
+    target = sink(data).prepared()
+    target.commit([target.write(iter([rows(0, 5)]))])
+    assert notes(data) == left_behind
+    last_week = time.time() - 8 * 86_400
+    for name in left_behind:
+        os.utime(data / name, (last_week, last_week))
+    target = sink(data).prepared()
+    target.commit([target.write(iter([rows(5, 5)]))])
+    assert notes(data) == []
+    assert values(data) == list(range(10))

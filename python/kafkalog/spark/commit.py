@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _jobs
 from kafkalog._files import read_small
 from kafkalog.config import pairs
+from kafkalog.errors import LogLockedError
 from kafkalog.spark.data_loss import report_data_loss
 from kafkalog.spark.topics import TopicPartition, format_numbers, live_partitions
 
@@ -35,10 +36,10 @@ __all__ = [
     "check_staging",
     "commit_files",
     "discard",
-    "discard_folder",
     "known_partitions",
     "owner_of",
     "prepare_staging",
+    "release",
     "staged_file",
 ]
 
@@ -48,10 +49,19 @@ _log = logging.getLogger("kafkalog.spark")
 _MAX_AGE_SECONDS = 7 * 86_400
 # A writer takes a few file descriptors, and a process may be limited to 256.
 _MAX_OPEN = 24
+# Ends the name of the note of all streams.
+_STREAMS = "streams"
 
 
-def prepare_staging(folder: str) -> str:
-    """Prepare a folder for the files of tasks, in the driver.
+def prepare_staging(folder: str, job: str | None) -> str:
+    """Prepare a folder for the files of tasks, in the driver, and note that a job uses it.
+
+    Parameters
+    ----------
+    folder : str
+        Created if missing.
+    job : str, optional
+        Noted until :func:`release`. Default: a stream, whose note stays, as its next batch may come at any time.
 
     Returns
     -------
@@ -70,6 +80,7 @@ def prepare_staging(folder: str) -> str:
             if not text:
                 text = json.dumps({"id": uuid.uuid4().hex, "made": is_new})
                 path.write_text(text)
+            (path.parent / f"{_jobs.ROWS}.{job or _STREAMS}").touch()
         return str(json.loads(text)["id"])
     except OSError as error:
         raise _not_shared(folder, f"the driver cannot write there: {error}") from error
@@ -218,15 +229,24 @@ def discard(staging: Path, owners: Iterable[str], kept: Collection[str] = ()) ->
                 file.unlink(missing_ok=True)
 
 
-def discard_folder(folder: Path) -> None:
-    """Remove a folder that ``prepare_staging`` has created, unless it holds other files."""
-    if not (folder / _jobs.LOCK).exists():
-        return
-    # Another job may be using it.
-    with contextlib.suppress(OSError, ValueError), _jobs.locked_folder(str(folder), wait=False) as path:
-        if json.loads(read_small(path))["made"] and [each.name for each in folder.iterdir()] == [path.name]:
+def release(folders: Iterable[str | Path], job: str) -> None:
+    """Remove what ``prepare_staging`` has made for a job, and ``.kafkalog-sink`` where no other job uses the folder."""
+    for folder in map(Path, folders):
+        (folder / f"{_jobs.ROWS}.{job}").unlink(missing_ok=True)
+        if not (folder / _jobs.LOCK).exists():
+            continue
+        # A job that is appending removes it itself.
+        with (
+            contextlib.suppress(LogLockedError, OSError, ValueError),
+            _jobs.locked_folder(str(folder), wait=False) as path,
+        ):
+            if any(file.suffix != ".arrows" for file in folder.glob(f"{_jobs.ROWS}.*")):
+                continue
+            made = json.loads(read_small(path) or "{}").get("made", False)
             path.unlink()
-            folder.rmdir()
+            if made:
+                # Unless it holds other files.
+                folder.rmdir()
 
 
 class _Writers:
@@ -396,7 +416,8 @@ def _warn_of_new_topic(paths: Iterable[str], topic: str) -> None:
 
 
 def _remove_old(staging: Path) -> None:
-    for file in staging.glob(f"{_jobs.ROWS}.*.arrows"):
+    """Remove what jobs that died have left: rows, and the note that they use the folder."""
+    for file in staging.glob(f"{_jobs.ROWS}.*"):
         with contextlib.suppress(OSError):
-            if time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
+            if file.suffix != f".{_STREAMS}" and time.time() - file.stat().st_mtime > _MAX_AGE_SECONDS:
                 file.unlink()

@@ -116,7 +116,8 @@ class Sink:
         known = None
         if self.staging is not None:
             known = commit.known_partitions(self.paths)
-        return dataclasses.replace(self, staging_id=commit.prepare_staging(self.staging_dir), known=known)
+        token = commit.prepare_staging(self.staging_dir, self.job if self.stream is None else None)
+        return dataclasses.replace(self, staging_id=token, known=known)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
         """Stage a task's rows, in batches of one partition each, in a file of this attempt."""
@@ -180,13 +181,19 @@ class Sink:
             new_topic=self.topic if self.stream is None else None,
             fail_on_data_loss=self.fail_on_data_loss,
         )
+        self._release()
 
     def abort(self, messages: list[TaskCommit | None]) -> None:
         """Remove what the tasks have staged, including failed attempts."""
         staging = Path(self.staging_dir)
         # A job that could not be undone is recognized by its rows.
         commit.discard(staging, self._owners(messages), _jobs.noted_files(self.paths))
-        commit.discard_folder(staging)
+        self._release()
+
+    def _release(self) -> None:
+        # Executors know a stream's folder by what is in it, also in its next batch.
+        if self.stream is None:
+            commit.release({self.staging_dir, *_jobs.real_dirs(self.paths)}, self.job)
 
     def _owners(self, messages: list[TaskCommit | None]) -> set[str]:
         """Name the jobs that have ended: a query's earlier drivers are dead, and its batches run one by one."""
