@@ -89,7 +89,7 @@ def _written(chance: random.Random, root: Path) -> Path:
         return root / source.name
     folder = random_log(chance, legacy=chance.random() < 0.3, damage=False).write(root, chance)
     config = LogConfig(index_interval_bytes=chance.choice([0, 100, 4096]))
-    kafkalog.recover(root, config=config, clock=lambda: NOW)
+    kafkalog.recover(root, config=config, now=NOW)
     return folder
 
 

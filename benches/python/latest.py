@@ -1,4 +1,4 @@
-"""What the compacted view costs: ``latest=True`` beside what a user would write over a plain scan.
+"""What the compacted view costs: ``latest_per_key=True`` beside what a user would write over a plain scan.
 
 ``python3 benches/python/latest.py [RECORDS] [--unique 0.1] [--legs LEG...] [--rounds 3]`` writes RECORDS records (4
 million) of 16-byte keys and 100-byte values, of which a tenth are the only key of their kind, and takes the latest
@@ -7,7 +7,7 @@ held at once beyond what it took before the first pass. All legs must find the s
 
 Legs:
   scan        every record, none left out: what reading costs
-  latest      kafkalog.scan(latest=True), streamed
+  latest      kafkalog.scan(latest_per_key=True), streamed
   latest:2    the same by 2 threads
   dict        a dict of the key's latest offset and value, filled in Python from a scan
   group_by    pyarrow: the table's largest offset of each key, and the rows of these offsets
@@ -73,7 +73,7 @@ def total(column: Any) -> int:
 
 def streamed(log_dir: str, *, latest: bool, threads: int = 1) -> Answer:
     rows = offsets = 0
-    for batch in kafkalog.scan(log_dir, TOPIC, columns=COLUMNS, latest=latest, threads=threads):
+    for batch in kafkalog.scan(log_dir, TOPIC, columns=COLUMNS, latest_per_key=latest, threads=threads):
         rows += batch.num_rows
         offsets += total(batch.column("offset"))
     return rows, offsets
@@ -106,9 +106,9 @@ def by_duckdb(log_dir: str) -> Answer:
 
 
 LEGS: dict[str, Callable[[str], Answer]] = {
-    "scan": lambda log_dir: streamed(log_dir, latest=False),
-    "latest": lambda log_dir: streamed(log_dir, latest=True),
-    "latest:2": lambda log_dir: streamed(log_dir, latest=True, threads=2),
+    "scan": lambda log_dir: streamed(log_dir, latest_per_key=False),
+    "latest": lambda log_dir: streamed(log_dir, latest_per_key=True),
+    "latest:2": lambda log_dir: streamed(log_dir, latest_per_key=True, threads=2),
     "dict": by_dict,
     "group_by": by_group,
     "duckdb": by_duckdb,

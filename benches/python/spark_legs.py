@@ -89,20 +89,20 @@ class Legs:
         once = kafkalog.spark.count(self.spark, self.settings["logs"], subscribe=self.topic)
         return once * int(self.settings["kafka_times"])
 
-    def splits(self, options: dict[str, str], slots: int) -> list[Split]:
+    def splits(self, options: dict[str, str]) -> list[Split]:
         """Plan as ``read`` does."""
         from kafkalog.spark.options import parse
         from kafkalog.spark.planner import plan_splits
 
-        return plan_splits(parse({"path": self.logs, "subscribe": self.topic, **options}), slots)
+        return plan_splits(parse({"path": self.logs, "subscribe": self.topic, **options}))
 
     @functools.cache  # noqa: B019 - one for each process
-    def counted(self, options: str, slots: int) -> tuple[list[Split], list[int]]:
+    def counted(self, options: str) -> tuple[list[Split], list[int]]:
         """The tasks of a ceiling: the planned splits, and the rows of each."""
         from kafkalog.spark.task import read_split
 
-        planned = self.splits(json.loads(options), slots)
-        narrow = self.splits({**json.loads(options), "columns": "offset"}, slots)
+        planned = self.splits(json.loads(options))
+        narrow = self.splits({**json.loads(options), "columns": "offset"})
         return planned, [sum(batch.num_rows for batch in read_split(split)) for split in narrow]
 
     def read(self, options: dict[str, Any], path: str | None = None) -> DataFrame:
@@ -116,9 +116,9 @@ class Legs:
 
     def map_ceiling(self, options: dict[str, str]) -> int:
         from kafkalog.spark.columns import ddl
-        from kafkalog.spark.planner import over_splits, slots
+        from kafkalog.spark.planner import over_splits
 
-        splits, counts = self.counted(json.dumps(CEILING | options), slots(self.spark))
+        splits, counts = self.counted(json.dumps(CEILING | options))
         function = worker.ceiling_function(counts)
         nowhere(over_splits(self.spark, splits, function, ddl(splits[0].columns)))
         return self.rows
@@ -230,7 +230,7 @@ class Legs:
 
         imports = self.spark.range(0, 9, 1, 9).mapInArrow(worker.import_time, worker.IMPORTED).collect()
         return {
-            "plan_splits of 10 partitions, ms, first and median": timed(lambda: plan_splits(parse(options), 2)),
+            "plan_splits of 10 partitions, ms, first and median": timed(lambda: plan_splits(parse(options))),
             "kafkalog.spark.read, 10 partitions, to a DataFrame, ms": timed(
                 lambda: kafkalog.spark.read(self.spark, self.logs, assign=ten)
             ),

@@ -45,7 +45,6 @@ GROUPS = {
     "skew": ["even@2-unix", "skewed@2-unix"],
     "splits": [f"map:splitBytes={size}m@2-unix" for size in (8, 16, 32, 64, 128, 256, 512)],
     "batches": [f"map:batchBytes={size}k@2-unix" for size in (256, 512, 1024, 2048, 4096, 8192)],
-    "ahead": [f"{leg}@{s}" for s in SESSIONS for leg in ("map-ceiling", "map", "map:decodeAhead=false")],
     "micro": ["micro@2-unix-fresh"],
 }
 # What a leg is compared with.

@@ -120,7 +120,9 @@ def names(option: str, given: str | Iterable[str] | None) -> list[str] | None:
 
 
 def column_names(given: str | Iterable[str] | None, valid: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the columns in the order given, each at most once."""
+    """Return the columns in the order given, each at most once; all for ``"*"``."""
+    if given == "*":
+        return tuple(valid)
     found = names("columns", given)
     if found is None:
         return None

@@ -233,8 +233,9 @@ def scan_ranges(
     batch_rows: int = 65_536,
     batch_bytes: int = 2_097_152,
     threads: int = 1,
-    latest: bool = False,
+    latest_per_key: bool = False,
     tombstones: bool = False,
+    limit: int | None = None,
     # what the header of a batch has to say for it to be read; the ranges are inclusive
     is_control: bool | None = None,
     producer_ids: tuple[int, int] | None = None,

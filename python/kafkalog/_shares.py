@@ -11,35 +11,28 @@ if TYPE_CHECKING:
 
 __all__ = ["cut", "default_split_bytes", "shares"]
 
-# Bytes of log in a task: enough that the cost of a task does not matter, at most a second or two of work. Of 16 to
-# 512 MiB, 256 was the fastest for 1 GiB on two slots; 32 MiB is half as fast and only for reads too small to give
-# each slot more.
-MIN_SPLIT_BYTES, MAX_SPLIT_BYTES = 32 << 20, 256 << 20
+# Bytes of log in a task, as Spark cuts its own files (``spark.sql.files.maxPartitionBytes``).
+SPLIT_BYTES = 128 << 20
 # Spark's driver keeps every split in memory; a longer read gets larger splits.
 MAX_SPLITS = 20_000
 # More segments than this are not divided, only distributed.
 MANY_SEGMENTS = 20_000
 
 
-def default_split_bytes(total: int, slots: int) -> int:
-    """Choose the size of a split: equal shares for all slots, in as few rounds as the largest split allows.
+def default_split_bytes(total: int) -> int:
+    """Choose the size of a split.
 
     Parameters
     ----------
     total : int
         Bytes of log to read.
-    slots : int
-        Tasks that run at the same time.
 
     Returns
     -------
     int
         Bytes of log in a split.
     """
-    slots = max(slots, 1)
-    rounds = max(-(-total // (slots * MAX_SPLIT_BYTES)), 1)
-    rounds = min(rounds, max(MAX_SPLITS // slots, 1))
-    return max(-(-total // (rounds * slots)), MIN_SPLIT_BYTES)
+    return max(SPLIT_BYTES, -(-total // MAX_SPLITS))
 
 
 def shares(

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import operator
 import re
+import time
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["format_time", "parse_time", "since_1970", "to_micros", "to_millis"]
+__all__ = ["clock", "format_time", "parse_datetime", "parse_time", "since_1970", "to_micros", "to_millis"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NAIVE_EPOCH = _EPOCH.replace(tzinfo=None)
@@ -33,8 +34,8 @@ def to_millis(value: Any, name: str, *, up: bool = True) -> int:
 
     Parameters
     ----------
-    value : int or datetime
-        Milliseconds, or a datetime with a time zone.
+    value : int, datetime or str
+        Milliseconds, a datetime with a time zone, or text as for :func:`parse_time`.
     name : str
         The argument or option, for the error.
     up : bool
@@ -45,12 +46,19 @@ def to_millis(value: Any, name: str, *, up: bool = True) -> int:
     TypeError
         For another type.
     ValueError
-        For a datetime without a time zone, or a number beyond 64 bits.
+        For a datetime without a time zone, other text, or a number beyond 64 bits.
     """
+    if isinstance(value, str):
+        return parse_time(value, name, up=up)
     if isinstance(value, datetime):
         micros = to_micros(value, name)
         return -(-micros // 1000) if up else micros // 1000
     return _integer(value, name)
+
+
+def clock(now: Any) -> int:
+    """Return a time in milliseconds since the epoch; the system's clock for None."""
+    return time.time_ns() // 1_000_000 if now is None else to_millis(now, "now")
 
 
 def to_micros(value: Any, name: str) -> int:
@@ -58,8 +66,8 @@ def to_micros(value: Any, name: str) -> int:
 
     Parameters
     ----------
-    value : int or datetime
-        Milliseconds, or a datetime with a time zone.
+    value : int, datetime or str
+        As for :func:`to_millis`; text is whole milliseconds.
     name : str
         The argument or option, for the error.
 
@@ -126,6 +134,25 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
                 f"{name} {given!r} is ambiguous: for the year write {given}-01-01T00:00:00Z, for milliseconds 0{given}"
             )
         return _integer(int(given), name)
+    return to_millis(parse_datetime(text, name), name, up=up)
+
+
+def parse_datetime(text: str, name: str) -> datetime:
+    """Read ISO 8601 with a time zone (``Z`` or ``+01:00``); a date is its midnight.
+
+    Parameters
+    ----------
+    text : str
+        The time.
+    name : str
+        The argument or option, for the error.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    given = text.strip()
     try:
         # A date with a zone is its midnight; Python takes the zone for a time of day.
         date = _DATE_AND_ZONE.fullmatch(given)
@@ -138,7 +165,7 @@ def parse_time(text: str, name: str, *, up: bool = True) -> int:
         ) from None
     if when.tzinfo is None:
         raise ValueError(f"{name} {given} has no time zone; write {given}Z for UTC, or {given}+01:00")
-    return to_millis(when, name, up=up)
+    return when
 
 
 def format_time(millis: int | None) -> str | None:

@@ -7,14 +7,13 @@ them, with Kafka's messages.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from typing_extensions import Self
 
 __all__ = ["LogConfig"]
@@ -178,23 +177,31 @@ class LogConfig:
         return changed
 
 
-def pairs(config: LogConfig | None) -> list[tuple[str, str]]:
+def as_config(config: LogConfig | Mapping[str, object] | None) -> LogConfig:
+    """Return settings as a ``LogConfig``: from one, from a mapping of Kafka's names to values, or Kafka's defaults."""
+    if config is None:
+        return LogConfig()
+    if isinstance(config, Mapping):
+        return LogConfig.from_kafka(config)
+    if not isinstance(config, LogConfig):
+        raise TypeError(f"config must be a LogConfig or a mapping of Kafka's names to values, not {config!r}")
+    return config
+
+
+def pairs(config: LogConfig | Mapping[str, object] | None) -> list[tuple[str, str]]:
     """Return every setting as the compiled module takes it.
 
     Parameters
     ----------
-    config : LogConfig or None
-        The settings; None for Kafka's defaults.
+    config : LogConfig, mapping or None
+        The settings, also by Kafka's own names; None for Kafka's defaults.
 
     Returns
     -------
     list of (str, str)
         Names with underscores, and texts.
     """
-    if config is None:
-        config = LogConfig()
-    elif not isinstance(config, LogConfig):
-        raise TypeError(f"config must be a LogConfig, not {config!r}")
+    config = as_config(config)
     given = {field.name: _text(getattr(config, field.name)) for field in fields(config)}
     if config.segment_bytes < _LEAST_EVER:
         # The compiled module would check Kafka's bound for new topics.

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from kafkalog import _arguments
+from kafkalog._renamed import renamed, with_new_names
 from kafkalog._times import to_millis
 from kafkalog.schema import RECORD_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from datetime import datetime
 
-    from kafkalog.typing import EndingOffsets, Layout, Partitions, StartingOffsets, Timestamps, TimestampUnit
+    from kafkalog.typing import EndingOffsets, Layout, Partitions, StartingOffsets, Time, Timestamps, TimestampUnit
 
 __all__ = ["ReadOptions"]
+
+RENAMED = {"latest": "latest_per_key"}
+"""Options by their old names, which are accepted for now."""
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
@@ -43,7 +47,7 @@ class ReadOptions:
     partitions : int, list of int or {topic: [int]}, optional
         Partitions to read. Default: all.
     columns : str or iterable of str, optional
-        Names of ``RECORD_COLUMNS`` in any order; a column that is not asked for costs nothing.
+        Names of ``RECORD_COLUMNS`` in any order, or ``"*"`` for all; a column that is not asked for costs nothing.
         Default: key, value, topic, partition, offset, timestamp, timestampType, headers.
     starting_offsets : {"earliest", "oldest"}, int or {topic: {partition: int}}
         First offset to read: the log start offset as the broker has it, the first record that is still in the files,
@@ -51,18 +55,19 @@ class ReadOptions:
         the log end offset reads nothing.
     ending_offsets : {"latest", "high_watermark"}, int or {topic: {partition: int}}
         First offset not to read: the end of the log, the checkpointed high watermark, or an offset (-1 is latest).
-    starting_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
-        Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, or a datetime with
-        a time zone. Takes precedence over ``starting_offsets``, as in Spark's Kafka source.
-    ending_timestamp : int, datetime or {topic: {partition: int or datetime}}, optional
+    starting_timestamp : int, datetime, str or {topic: {partition: int, datetime or str}}, optional
+        Begin with the first record whose timestamp is at or after it. Milliseconds since the epoch, a datetime with
+        a time zone, or such a one as ISO 8601 text. Takes precedence over ``starting_offsets``, as in Spark's Kafka
+        source.
+    ending_timestamp : int, datetime, str or {topic: {partition: int, datetime or str}}, optional
         End before the first record whose timestamp is at or after it. Takes precedence over ``ending_offsets``.
     min_offset, max_offset : int, optional
         Leave out records with offsets outside, whatever the bounds above; both are inclusive. A partition without such
         records is not an error.
-    min_timestamp, max_timestamp : int or datetime, optional
-        Leave out records with timestamps outside, both inclusive: milliseconds since the epoch, or a datetime with a
-        time zone. Unlike ``starting_timestamp`` they hold for every record, also where times are out of order.
-        Segments and batches that cannot hold such a record are skipped unread, so their checksums are not checked.
+    min_timestamp, max_timestamp : int, datetime or str, optional
+        Leave out records with timestamps outside, both inclusive; times as for ``starting_timestamp``. Unlike that one
+        they hold for every record, also where times are out of order. Segments and batches that cannot hold such a
+        record are skipped unread, so their checksums are not checked.
     isolation_level : {"read_uncommitted", "read_committed"}
         Read records of open and aborted transactions as well, or, as Kafka's consumer does, only those of committed
         transactions and of none. ``read_committed`` ends at the last stable offset, where the oldest open transaction
@@ -70,12 +75,15 @@ class ReadOptions:
     include_control : bool
         Return control records (transaction markers and the like) as rows. Also under ``read_committed``, which leaves
         out the records of aborted transactions but not the markers that say so.
-    latest : bool
+    latest_per_key : bool
         Of the records that the other options choose, return only the last one of each key of a partition, as a
         compacted topic would keep it. Records without a key and control records are left out. A partition is read
         twice, with at most about 100 MiB for its keys; more than some millions of keys cost further passes.
     tombstones : bool
-        With ``latest``: also return keys whose last record has no value, which deletes the key. Default: left out.
+        With ``latest_per_key``: also return keys whose last record has no value, which deletes the key. Default: left
+        out.
+    limit : int, optional
+        At most this many records: the first ones, in the order of the scan.
     include_inactive : bool
         Read ``-delete``, ``-future`` and ``-stray`` folders of a log dir too.
     check_crcs : bool
@@ -94,8 +102,8 @@ class ReadOptions:
         An Arrow batch ends when it has this many rows or bytes of keys, values and headers; one of decompressed
         records at a quarter of these bytes, but not below 512 KiB; one of views also when some megabytes of copied or
         decompressed data are kept alive by it.
-    threads : int
-        Threads that decode, including the one that reads; the order is kept.
+    threads : int or None
+        Threads that decode, including the one that reads; the order is kept. None: one for each processor.
 
     Attributes
     ----------
@@ -123,12 +131,13 @@ class ReadOptions:
     ending_timestamp: Timestamps | None = None
     min_offset: int | None = None
     max_offset: int | None = None
-    min_timestamp: int | datetime | None = None
-    max_timestamp: int | datetime | None = None
+    min_timestamp: Time | None = None
+    max_timestamp: Time | None = None
     isolation_level: IsolationLevel = "read_uncommitted"
     include_control: bool = False
-    latest: bool = False
+    latest_per_key: bool = False
     tombstones: bool = False
+    limit: int | None = None
     include_inactive: bool = False
     check_crcs: bool = True
     on_corrupt: Literal["raise", "skip"] = "raise"
@@ -136,13 +145,13 @@ class ReadOptions:
     timestamp_unit: TimestampUnit = "ms"
     batch_rows: int = 65_536
     batch_bytes: int = 2_097_152
-    threads: int = 1
+    threads: int | None = 1
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
-        if self.tombstones and not self.latest:
-            raise ValueError("tombstones=True is for latest=True, which leaves tombstones out by default")
+        if self.tombstones and not self.latest_per_key:
+            raise ValueError("tombstones=True is for latest_per_key=True, which leaves tombstones out by default")
 
     def __repr__(self) -> str:
         changed = ", ".join(f"{name}={value!r}" for name, value in self.changed().items())
@@ -158,6 +167,9 @@ class ReadOptions:
         """
         given = {field.name: (getattr(self, field.name), field.default) for field in dataclasses.fields(self)}
         return {name: value for name, (value, default) in given.items() if value != default}
+
+
+ReadOptions.__init__ = renamed(**RENAMED)(ReadOptions.__init__)  # type: ignore[method-assign]
 
 
 class BatchRangeKeywords(TypedDict, total=False):
@@ -179,27 +191,39 @@ class ScanBatchesKeywords(BatchRangeKeywords, total=False):
     include_inactive: bool
 
 
-class PartitionScanKeywords(BatchRangeKeywords, total=False):
-    """Keywords of ``PartitionLog.scan``."""
+class RecordKeywords(BatchRangeKeywords, total=False):
+    """Keywords of everything that returns records of one partition."""
 
     columns: str | Iterable[str] | None
     min_offset: int | None
     max_offset: int | None
-    min_timestamp: int | datetime | None
-    max_timestamp: int | datetime | None
+    min_timestamp: Time | None
+    max_timestamp: Time | None
     isolation_level: IsolationLevel
     include_control: bool
-    latest: bool
+    latest_per_key: bool
     tombstones: bool
     layout: Layout
     timestamp_unit: TimestampUnit
     batch_rows: int
     batch_bytes: int
-    threads: int
+    threads: int | None
 
 
-class ScanKeywords(ScanBatchesKeywords, PartitionScanKeywords, total=False):
+class PartitionScanKeywords(RecordKeywords, total=False):
+    """Keywords of ``PartitionLog.scan``."""
+
+    limit: int | None
+
+
+class DatasetKeywords(ScanBatchesKeywords, RecordKeywords, total=False):
+    """Keywords of ``dataset`` and ``scan_polars``, whose engines have a limit of their own."""
+
+
+class ScanKeywords(DatasetKeywords, total=False):
     """Keywords of ``scan`` and ``read_table``."""
+
+    limit: int | None
 
 
 _PLAN = (
@@ -221,8 +245,9 @@ _PLAN = (
 _DECODE = (
     "columns",
     "include_control",
-    "latest",
+    "latest_per_key",
     "tombstones",
+    "limit",
     "check_crcs",
     "on_corrupt",
     "layout",
@@ -240,7 +265,9 @@ def plan_arguments(options: ReadOptions) -> dict[str, Any]:
 
 def decode_arguments(options: ReadOptions) -> dict[str, Any]:
     """Return the options that say how it is decoded, as ``_core.scan_ranges`` takes them."""
-    return {name: getattr(options, name) for name in _DECODE}
+    found = {name: getattr(options, name) for name in _DECODE}
+    found["threads"] = found["threads"] or min(os.cpu_count() or 1, _arguments.MAX_THREADS)
+    return found
 
 
 def merged(function: str, valid: Iterable[str], options: ReadOptions | None, given: dict[str, Any]) -> ReadOptions:
@@ -265,6 +292,7 @@ def merged(function: str, valid: Iterable[str], options: ReadOptions | None, giv
         When ``options`` sets one that it does not take.
     """
     known = set(valid)
+    given = with_new_names(function, RENAMED, given)
     for name in given:
         if name not in known:
             near = _arguments.did_you_mean(name, known)
@@ -282,22 +310,29 @@ def merged(function: str, valid: Iterable[str], options: ReadOptions | None, giv
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-def spelled_out(keywords: type) -> Callable[[_Function], _Function]:
+def spelled_out(keywords: type, **defaults: Any) -> Callable[[_Function], _Function]:
     """Show a function's ``**keywords`` one by one in its signature: for ``help`` and for editors that ask at runtime.
 
     Parameters
     ----------
     keywords : TypedDict
         What the function unpacks.
+    **defaults
+        Where they differ from those of ``ReadOptions``.
     """
-    defaults = {field.name: field for field in dataclasses.fields(ReadOptions)}
+    fields = {field.name: field for field in dataclasses.fields(ReadOptions)}
 
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         shown = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-            for name, field in defaults.items()
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(name, field.default),
+                annotation=field.type,
+            )
+            for name, field in fields.items()
             if name in keywords.__annotations__
         ]
         function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
@@ -352,8 +387,9 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "max_timestamp": _maximum,
     "isolation_level": _one_of("read_uncommitted", "read_committed"),
     "include_control": _arguments.flag,
-    "latest": _arguments.flag,
+    "latest_per_key": _arguments.flag,
     "tombstones": _arguments.flag,
+    "limit": lambda name, given: None if given is None else _arguments.integer(name, given, 0),
     "include_inactive": _arguments.flag,
     "check_crcs": _arguments.flag,
     "on_corrupt": _one_of("raise", "skip"),
@@ -361,6 +397,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "timestamp_unit": _one_of("ms", "us"),
     "batch_rows": _at_least_1,
     "batch_bytes": _at_least_1,
-    "threads": lambda name, given: _arguments.integer(name, given, 1, _arguments.MAX_THREADS),
+    "threads": lambda name, given: (
+        None if given is None else _arguments.integer(name, given, 1, _arguments.MAX_THREADS)
+    ),
 }
 """By name, what each option may be; it returns the value as it is kept."""

@@ -262,6 +262,31 @@ class RecordReader:
         # Batch by batch, so that Python handles a keyboard interrupt.
         return pa.Table.from_batches(list(self), schema=self.schema)
 
+    def head(self, rows: int = 5) -> pa.Table:
+        """Read the first unread rows into a table, and close the reader.
+
+        ``scan(path, limit=rows)`` decodes less for it.
+
+        Parameters
+        ----------
+        rows : int
+            At most this many.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+        """
+        import pyarrow as pa
+
+        missing = _arguments.integer("rows", rows, 0)
+        batches: list[pa.RecordBatch] = []
+        with self:
+            while missing > 0 and (batch := next(self, None)) is not None:
+                batches.append(batch.slice(0, missing))
+                missing -= batches[-1].num_rows
+            return pa.Table.from_batches(batches, schema=self.schema)
+
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """Read the unread rest into a pandas frame.
 
@@ -381,7 +406,7 @@ def scan(
     return _scan("scan", path, topics, options, keywords)
 
 
-@spelled_out(ScanKeywords)
+@spelled_out(ScanKeywords, threads=None)
 def read_table(
     path: Paths,
     topics: str | Iterable[str] | None = None,
@@ -391,11 +416,15 @@ def read_table(
 ) -> pa.Table:
     """Read records into a table: ``scan(...).read_all()``, with the parameters of :func:`scan`.
 
+    Where neither ``threads`` nor ``options`` is given, one thread for each processor decodes.
+
     Returns
     -------
     pyarrow.Table
         All records that were asked for.
     """
+    if options is None:
+        keywords.setdefault("threads", None)
     with _scan("read_table", path, topics, options, keywords) as reader:
         return reader.read_all()
 

@@ -15,6 +15,7 @@ __all__ = [
     "Paths",
     "StartingOffsets",
     "StrPath",
+    "Time",
     "TimestampUnit",
     "Timestamps",
 ]
@@ -40,8 +41,11 @@ StartingOffsets: TypeAlias = Literal["earliest", "oldest"] | int | Mapping[str, 
 EndingOffsets: TypeAlias = Literal["latest", "high_watermark"] | int | Mapping[str, Mapping[int, int]]
 """Where to end, exclusive; -1 is latest."""
 
-Timestamps: TypeAlias = int | datetime | Mapping[str, Mapping[int, int | datetime]]
-"""Milliseconds since the epoch or datetimes with a time zone, for all partitions or by partition."""
+Time: TypeAlias = int | datetime | str
+"""Milliseconds since the epoch, a datetime with a time zone, or ISO 8601 text with one."""
+
+Timestamps: TypeAlias = Time | Mapping[str, Mapping[int, Time]]
+"""Times for all partitions or by partition."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from kafkalog import _arguments, _core, _display
 from kafkalog._times import to_millis
-from kafkalog.config import LogConfig, pairs
+from kafkalog.config import LogConfig, as_config, pairs
 from kafkalog.reader import RecordReader, plan_ranges
 from kafkalog.typing import ArrowArrayExportable, ArrowStreamExportable
 
@@ -189,7 +189,7 @@ class LogWriter:
         topic: str,
         partition: int = 0,
         *,
-        config: LogConfig | None = None,
+        config: LogConfig | Mapping[str, object] | None = None,
         topic_id: str | None = None,
         cluster_id: str | None = None,
         node_id: int | None = None,
@@ -210,7 +210,7 @@ class LogWriter:
             from kafkalog import _jobs
 
             _jobs.settle_dead(dirs)
-        self._config = LogConfig() if config is None else config
+        self._config = as_config(config)
         self._extra = _arguments.choose("extra", extra, _EXTRA)
         self._writer = _core.LogWriter(
             dirs,

@@ -69,6 +69,8 @@ pub(crate) enum Request {
         threads: usize,
         /// Only the latest record of each key.
         latest: Option<Latest>,
+        /// At most this many rows.
+        limit: Option<usize>,
     },
     /// Kafka's batches as rows.
     Batches {
@@ -111,6 +113,14 @@ impl Request {
             Self::Records { options, .. } => Some(options.on_corrupt),
             Self::Batches { on_corrupt, .. } => Some(*on_corrupt),
             Self::Offsets { .. } | Self::Tables { .. } | Self::Metadata { .. } => None,
+        }
+    }
+
+    /// The most rows that it gives.
+    const fn limit(&self) -> Option<usize> {
+        match self {
+            Self::Records { limit, .. } => *limit,
+            _ => None,
         }
     }
 
@@ -161,10 +171,16 @@ impl State {
             Request::Records {
                 mut ranges,
                 options,
-                columns,
-                threads,
+                mut columns,
+                mut threads,
                 latest,
+                limit,
             } => {
+                // Rows beyond the limit are not decoded.
+                if let Some(limit) = limit.filter(|&limit| limit <= columns.batch_rows) {
+                    columns.batch_rows = limit.max(1);
+                    threads = 1;
+                }
                 if let Some(latest) = latest {
                     for range in &mut ranges {
                         range.chosen = Some(Arc::new(latest.offsets(range, options)?));
@@ -209,12 +225,18 @@ pub struct RecordReader {
     undecoded: u64,
     refused: Arc<AllRefused>,
     lost: Vec<LostRange>,
+    /// Rows still to be returned, where the request has a limit.
+    remaining: Option<usize>,
+    /// Rows returned within the limit.
+    returned: u64,
 }
 
 impl RecordReader {
     pub(crate) fn new(request: Request) -> Self {
         Self {
             schema: request.schema(),
+            remaining: request.limit(),
+            returned: 0,
             state: State::Planned(request),
             metrics: Default::default(),
             undecoded: 0,
@@ -228,6 +250,9 @@ impl RecordReader {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and whatever is wrong with the bytes, with file and position.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.remaining == Some(0) {
+            self.state = State::Ended;
+        }
         if let State::Planned(_) = self.state {
             let State::Planned(request) = std::mem::replace(&mut self.state, State::Ended) else {
                 return Ok(None);
@@ -262,7 +287,18 @@ impl RecordReader {
         if !matches!(next, Ok(Some(_))) {
             self.state = State::Ended;
         }
-        next
+        Ok(next?.map(|batch| self.within_limit(batch)))
+    }
+
+    /// The first rows of a batch, as many as the limit leaves.
+    fn within_limit(&mut self, batch: RecordBatch) -> RecordBatch {
+        let Some(remaining) = &mut self.remaining else {
+            return batch;
+        };
+        let rows = batch.num_rows().min(*remaining);
+        *remaining -= rows;
+        self.returned += rows as u64;
+        batch.slice(0, rows)
     }
 
     /// What was skipped as damaged so far, one row a range, in the order of the files: topic, partition, segment, position,
@@ -291,7 +327,11 @@ impl RecordReader {
         ScanMetrics {
             bytes: metrics.bytes,
             batches: metrics.batches,
-            rows,
+            rows: if self.remaining.is_some() {
+                self.returned
+            } else {
+                rows
+            },
             batches_skipped: metrics.batches_skipped,
             records_skipped: metrics.records_skipped,
             bytes_skipped: metrics.bytes_skipped,

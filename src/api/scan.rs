@@ -41,6 +41,7 @@ pub struct ScanOptions {
     layout: ColumnOptions,
     threads: usize,
     latest: Option<Latest>,
+    limit: Option<usize>,
 }
 
 impl Default for ScanOptions {
@@ -52,6 +53,7 @@ impl Default for ScanOptions {
             layout: ColumnOptions::default(),
             threads: 1,
             latest: None,
+            limit: None,
         }
     }
 }
@@ -219,8 +221,14 @@ impl ScanOptions {
     /// topic would keep it; with `tombstones` also where that one has no value. Records without a key are left out.
     ///
     /// A partition is read twice, and more often where it has more than some millions of keys.
-    pub fn latest(mut self, tombstones: bool) -> Self {
+    pub fn latest_per_key(mut self, tombstones: bool) -> Self {
         self.latest = Some(Latest { tombstones });
+        self
+    }
+
+    /// Returns at most this many records, the first ones in the order of the scan.
+    pub fn limit(mut self, records: usize) -> Self {
+        self.limit = Some(records);
         self
     }
 
@@ -258,13 +266,13 @@ pub fn scan_log_dirs<P: AsRef<Path>>(
     options: ScanOptions,
 ) -> Result<RecordReader> {
     let ranges = plan_scan(&absolute_all(paths)?, &options.plan)?;
-    let (read, threads, latest) = (options.read, options.threads, options.latest);
     Ok(RecordReader::new(Request::Records {
         ranges,
-        options: read,
+        options: options.read,
+        threads: options.threads,
+        latest: options.latest,
+        limit: options.limit,
         columns: options.column_options()?,
-        threads,
-        latest,
     }))
 }
 

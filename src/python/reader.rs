@@ -304,7 +304,7 @@ impl RecordStream {
 #[pyfunction]
 #[pyo3(signature = (ranges, *, columns=None, include_control=false, check_crcs=true, on_corrupt="raise",
                     layout="binary", timestamp_unit="ms", batch_rows=65_536, batch_bytes=2_097_152, threads=1,
-                    latest=false, tombstones=false, is_control=None, producer_ids=None, magics=None))]
+                    latest_per_key=false, tombstones=false, limit=None, is_control=None, producer_ids=None, magics=None))]
 #[expect(
     clippy::too_many_arguments,
     clippy::fn_params_excessive_bools,
@@ -321,8 +321,9 @@ pub(super) fn scan_ranges(
     batch_rows: usize,
     batch_bytes: usize,
     threads: usize,
-    latest: bool,
+    latest_per_key: bool,
     tombstones: bool,
+    limit: Option<usize>,
     is_control: Option<bool>,
     producer_ids: Option<(i64, i64)>,
     magics: Option<(u8, u8)>,
@@ -375,7 +376,8 @@ pub(super) fn scan_ranges(
             batch_bytes,
         },
         threads,
-        latest: latest.then_some(Latest { tombstones }),
+        latest: latest_per_key.then_some(Latest { tombstones }),
+        limit,
     }))
 }
 

@@ -29,7 +29,7 @@ def salvaged(case: str, scratch: Path, out: Path) -> kafkalog.PartitionRecovery 
         "recovery_point": config["recovery_point"],
         "log_start_offset": config["log_start_offset"],
         "config": kafkalog.LogConfig.from_kafka(config.get("log", {})),
-        "clock": lambda: config.get("now_ms", 1_700_000_000_000),
+        "now": config.get("now_ms", 1_700_000_000_000),
     }
     try:
         kafkalog.recover(scratch / "orders-0", dry_run=True, **options)

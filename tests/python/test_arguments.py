@@ -90,15 +90,21 @@ def test_ids_are_texts(option: str, tmp_path: Path) -> None:
 
 
 def test_settings_are_a_config(tmp_path: Path) -> None:
-    wrong: Any = {"segment.bytes": 1 << 20}
+    """Also Kafka's own names: with one that Kafka does not know, or anything else, nothing is done."""
+    wrong: Any = {"segment.byte": 1 << 20}
     for call in (
         lambda: kafkalog.LogWriter(tmp_path, "t", config=wrong),
         lambda: kafkalog.recover(DATA, config=wrong, dry_run=True),
         lambda: kafkalog.rebuild_indexes(DATA / "orders-0", config=wrong, dry_run=True),
         lambda: kafkalog.truncate(DATA / "orders-0", tmp_path / "new", offset=5, config=wrong),
     ):
-        with pytest.raises(TypeError, match=r"config must be a LogConfig, not \{"):
+        with pytest.raises(ValueError, match=r"unknown topic setting 'segment.byte', did you mean 'segment.bytes'"):
             call()
+    wrong = "segment.bytes=5"
+    with pytest.raises(TypeError, match="config must be a LogConfig or a mapping of Kafka's names"):
+        kafkalog.LogWriter(tmp_path, "t", config=wrong)
+    assert not any(tmp_path.iterdir())
+    kafkalog.LogWriter(tmp_path, "t", config={"segment.bytes": "1048576"}).close()
 
 
 def test_defaults_are_those_of_the_interface() -> None:
@@ -121,7 +127,9 @@ def test_defaults_are_those_of_the_interface() -> None:
         "batch_bytes": 2 << 20,
         "threads": 1,
     }
-    for function in (kafkalog.scan, kafkalog.read_table, kafkalog.PartitionLog.scan, kafkalog.scan_batches):
+    # read_table, which returns when all is read, has a thread for each processor.
+    assert inspect.signature(kafkalog.read_table).parameters["threads"].default is None
+    for function in (kafkalog.scan, kafkalog.PartitionLog.scan, kafkalog.scan_batches):
         given = {name: each.default for name, each in inspect.signature(function).parameters.items()}
         assert {name: given[name] for name in wanted if name in given}.items() <= wanted.items(), function
         assert function is not kafkalog.scan or wanted.keys() <= given.keys()
@@ -150,7 +158,8 @@ CHANGES: list[tuple[Path, dict[str, Any]]] = [
     (DATA / "orders-0", {"max_timestamp": MIDDLE}),
     (LEDGER, {"isolation_level": "read_committed"}),
     (LEDGER, {"include_control": True}),
-    (COMPACTED, {"latest": True}),
+    (COMPACTED, {"latest_per_key": True}),
+    (LEDGER, {"limit": 100}),
     (COMPACTED, {"tombstones": True}),
     (corpus.GOLDEN / "corrupt" / "flipped-crc" / "t-0", {"check_crcs": False}),
     (corpus.GOLDEN / "corrupt" / "flipped-crc" / "t-0", {"on_corrupt": "skip"}),
@@ -197,9 +206,8 @@ def test_what_may_be_given_by_its_place(tmp_path: Path) -> None:
     assert kafkalog.read_table(DATA, "orders").equals(kafkalog.read_table(DATA, topics="orders"))
     assert kafkalog.scan_batches(DATA, ["orders"]).read_all().num_rows == 38
     folder = DATA / "orders-0"
-    assert kafkalog.rebuild_indexes(folder, "2.8", tmp_path / "rebuilt").log_end_offset == 880
-    unclean: tuple[bool, int] = (False, 0)
-    assert kafkalog.recover(folder, *unclean, dry_run=True).partitions[0].recovered_from == 0
+    assert kafkalog.rebuild_indexes(folder, "2.8", out=tmp_path / "rebuilt").log_end_offset == 880
+    assert kafkalog.recover(folder, bool(0), recovery_point=0, dry_run=True).partitions[0].recovered_from == 0
     assert kafkalog.truncate(folder, tmp_path / "cut", 100).log_end_offset == 100
 
 
@@ -223,7 +231,7 @@ def test_datetimes() -> None:
     assert to_millis(moment + timedelta(microseconds=1), "t") == 1_700_030_390_001
     assert to_millis(moment + timedelta(microseconds=999), "t") == 1_700_030_390_001
     refused("no time zone", starting_timestamp=datetime(2023, 11, 15))  # noqa: DTZ001 - the mistake itself
-    refused("whole number", TypeError, starting_timestamp="2023-11-15")
+    refused("has no time zone; write 2023-11-15Z for UTC", starting_timestamp="2023-11-15")
 
 
 def test_times_before_the_epoch_are_refused_by_the_name_of_the_argument() -> None:

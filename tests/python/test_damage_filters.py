@@ -80,5 +80,5 @@ def test_the_latest_of_each_key_is_one_of_the_rows_that_are_left(case: str) -> N
     log = corpus.GOLDEN / "corrupt" / case / "t-0"
     rows = kafkalog.read_table(log, on_corrupt="skip", columns=COLUMNS).to_pylist()
     latest = {row["key"]: row["offset"] for row in rows if row["key"] is not None}
-    found = kafkalog.read_table(log, on_corrupt="skip", columns=COLUMNS, latest=True, tombstones=True)
+    found = kafkalog.read_table(log, on_corrupt="skip", columns=COLUMNS, latest_per_key=True, tombstones=True)
     assert found["offset"].to_pylist() == sorted(latest.values())

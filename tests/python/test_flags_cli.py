@@ -32,14 +32,14 @@ def log(home: Path) -> Path:
 def test_rebuild_for_a_version(tmp_path: Path, level: str | None) -> None:
     folder = log(tmp_path)
     config = LogConfig(index_interval_bytes=300)
-    words = ["--config", "index.interval.bytes=300", *(["--level", level] if level else [])]
+    words = ["--config", "index.interval.bytes=300", *(["--kafka-version", level] if level else [])]
     assert call("rebuild", folder, "--out", tmp_path / "cli", *words).returncode == 0
-    kafkalog.rebuild_indexes(folder, level or "4.3", tmp_path / "function", config=config)
+    kafkalog.rebuild_indexes(folder, level or "4.3", out=tmp_path / "function", config=config)
     made = digests(tmp_path / "cli")
     assert made == digests(tmp_path / "function")
     kafkalog.rebuild_indexes(folder, out=tmp_path / "latest", config=config)
     assert (made == digests(tmp_path / "latest")) == (level in {None, "4.3"})
-    kafkalog.rebuild_indexes(folder, level or "4.3", tmp_path / "sparse")
+    kafkalog.rebuild_indexes(folder, level or "4.3", out=tmp_path / "sparse")
     assert made != digests(tmp_path / "sparse")
 
 

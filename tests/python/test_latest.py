@@ -1,4 +1,4 @@
-"""``latest=True`` against a dict over all records: golden logs that a real cleaner compacted, and random ones."""
+"""``latest_per_key`` against a dict over all records: golden logs that a real cleaner compacted, and random ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def naive(rows: pa.Table, *, tombstones: bool) -> list[dict[str, Any]]:
 
 
 def latest(path: Any, **options: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = kafkalog.read_table(path, columns=COLUMNS, latest=True, **options).to_pylist()
+    rows: list[dict[str, Any]] = kafkalog.read_table(path, columns=COLUMNS, latest_per_key=True, **options).to_pylist()
     return rows
 
 
@@ -70,18 +70,20 @@ def test_random_logs(tmp_path: Path) -> None:
     within = {"starting_offsets": 50, "ending_offsets": 300}
     every = kafkalog.read_table(tmp_path, columns=COLUMNS, **within)  # type: ignore[arg-type]
     assert latest(tmp_path, **within) == naive(every, tombstones=False)
-    assert kafkalog.PartitionLog(tmp_path / "t-1").scan(columns=["offset"], latest=True).read_all().num_rows > 50
+    assert (
+        kafkalog.PartitionLog(tmp_path / "t-1").scan(columns=["offset"], latest_per_key=True).read_all().num_rows > 50
+    )
 
 
 def test_keys_and_values_need_not_be_asked_for(tmp_path: Path) -> None:
     with LogWriter(tmp_path, "t") as log:
         log.append([Record(b"1", b"a"), Record(b"2", b"b"), Record(b"3", b"a"), Record(b"4", None)])
-    rows = kafkalog.read_table(tmp_path, columns=["offset"], latest=True, layout="view")
+    rows = kafkalog.read_table(tmp_path, columns=["offset"], latest_per_key=True, layout="view")
     assert rows["offset"].to_pylist() == [1, 2]
 
 
 def test_tombstones_without_latest() -> None:
-    with pytest.raises(ValueError, match="tombstones=True is for latest=True"):
+    with pytest.raises(ValueError, match="tombstones=True is for latest_per_key=True"):
         kafkalog.ReadOptions(tombstones=True)
 
 

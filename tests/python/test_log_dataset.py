@@ -529,8 +529,8 @@ def test_threads_are_those_of_the_engine_unless_given() -> None:
 
 
 def test_the_latest_of_each_key_does_not_depend_on_the_filter() -> None:
-    everything = kafkalog.read_table(DATA, latest=True)
-    logs = dataset(DATA, latest=True)
+    everything = kafkalog.read_table(DATA, latest_per_key=True)
+    logs = dataset(DATA, latest_per_key=True)
     assert logs.to_table().equals(everything)
     middle = everything["offset"][everything.num_rows // 2]
     for condition in (field("offset") < middle, field("timestamp") < moment(NOW + 10**9), field("topic") == "orders"):

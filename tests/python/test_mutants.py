@@ -46,15 +46,15 @@ def read(log: Mutant, _: Path, chance: random.Random) -> None:
 
 
 def recover(log: Mutant, out: Path, _: random.Random) -> None:
-    kafkalog.recover(log.folder.parent, out=out, clock=lambda: NOW)
+    kafkalog.recover(log.folder.parent, out=out, now=NOW)
 
 
 def recover_as_kafka(log: Mutant, out: Path, _: random.Random) -> None:
-    kafkalog.recover(log.folder.parent, out=out, on_loss="as_kafka", clock=lambda: NOW)
+    kafkalog.recover(log.folder.parent, out=out, on_loss="as_kafka", now=NOW)
 
 
 def salvage(log: Mutant, out: Path, _: random.Random) -> None:
-    kafkalog.recover(log.folder.parent, out=out, salvage=True, clock=lambda: NOW)
+    kafkalog.recover(log.folder.parent, out=out, salvage=True, now=NOW)
 
 
 def retain(log: Mutant, out: Path, chance: random.Random) -> None:

@@ -114,7 +114,7 @@ class Round:
         for n, log in enumerate(logs):
             log.write(log_dir / "made", self.chance).rename(self.folder(n, log_dir))
         (log_dir / "made").rmdir()
-        kafkalog.recover(log_dir, config=CONFIG, clock=lambda: NOW)
+        kafkalog.recover(log_dir, config=CONFIG, now=NOW)
 
     def close(self, log_dir: Path, appended: int) -> None:
         for n in range(2):
@@ -249,15 +249,15 @@ def writing(round_: Round, act: Callable[[], Any]) -> None:
 
 
 def recover(round_: Round) -> None:
-    writing(round_, lambda: kafkalog.recover(round_.path, config=CONFIG, clock=lambda: NOW))
+    writing(round_, lambda: kafkalog.recover(round_.path, config=CONFIG, now=NOW))
 
 
 def recover_partition(round_: Round) -> None:
-    writing(round_, lambda: kafkalog.recover(round_.folder(0), config=CONFIG, clock=lambda: NOW))
+    writing(round_, lambda: kafkalog.recover(round_.folder(0), config=CONFIG, now=NOW))
 
 
 def salvage(round_: Round) -> None:
-    writing(round_, lambda: kafkalog.recover(round_.path, salvage=True, config=CONFIG, clock=lambda: NOW))
+    writing(round_, lambda: kafkalog.recover(round_.path, salvage=True, config=CONFIG, now=NOW))
 
 
 def append(round_: Round) -> None:
@@ -290,7 +290,7 @@ def both(round_: Round) -> Callable[[Path], None]:
 
 
 def recover_into(round_: Round) -> None:
-    into(round_, lambda out: kafkalog.recover(round_.path, out=out, config=CONFIG, clock=lambda: NOW), both(round_))
+    into(round_, lambda out: kafkalog.recover(round_.path, out=out, config=CONFIG, now=NOW), both(round_))
 
 
 def retain(round_: Round) -> None:

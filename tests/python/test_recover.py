@@ -49,7 +49,7 @@ def test_golden_cases(tmp_path: Path, name: str, place: str) -> None:
         "log_start_offset": config["log_start_offset"],
         "config": LogConfig.from_kafka(config.get("log", {})),
         "producer_id_expiration_ms": config.get("producer.id.expiration.ms", 86_400_000),
-        "clock": lambda: config.get("now_ms", NOW),
+        "now": config.get("now_ms", NOW),
     }
     target = root if place == "in place" else tmp_path / "out"
     dry = None
@@ -258,8 +258,8 @@ def test_arguments(tmp_path: Path) -> None:
         kafkalog.recover(tmp_path / "none")
     with pytest.raises(ValueError, match="recovery_point"):
         kafkalog.recover(tmp_path, recovery_point=-1)
-    with pytest.raises(TypeError, match="clock"):
-        kafkalog.recover(tmp_path, clock=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="now"):
+        kafkalog.recover(tmp_path, now=5.0)  # type: ignore[arg-type]
 
 
 def test_a_log_dir_that_is_open_is_left_alone(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_rebuild_indexes(tmp_path: Path, level: str, place: str) -> None:
     (folder / f"{0:020}.index").unlink()
     (folder / f"{0:020}.timeindex").write_bytes(b"nothing of the kind")
     hurt = digests(folder)
-    options: dict[str, Any] = {"level": level, "config": LogConfig(index_interval_bytes=100)}
+    options: dict[str, Any] = {"kafka_version": level, "config": LogConfig(index_interval_bytes=100)}
     dry = kafkalog.rebuild_indexes(folder, dry_run=True, **options)
     assert digests(folder) == hurt
     if place == "out":
@@ -327,7 +327,7 @@ def test_rebuilt_is_what_a_version_has(tmp_path: Path, level: str, kinds: set[st
     """Time indexes came with 0.10.1 (KIP-33), snapshots with 0.11.0 (KIP-98)."""
     with LogWriter(tmp_path, "orders") as log:
         log.append([Record(b"v")])
-    kafkalog.rebuild_indexes(log.path, level=level)
+    kafkalog.rebuild_indexes(log.path, kafka_version=level)
     suffixes = {file.suffix[1:] for file in (tmp_path / "orders-0").iterdir() if file.name.startswith("0")}
     assert suffixes - {"log"} == kinds
 
@@ -339,7 +339,7 @@ def test_rebuild_refuses(tmp_path: Path) -> None:
         kafkalog.rebuild_indexes(folder)
     assert digests(folder) == before
     with pytest.raises(ValueError, match=r"5\.9"):
-        kafkalog.rebuild_indexes(folder, level="5.9")
+        kafkalog.rebuild_indexes(folder, kafka_version="5.9")
     done = kafkalog_("rebuild", folder)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert kafkalog_("rebuild", ORDERS, "--out", tmp_path / "new").stdout.startswith("orders-0: offsets 0 to 880")

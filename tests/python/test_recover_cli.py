@@ -180,11 +180,11 @@ def test_the_highest_producer_id_and_leader_epoch_are_told(tmp_path: Path) -> No
     written = {log.topic: log.statistics()["producers"] for log in kafkalog.LogDir(logs)}
     assert max(written["ledger"]) > max(written["orders"]) > 0
     now = kafkalog.LogDir(logs)["orders", 0].statistics()["max_timestamp"]
-    report = kafkalog.recover(logs, dry_run=True, clock=lambda: now)
+    report = kafkalog.recover(logs, dry_run=True, now=now)
     found = {each.topic: (each.highest_producer_id, each.latest_leader_epoch) for each in report.partitions}
     assert found == {topic: (max(ids, default=None), 6) for topic, ids in written.items()}
     assert (report.highest_producer_id, report.latest_leader_epoch) == (max(written["ledger"]), 6)
-    later = kafkalog.recover(logs / "orders-0", dry_run=True, clock=lambda: now + 86_400_000)
+    later = kafkalog.recover(logs / "orders-0", dry_run=True, now=now + 86_400_000)
     assert (later.highest_producer_id, later.latest_leader_epoch) == (None, 6)
     copied = tmp_path / "copied"
     with kafkalog.LogWriter(copied, "orders", clock=lambda: now) as writer:

@@ -401,17 +401,17 @@ def test_a_path_may_be_a_partition_or_a_file(tmp_path: Path) -> None:
 
 def test_what_an_older_broker_cannot_read() -> None:
     codecs = corpus.GOLDEN / "codecs" / "data-0"
-    assert above_info(found(codecs, level="2.1")) == []
-    old = above_info(found(codecs, level="2.0"))
+    assert above_info(found(codecs, kafka_version="2.1")) == []
+    old = above_info(found(codecs, kafka_version="2.0"))
     assert {(row["code"], row["topic"]) for row in old} == {
         ("batch-level", "broker-zstd"),
         ("batch-level", "codec-zstd"),
     }
-    assert {row["code"] for row in above_info(found(codecs, level="0.10"))} == {"batch-level"}
+    assert {row["code"] for row in above_info(found(codecs, kafka_version="0.10"))} == {"batch-level"}
     with pytest.raises(ValueError, match="level"):
-        kafkalog.verify(codecs, level="new")
-    with pytest.raises(TypeError, match="level"):
-        kafkalog.verify(codecs, level=4.3)  # type: ignore[arg-type]
+        kafkalog.verify(codecs, kafka_version="new")
+    with pytest.raises(TypeError, match="kafka_version"):
+        kafkalog.verify(codecs, kafka_version=4.3)  # type: ignore[arg-type]
 
 
 def digest(folder: Path) -> dict[str, tuple[str, int]]:

@@ -42,6 +42,7 @@ def test_all_but_accumulators(tmp_path: Path) -> None:
         **dict.fromkeys(("read", "dataSource", "stream", "view"), wanted),
         **dict.fromkeys(("count", "export"), len(wanted)),
         "transform": evens,
+        "where": [offset for offset in wanted if offset < 100],
     }
     for name in ("written", "sunk"):
         assert kafkalog.read_table(tmp_path / name).num_rows == len(wanted)

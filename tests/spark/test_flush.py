@@ -49,12 +49,11 @@ class Socket(io.RawIOBase):
         return count
 
 
-@pytest.mark.parametrize("ahead", ["false", "true"])
-def test_a_batch_is_sent_before_the_next_is_requested(monkeypatch: pytest.MonkeyPatch, ahead: str) -> None:
+def test_a_batch_is_sent_before_the_next_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
-    options = parse({"path": str(DATA), "subscribe": "orders", "batchRows": "50", "decodeAhead": ahead})
-    (split,) = plan_splits(options, 1)
+    options = parse({"path": str(DATA), "subscribe": "orders", "batchRows": "50"})
+    (split,) = plan_splits(options)
     socket = Socket()
     given, sent = [0], []
 
@@ -64,8 +63,8 @@ def test_a_batch_is_sent_before_the_next_is_requested(monkeypatch: pytest.Monkey
             given.append(given[-1] + batch.num_rows)
             yield batch
 
-    real: Callable[..., Any] = module._batches
-    monkeypatch.setattr(module, "_batches", lambda *which: watched(real(*which)))
+    real: Callable[..., Any] = module._decoded
+    monkeypatch.setattr(module, "_decoded", lambda *which: watched(real(*which)))
     with io.BufferedWriter(socket, 65536) as file:
         ArrowStreamSerializer().dump_stream(module.read_split(split), file)
     assert len(sent) > 3

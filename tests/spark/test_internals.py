@@ -68,7 +68,7 @@ def test_once_in_a_worker_and_nowhere_else() -> None:
 def test_every_task_that_ends_freezes_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[str] = []
     monkeypatch.setattr("kafkalog.spark.internals.freeze_imports", lambda: calls.append("read"))
-    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
+    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}))
     for _ in read_split(split):
         assert calls == []
     assert calls == ["read"]
@@ -82,7 +82,7 @@ def test_metrics_of_a_task_are_in_the_log_that_spark_keeps(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker_io = pytest.importorskip("pyspark.logger.worker_io", reason="Spark keeps what workers log from 4.1 on")
-    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}), 1)
+    (split,) = plan_splits(parse({"path": str(DATA), "subscribe": "orders"}))
     log = logging.getLogger("kafkalog.spark")
     monkeypatch.setattr(log, "level", logging.NOTSET)
     for kept in (False, True):

@@ -50,7 +50,7 @@ def off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def serialized(code: str, module: str) -> tuple[list[int], list[int]]:
     """Send a split through a serializer; return the offsets, and the numbers of rows at which its file was flushed."""
-    (split,) = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
+    (split,) = plan_splits(parse({"path": str(DATA), **OPTIONS}))
     flushed: list[int] = []
     count = [0]
 

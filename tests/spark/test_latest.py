@@ -28,10 +28,12 @@ COLUMNS = ["topic", "partition", "offset", "key", "value"]
 def test_rows_are_those_of_scan(spark: SparkSession, way: Way, tombstones: bool) -> None:  # noqa: FBT001 - a case
     expected = [
         tuple(row.values())
-        for row in kafkalog.scan(DATA, columns=COLUMNS, latest=True, tombstones=tombstones).read_all().to_pylist()
+        for row in kafkalog.scan(DATA, columns=COLUMNS, latest_per_key=True, tombstones=tombstones)
+        .read_all()
+        .to_pylist()
     ]
     every = kafkalog.read_table(DATA, columns="offset").num_rows
-    frame = way(spark, DATA, columns=",".join(COLUMNS), latest=True, tombstones=tombstones, splitBytes="1k")
+    frame = way(spark, DATA, columns=",".join(COLUMNS), latestPerKey=True, tombstones=tombstones, splitBytes="1k")
     assert [tuple(row) for row in frame.collect()] == expected
     assert 0 < len(expected) < every
     # Of the latest records, not the latest of these.
@@ -40,19 +42,19 @@ def test_rows_are_those_of_scan(spark: SparkSession, way: Way, tombstones: bool)
 
 def test_a_task_reads_a_whole_partition() -> None:
     given = {"path": str(DATA), "splitBytes": "1k", "minPartitions": "50"}
-    whole = plan_splits(parse({**given, "latest": "true"}), 2)
+    whole = plan_splits(parse({**given, "latestPerKey": "true"}))
     assert [split.ranges[0].topic for split in whole] == sorted({split.ranges[0].topic for split in whole})
-    assert len(plan_splits(parse(given), 2)) > 2 * len(whole)
+    assert len(plan_splits(parse(given))) > 2 * len(whole)
 
 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"maxRecordsPerPartition": "5"}, "with latest, one task reads"),
+        ({"maxRecordsPerPartition": "5"}, "with latestPerKey, one task reads"),
         ({"where": [("offset", ">", 5)]}, "a condition on offset belongs into the query"),
-        ({"latest": "false", "tombstones": "true"}, "tombstones=True is for latest=True"),
+        ({"latestPerKey": "false", "tombstones": "true"}, "tombstones=True is for latest_per_key=True"),
     ],
 )
 def test_what_makes_no_sense(given: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        parse({"path": "/data", "latest": "true", **given})
+        parse({"path": "/data", "latestPerKey": "true", **given})

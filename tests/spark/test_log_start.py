@@ -51,7 +51,7 @@ STARTS: dict[str, dict[str, Any]] = {
 def test_a_plan_says_what_scan_says(data: Path, name: str) -> None:
     said = said_by(lambda: list(kafkalog.scan(data)))
     assert "log-start-offset-checkpoint" in said
-    assert said_by(lambda: plan_splits(parse({"path": str(data), **STARTS[name]}), 2)) == said
+    assert said_by(lambda: plan_splits(parse({"path": str(data), **STARTS[name]}))) == said
 
 
 def test_a_stream_says_it_too(data: Path) -> None:
@@ -61,14 +61,14 @@ def test_a_stream_says_it_too(data: Path) -> None:
 
 
 def test_oldest_reads_what_the_files_hold(data: Path) -> None:
-    splits = plan_splits(parse({"path": str(data), "startingOffsets": "oldest", "columns": "offset"}), 2)
+    splits = plan_splits(parse({"path": str(data), "startingOffsets": "oldest", "columns": "offset"}))
     assert sum(batch.num_rows for split in splits for batch in read_split(split)) == 3001
 
 
 @pytest.mark.parametrize("division", [{}, {"maxRecordsPerPartition": "100"}])
 def test_oldest_with_an_end_by_offset(data: Path, division: dict[str, Any]) -> None:
     given = {"path": str(data), "startingOffsets": "oldest", "endingOffsets": {"orders": {"0": 2000}}, **division}
-    splits = plan_splits(parse({**given, "columns": "offset"}), 2)
+    splits = plan_splits(parse({**given, "columns": "offset"}))
     assert sum(batch.num_rows for split in splits for batch in read_split(split)) == 2000
 
 

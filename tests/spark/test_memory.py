@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -59,36 +58,7 @@ def test_a_segment_larger_than_the_limit_is_read(spark: SparkSession, tmp_path: 
     told = spark.range(0, 1, 1, 1).mapInArrow(mapped, "limit bigint, said string").collect()
     assert told == [(allowance, "Cannot allocate memory")]
     # one task reads the whole segment
-    frame = way(spark, tmp_path, splitBytes="1g", columns="key,value,offset", decodeAhead="true")
+    frame = way(spark, tmp_path, splitBytes="1g", columns="key,value,offset")
     assert frame.rdd.getNumPartitions() == 1
     found = frame.selectExpr("count(value)", "min(offset)", "max(offset)", "sum(offset)").collect()
     assert found == [(records, 0, records - 1, records * (records - 1) // 2)]
-
-
-TASK = """
-import resource, sys, threading
-import pyarrow as pa
-from kafkalog.spark.options import parse
-from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.task import read_split
-(split,) = plan_splits(parse({"path": sys.argv[1], "decodeAhead": "true"}), 1)
-with open("/proc/self/statm") as statm:
-    taken = int(statm.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (taken + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
-names = set()
-rows = 0
-for batch in read_split(split):
-    names.update(each.name for each in threading.enumerate())
-    rows += batch.num_rows
-print(rows)
-print("kafkalog-prefetch" in names)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
-@pytest.mark.parametrize("room", [12, 300])
-def test_a_task_with_little_memory_has_one_thread(tmp_path: Path, room: int) -> None:
-    records = corpus.write_long(tmp_path / "orders-0", 32 << 20, 1)
-    command = [sys.executable, "-c", TASK, str(tmp_path), str(room)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (0, f"{records}\n{room > 256}\n"), done.stderr

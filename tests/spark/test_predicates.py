@@ -171,7 +171,7 @@ WHERE: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("where", "sql"), WHERE, ids=[str(where) for where, _ in WHERE])
 def test_conditions_as_an_argument(where: Any, sql: str, answers: dict[str, list[Any]]) -> None:
     options = parse({"path": PATHS, "columns": "topic,partition,offset", "where": where})
-    batches = [batch for split in plan_splits(options, 2) for batch in decoded(split)]
+    batches = [batch for split in plan_splits(options) for batch in decoded(split)]
     assert sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist()) == answers[sql]
 
 
@@ -230,6 +230,6 @@ def test_times_are_of_whole_milliseconds(symbol: str, micros: int, expected: tup
 
 def test_excluded_records_are_not_read() -> None:
     def planned(**given: Any) -> int:
-        return sum(split.bytes for split in plan_splits(parse({"path": PATHS, **given}), 2))
+        return sum(split.bytes for split in plan_splits(parse({"path": PATHS, **given})))
 
     assert 0 < planned(where=[("offset", ">=", 800), ("topic", "=", "orders")]) < planned() / 20

@@ -302,7 +302,7 @@ def test_segments_deleted_between_planning_and_reading(spark: SparkSession, way:
         from kafkalog.spark.task import read_split
 
         given = {"path": str(folder), "columns": "offset"}
-        strict, lax = (plan_splits(parse({**given, "failOnDataLoss": fail}), 1)[0] for fail in ("true", "false"))
+        strict, lax = (plan_splits(parse({**given, "failOnDataLoss": fail}))[0] for fail in ("true", "false"))
         first, second = sorted(folder.glob("*.log"))[:2]
         first.unlink()
         wanted = [row["offset"] for row in expected("orders", 0) if row["offset"] >= int(second.stem)]
@@ -445,16 +445,6 @@ def test_a_log_that_grows_after_planning(spark: SparkSession, tmp_path: Path) ->
     with max(folder.glob("*.log")).open("ab") as file:
         file.write((DATA / "ledger-0" / "00000000000000000000.log").read_bytes())
     assert frame.count() == len(expected("orders", 0))
-
-
-@both_ways
-def test_decoding_ahead_changes_nothing(spark: SparkSession, way: Way) -> None:
-    offsets = [row["offset"] for row in expected("orders", 0)]
-    for ahead in ("true", "false"):
-        frame = way(spark, DATA, subscribe="orders", batchRows="50", columns="offset", decodeAhead=ahead)
-        assert [row[0] for row in frame.collect()] == offsets
-    limited = way(spark, DATA, subscribe="orders", batchRows="1", columns="offset", decodeAhead="true").limit(3)
-    assert [row[0] for row in limited.collect()] == offsets[:3]
 
 
 def test_wide_batches_are_split(spark: SparkSession) -> None:

@@ -41,7 +41,7 @@ def transformed(splits: Splits) -> Iterator[pa.RecordBatch]:
 )
 def test_all_splits_of_a_task_are_read_to_the_end_of_its_input(work: Work | None, column: str) -> None:
     """Spark does not reuse a worker that leaves some of its input, which costs half a second for each task."""
-    splits = plan_splits(parse({"path": str(DATA), **OPTIONS}), 1)
+    splits = plan_splits(parse({"path": str(DATA), **OPTIONS}))
     assert len(splits) > 3
     asked: list[int] = []
     ended = []

@@ -31,7 +31,7 @@ from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
 given = json.loads(sys.argv[1])
 begun, clock = time.process_time(), time.monotonic()
-splits = plan_splits(parse(given), 8)
+splits = plan_splits(parse(given))
 spent, wall = time.process_time() - begun, time.monotonic() - clock
 print(json.dumps({
     "splits": len(splits),

@@ -14,7 +14,7 @@ import corpus
 from kafkalog import ReadOptions, _core
 from kafkalog import _shares as module
 from kafkalog._core import PartitionRange, SegmentRange
-from kafkalog._shares import MAX_SPLIT_BYTES, MAX_SPLITS, MIN_SPLIT_BYTES, cut, default_split_bytes, shares
+from kafkalog._shares import MAX_SPLITS, cut, default_split_bytes, shares
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
 from kafkalog.spark.split import Split
@@ -87,21 +87,9 @@ def test_cut_keeps_every_segment_once_in_order_and_no_split_is_far_too_large(
         assert sum(taken) <= split + max(taken)
 
 
-@pytest.mark.parametrize(
-    ("total", "slots", "expected"),
-    [
-        (0, 4, MIN_SPLIT_BYTES),
-        (10 * MB, 4, MIN_SPLIT_BYTES),
-        (178 * MB, 2, 89 * MB),
-        (400 * MB, 2, 200 * MB),
-        (1024 * MB, 2, MAX_SPLIT_BYTES),
-        (1030 * MB, 2, -(-1030 * MB // 6)),
-        (10_240 * MB, 16, -(-10_240 * MB // 48)),
-        (100, 0, MIN_SPLIT_BYTES),
-    ],
-)
-def test_default_split_bytes(total: int, slots: int, expected: int) -> None:
-    assert default_split_bytes(total, slots) == expected
+@pytest.mark.parametrize("total", [0, 10 * MB, 128 * MB, 1030 * MB, MAX_SPLITS * 128 * MB])
+def test_a_split_is_as_large_as_one_of_sparks_files(total: int) -> None:
+    assert default_split_bytes(total) == 128 * MB
 
 
 @pytest.mark.parametrize("aborted", [None, [], [[7, 1, 2]]])
@@ -156,7 +144,7 @@ def test_a_split_survives_pickling_and_json() -> None:
             max_timestamp=9,
         ),
     )
-    split = Split(ranges, ReadOptions(columns=["value", "offset"], check_crcs=False, batch_rows=7), decode_ahead=True)
+    split = Split(ranges, ReadOptions(columns=["value", "offset"], check_crcs=False, batch_rows=7))
     assert pickle.loads(pickle.dumps(split)) == split  # noqa: S301 - our own bytes
     text = split.to_json()
     assert text.isascii()
@@ -208,15 +196,9 @@ def test_many_segments_are_divided_inside_where_one_is_larger_than_a_share(monke
     assert len(shares(ranges, max(sizes) // 4)) > len(sizes)
 
 
-def test_each_slot_gets_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_SPLIT_BYTES", 1)
-    options = parse({"path": corpus.GOLDEN / "clean-restarts" / "data-1" / "orders-0"})
-    assert [len(plan_splits(options, slots)) for slots in (1, 2)] == [1, 2]
-
-
 def planned(path: Any, **given: Any) -> list[int]:
     """The bytes of each split of a read."""
-    return [split.bytes for split in plan_splits(parse({"path": path, **given}), 2)]
+    return [split.bytes for split in plan_splits(parse({"path": path, **given}))]
 
 
 def test_min_partitions_and_max_records_never_make_splits_larger() -> None:
@@ -229,11 +211,11 @@ def test_min_partitions_and_max_records_never_make_splits_larger() -> None:
     for least in range(2, 200):
         assert len(planned(orders, minPartitions=least)) <= least
     # even parts, as in Spark
-    parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}), 2)
+    parts = plan_splits(parse({"path": orders, "maxRecordsPerPartition": 500}))
     assert [split.ranges[0].start_offset for split in parts] == [0, 440]
     assert len(planned(orders, maxRecordsPerPartition=440)) == 2
     bounded = {"subscribe": "orders,ledger", "endingOffsets": {"orders": {0: 100}, "ledger": {0: -1}}}
-    some = plan_splits(parse({"path": orders.parent, "maxRecordsPerPartition": 50, **bounded}), 2)
+    some = plan_splits(parse({"path": orders.parent, "maxRecordsPerPartition": 50, **bounded}))
     found = [(each.topic, each.start_offset) for split in some for each in split.ranges]
     assert [start for topic, start in found if topic == "orders"] == [0, 50]
     both = planned(orders, maxRecordsPerPartition=500, splitBytes="20k")
@@ -244,5 +226,4 @@ def test_min_partitions_and_max_records_never_make_splits_larger() -> None:
 
 def test_the_number_of_splits_is_limited() -> None:
     total = 1_000_000 << 30
-    for slots in (1, 7, 1000):
-        assert total // default_split_bytes(total, slots) <= MAX_SPLITS + slots
+    assert total // default_split_bytes(total) <= MAX_SPLITS

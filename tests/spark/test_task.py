@@ -25,7 +25,7 @@ DATA = corpus.GOLDEN / "clean-restarts" / "data-1"
 @pytest.mark.parametrize("fail", [True, False])
 def test_a_segment_that_went_after_planning_is_data_loss(tmp_path: Path, fail: bool, caplog: Any) -> None:  # noqa: FBT001
     shutil.copytree(DATA / "orders-0", tmp_path / "orders-0")
-    (split,) = plan_splits(parse({"path": tmp_path, "columns": "offset", "failOnDataLoss": fail}), 1)
+    (split,) = plan_splits(parse({"path": tmp_path, "columns": "offset", "failOnDataLoss": fail}))
     (tmp_path / "orders-0" / "00000000000000000000.log").unlink()
     says = f"1 of 6 planned segments were deleted before they were read, in {tmp_path / 'orders-0'}"
     if fail:
@@ -41,7 +41,7 @@ def test_a_segment_that_went_after_planning_is_data_loss(tmp_path: Path, fail: b
 def test_damage_keeps_its_place() -> None:
     """An Arrow stream carries the text only."""
     folder = corpus.GOLDEN / "corrupt" / "flipped-bit" / "t-0"
-    (split,) = plan_splits(parse({"path": folder}), 1)
+    (split,) = plan_splits(parse({"path": folder}))
     with pytest.raises(kafkalog.CorruptRecordError) as raised:
         list(read_split(split))
     assert raised.value.path == str(folder / "00000000000000000000.log")

@@ -11,10 +11,8 @@ import pytest
 import corpus
 import kafkalog
 import kafkalog.spark
-from kafkalog._core import PartitionRange
 from kafkalog.spark.options import parse
 from kafkalog.spark.planner import plan_splits
-from kafkalog.spark.split import Split
 from kafkalog.spark.transform import transformed
 
 if TYPE_CHECKING:
@@ -172,11 +170,7 @@ def test_a_function_may_return_large_types_views_and_nulls(spark: SparkSession) 
 
 def through(schema: pa.Schema, *made: Any) -> list[pa.RecordBatch]:
     """Apply a function to batches without Spark."""
-    split = Split(
-        (PartitionRange(folder="/logs/t-0", topic="t", partition=0, segments=[]),),
-        kafkalog.ReadOptions(columns="offset"),
-    )
-    return list(transformed(lambda batch: batch, schema, split, made))
+    return list(transformed(lambda batch: batch, schema, "a batch of /logs/t-0", made))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +229,7 @@ def test_a_function_needs_a_schema(spark: SparkSession) -> None:
 def test_counting_sends_a_number_for_each_task() -> None:
     from kafkalog.spark.reader import _counted
 
-    splits = plan_splits(parse({"path": str(DATA), "subscribe": "orders", "splitBytes": "20k"}), 1)
+    splits = plan_splits(parse({"path": str(DATA), "subscribe": "orders", "splitBytes": "20k"}))
     assert len(splits) > 2
     (sent,) = zip(*(batch.to_pydict().items() for batch in _counted(None, enumerate(splits))), strict=True)
     assert {name for name, _ in sent} == {"rows"}

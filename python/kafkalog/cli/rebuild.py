@@ -13,7 +13,7 @@ The .log files are not changed: a log that recovery would truncate is refused, w
 
 examples:
   kafkalog rebuild /data/kafka-logs/orders-0 --dry-run
-  kafkalog rebuild /backup/kafka-logs/orders-0 --level 2.8 --out /rebuilt/orders-0"""
+  kafkalog rebuild /backup/kafka-logs/orders-0 --kafka-version 2.8 --out /rebuilt/orders-0"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("path", metavar="PATH", type=_common.place, help="the folder of a partition")
-    parser.add_argument("--level", metavar="VERSION", default="4.3", help="the Kafka version; default 4.3")
+    parser.add_argument(
+        "--kafka-version",
+        "--level",
+        metavar="VERSION",
+        default="4.3",
+        help="the Kafka version whose indexes to write; default 4.3",
+    )
     parser.add_argument(
         "--out", metavar="DIR", type=_common.output, help="write the result into a new directory; default: in place"
     )
@@ -34,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Rebuild the indexes, and print what was done."""
     report = tools.rebuild_indexes(
         arguments.path,
-        level=arguments.level,
+        kafka_version=arguments.kafka_version,
         out=arguments.out,
         config=_common.config(arguments),
         dry_run=arguments.dry_run,

@@ -75,9 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     report = rescue(
         arguments.path,
         arguments.out,
-        arguments.node_id,
-        arguments.controller,
-        arguments.listener,
+        node_id=arguments.node_id,
+        controller=arguments.controller,
+        listener=arguments.listener,
         cluster_id=arguments.cluster_id,
         nodes=arguments.nodes,
         topics=None if arguments.topics is None else arguments.topics.split(","),

@@ -51,7 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _common.add_loose_names(parser)
     parser.add_argument("-s", "--severity", choices=_SEVERITIES, default="info", help="leave out what is below it")
-    parser.add_argument("--level", metavar="VERSION", help="the Kafka version that is to read the files")
+    parser.add_argument(
+        "--kafka-version", "--level", metavar="VERSION", help="the Kafka version that is to read the files"
+    )
     parser.add_argument(
         "--threads", metavar="N", type=_common.number(1, MAX_THREADS), help="default: as many as there are processors"
     )
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _core.VerifyProgress()
     with Shown(lambda: _line(progress)):
         names = {"topic": arguments.topic, "partition": arguments.partition}
-        table = table_of(arguments.path, arguments.level, arguments.threads, progress, **names)
+        table = table_of(arguments.path, arguments.kafka_version, arguments.threads, progress, **names)
     least = _SEVERITIES.index(arguments.severity)
     found: Counter[str] = Counter()
     for row in _common.rows_of(table):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kafkalog import _arguments
 from kafkalog._loose import STANDARD_INPUT
-from kafkalog.options import ReadOptions, ScanBatchesKeywords, ScanKeywords, merged, spelled_out
+from kafkalog.options import DatasetKeywords, ReadOptions, ScanBatchesKeywords, merged, spelled_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,7 @@ def dataset(
     table: Literal["batches"] | None = None,
     max_disorder_ms: int | None = None,
     options: ReadOptions | None = None,
-    **keywords: Unpack[ScanKeywords],
+    **keywords: Unpack[DatasetKeywords],
 ) -> LogDataset: ...
 
 
@@ -57,7 +57,7 @@ def dataset(
 ) -> ds.Dataset: ...
 
 
-@spelled_out(ScanKeywords)
+@spelled_out(DatasetKeywords)
 def dataset(
     path: Paths,
     topics: str | Iterable[str] | None = None,
@@ -117,7 +117,7 @@ def dataset(
     from kafkalog.engines.source import Source
 
     given = {**keywords} if topics is None else {"topics": topics, **keywords}
-    taken = ScanKeywords if table is None else ScanBatchesKeywords
+    taken = DatasetKeywords if table is None else ScanBatchesKeywords
     chosen = merged("dataset", ("topics", *taken.__annotations__), options, given)
     is_set = "threads" in keywords or (options is not None and "threads" in options.changed())
     disorder = None if max_disorder_ms is None else _arguments.integer("max_disorder_ms", max_disorder_ms, 0)
@@ -133,7 +133,7 @@ def dataset(
     return LogDataset(source)
 
 
-@spelled_out(ScanKeywords)
+@spelled_out(DatasetKeywords)
 def scan_polars(
     path: Paths,
     topics: str | Iterable[str] | None = None,

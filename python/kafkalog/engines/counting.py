@@ -40,7 +40,7 @@ def count(ranges: list[PartitionRange], options: ReadOptions, metrics: Metrics) 
     tuple of int and list of PartitionRange
         The records that were counted, and the ranges whose records must be read.
     """
-    if options.latest or options.on_corrupt != "raise" or options.isolation_level != "read_uncommitted":
+    if options.latest_per_key or options.on_corrupt != "raise" or options.isolation_level != "read_uncommitted":
         return 0, ranges
     found, rest = 0, []
     for each in ranges:

@@ -366,11 +366,11 @@ class LogDataset(_Readable, ds.FileSystemDataset):  # type: ignore[misc]
         """
         condition = _joined(self._condition, filter)
         plan = self._plan(condition)
-        size = default_split_bytes(sum(each.bytes for each in plan.ranges), pa.cpu_count())
+        size = default_split_bytes(sum(each.bytes for each in plan.ranges))
         left_out = plan.total - sum(each.bytes for each in plan.ranges)
         self._metrics.add({"total": left_out})
         # The latest record of a key may be anywhere in its partition.
-        is_latest = self._source.options.latest
+        is_latest = self._source.options.latest_per_key
         whole = self._source.options.on_corrupt == "skip"
         divided = [[each] for each in plan.ranges] if is_latest else shares(plan.ranges, size, whole_segments=whole)
         for share in divided:

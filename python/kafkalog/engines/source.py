@@ -183,7 +183,7 @@ class Source:
             within = region(tree, {"topic": each.topic, "partition": each.partition}, bounded)
             if within is None:
                 continue
-            if self.options.latest:
+            if self.options.latest_per_key:
                 # Which record is the latest of its key does not depend on the filter.
                 within = Region(is_exact=within.is_exact and not within.bounds)
             places = _record_places(within) if is_records else _batch_places(within)

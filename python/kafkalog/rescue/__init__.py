@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments
+from kafkalog._renamed import renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["rescue"]
 
 
+@renamed("node_id", "controller", "listener")
 def rescue(
     paths: Paths,
     out: StrPath | None = None,
+    *,
     node_id: int = 1,
     controller: str = "127.0.0.1:9093",
     listener: str = "127.0.0.1:9092",
-    *,
     cluster_id: str | None = None,
     nodes: int = 1,
     topics: str | Iterable[str] | None = None,

@@ -13,9 +13,8 @@ On a cluster:
 * ``spark.python.unix.domain.socket.enabled=true`` (Spark 4.1) gives up to 1.6 times the rows where all cores are busy.
   ``-Darrow.enable_unsafe_memory_access=true`` in ``spark.executor.extraJavaOptions`` gives 1.1 to 1.2 times the rows:
   Arrow's Java then checks no bounds, for any user of Arrow in that JVM.
-* ``splitBytes`` sets the log bytes of a task; by default all slots get equal shares of 32 to 256 MiB.
-* ``decodeAhead=true`` gives a task a second thread, which decodes the next batch, unless a memory limit leaves no room
-  for it. With ``spark.executor.pyspark.memory``, 512 MiB for each core are enough.
+* ``splitBytes`` sets the log bytes of a task, by default 128 MiB, as Spark reads its own files.
+* With ``spark.executor.pyspark.memory``, 512 MiB for each core are enough.
 * ``read(..., metrics=totals(spark))`` sums up what the tasks read and skipped; ``export`` returns the same. Up to Spark
   4.3, tasks of a Python data source have no metrics: there, each task logs them.
 * ``KAFKALOG_SPARK_INTERNALS=0`` in the environment of driver and executors (``spark.executorEnv``) turns off all that

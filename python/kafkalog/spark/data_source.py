@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +92,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[SplitPartition]:
         """Plan the splits; an empty read has one empty split, because Spark requires one."""
-        # The planner process has no session to ask. On a cluster, the driver's cores stand in for the executors'.
-        splits = plan_splits(self.options, os.cpu_count() or 1)
+        splits = plan_splits(self.options)
         return [SplitPartition(split) for split in splits or [make_split((), self.options)]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -113,8 +111,9 @@ class PushdownBatchReader(BatchReader):
         return [each for each, predicates in understood if predicates is None]
 
     def _exact(self, predicates: list[Predicate] | None) -> list[Predicate] | None:
-        """With ``latest``, a condition on offsets or times holds for the latest records, and would choose others."""
-        if predicates and self.options.read.latest and any(p.column in {"offset", "timestamp"} for p in predicates):
+        """With ``latestPerKey``, a condition on offsets or times holds for the latest records, so it is Spark's."""
+        is_place = any(each.column in {"offset", "timestamp"} for each in predicates or ())
+        if self.options.read.latest_per_key and is_place:
             return None
         return predicates
 

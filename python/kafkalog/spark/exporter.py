@@ -83,14 +83,15 @@ def export(
     from pyspark.errors import PySparkException
 
     from kafkalog.spark.metrics import add
-    from kafkalog.spark.option_names import canonical
+    from kafkalog.spark.option_names import canonical, in_spark_words
     from kafkalog.spark.options import parse
-    from kafkalog.spark.planner import over_splits, plan_splits, slots
+    from kafkalog.spark.planner import over_splits, plan_splits
 
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; use one of {', '.join(FORMATS)}")
     target = Path(_arguments.path(out))
     _require_absent(target)
+    selection = in_spark_words(selection)
     given = canonical(selection, None)
     # To someone who exports all records since a time, a partition without one is not an error.
     defaults: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -101,7 +102,7 @@ def export(
         raise ValueError("CSV cannot hold headers; leave the column out, or choose another format")
     _core.check_output(str(target), list(options.paths))
     with _session(spark_master) as (spark, collect):
-        splits = plan_splits(options, slots(spark))
+        splits = plan_splits(options)
         with _staged(target) as staging:
             write = partial(_write_splits, str(staging), format)
             try:

@@ -7,6 +7,7 @@ is an error. An option that only a client of a broker could use is ignored with 
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafkalog import _arguments
@@ -14,7 +15,7 @@ from kafkalog import _arguments
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "canonical"]
+__all__ = ["IGNORED", "KNOWN", "REFUSED", "Use", "canonical", "in_spark_words"]
 
 Use = Literal["batch", "stream"]
 
@@ -46,19 +47,22 @@ KNOWN: dict[str, tuple[Use, ...]] = {
     # of kafkalog only
     "isolation.level": ("batch", "stream"),
     "columns": ("batch", "stream"),
-    # from Python only
+    # JSON, or a list in Python
     "where": ("batch",),
     "checkCrcs": ("batch", "stream"),
     "onCorrupt": ("batch", "stream"),
     "includeControl": ("batch", "stream"),
     "includeInactive": ("batch",),
-    "latest": ("batch",),
+    "latestPerKey": ("batch",),
     "tombstones": ("batch",),
     "splitBytes": ("batch", "stream"),
     "batchRows": ("batch", "stream"),
     "batchBytes": ("batch", "stream"),
-    "decodeAhead": ("batch", "stream"),
 }
+
+# Old names, and options that have no effect any more.
+_RENAMED = {"latest": "latestPerKey"}
+_RETIRED = "decodeahead"
 
 # What ``kafkalog.scan`` and others call these options.
 _WORDS_OF_SCAN = {
@@ -116,7 +120,9 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     ignored = {_folded(name): name for name in IGNORED}
     options: dict[str, Any] = {}
     for name, value in given.items():
-        folded = _folded(name)
+        folded = _current(_folded(name))
+        if folded == _RETIRED:
+            continue
         if folded in refused:
             raise ValueError(f"option {refused[folded]} {REFUSED[refused[folded]]}")
         if folded in ignored or (name.lower().startswith("kafka.") and folded not in known):
@@ -133,6 +139,45 @@ def canonical(given: Mapping[str, Any], use: Use | None) -> dict[str, Any]:
     if use is not None:
         _check_use(options, use)
     return options
+
+
+def _current(folded: str) -> str:
+    """Return the current name of an option."""
+    if folded == _RETIRED:
+        warnings.warn("option decodeAhead has no effect any more; remove it", DeprecationWarning, 3)
+    if folded in _RENAMED:
+        warnings.warn(f"option {folded} is now called {_RENAMED[folded]}", DeprecationWarning, 3)
+        return _folded(_RENAMED[folded])
+    return folded
+
+
+def in_spark_words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate ``topics``, ``topic_pattern`` and ``partitions``, as of ``kafkalog.scan``, to Spark's names.
+
+    Raises
+    ------
+    ValueError
+        If partitions are numbers without topics, or a topic is named twice.
+    """
+    found = dict(given)
+    topics, pattern, numbers = (found.pop(name, None) for name in ("topics", "topic_pattern", "partitions"))
+    names = _arguments.names("topics", topics)
+    if isinstance(parts := _arguments.partitions(numbers), list):
+        if names is None:
+            raise ValueError("partitions needs topics, or name both: partitions={topic: [0, 1]}")
+        parts = dict.fromkeys(names, parts)
+    elif parts is not None and names is not None:
+        parts = {name: parts[name] for name in names if name in parts}
+    # Spark's pattern matches any part of a name, and this one the whole.
+    whole = None if pattern is None else f"^(?:{pattern})$"
+    named = {"assign": parts, "subscribe": names if parts is None else None, "subscribePattern": whole}
+    for name, value in named.items():
+        if value is None:
+            continue
+        if found.get(name) is not None:
+            raise ValueError(f"option {name} is given twice, in two spellings; remove one")
+        found[name] = value
+    return found
 
 
 def unknown_option(name: str, valid: Sequence[str], meant: str | None = None) -> ValueError:

@@ -122,6 +122,14 @@ def by_partition(value: Any, keywords: str = "", parse: Callable[[Any], int] | N
     }
 
 
+def conditions(value: Any) -> list[tuple[str, str, Any]]:
+    """Parse ``[["offset", ">=", 100]]``."""
+    value = _json(value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, (list, tuple)) and len(v) == 3 for v in value):  # noqa: PLR2004
+        raise ValueError(f'expected [["offset", ">=", 100]], found {_shortened(value)}')
+    return [(column, operator, operand) for column, operator, operand in value]
+
+
 def _json(value: Any, keywords: str = "") -> Any:
     if not isinstance(value, str):
         return value

@@ -97,7 +97,6 @@ class SourceOptions:
     min_partitions: int | None
     max_records: int | None
     split_bytes: int | None
-    decode_ahead: bool | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -171,7 +170,6 @@ def parse(given: Mapping[str, Any], use: Use = "batch") -> SourceOptions:
         min_partitions=_parsed(options, "minPartitions", _count),
         max_records=_parsed(options, "maxRecordsPerPartition", _count),
         split_bytes=_parsed(options, "splitBytes", option_values.size),
-        decode_ahead=_parsed(options, "decodeAhead", option_values.boolean),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=_parsed(
@@ -189,7 +187,7 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
         isolation_level=_isolation_level(options),
         include_control=_parsed(options, "includeControl", option_values.boolean, default=False),
         include_inactive=_parsed(options, "includeInactive", option_values.boolean, default=False),
-        latest=_parsed(options, "latest", option_values.boolean, default=False),
+        latest_per_key=_parsed(options, "latestPerKey", option_values.boolean, default=False),
         tombstones=_parsed(options, "tombstones", option_values.boolean, default=False),
         check_crcs=_parsed(options, "checkCrcs", option_values.boolean, default=True),
         on_corrupt=_parsed(options, "onCorrupt", _on_corrupt, default="raise"),
@@ -201,13 +199,15 @@ def _read_options(options: Mapping[str, Any], *, is_java: bool) -> ReadOptions:
 
 def _check_latest(options: Mapping[str, Any]) -> None:
     """Refuse what would choose among the records of a key before the latest one is known."""
-    if not _parsed(options, "latest", option_values.boolean, default=False):
+    if not _parsed(options, "latestPerKey", option_values.boolean, default=False):
         return
     if "maxRecordsPerPartition" in options:
-        raise ValueError("option maxRecordsPerPartition divides partitions; with latest, one task reads each of them")
+        raise ValueError(
+            "option maxRecordsPerPartition divides partitions; with latestPerKey, one task reads each of them"
+        )
     for column, _, _ in _parsed(options, "where", _predicates, default=()):
         if column in {"offset", "timestamp"}:
-            raise ValueError(f"option where: with latest, a condition on {column} belongs into the query")
+            raise ValueError(f"option where: with latestPerKey, a condition on {column} belongs into the query")
 
 
 def parse_columns(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -321,9 +321,7 @@ def _columns(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _predicates(value: Any) -> tuple[Predicate, ...]:
-    if isinstance(value, str):
-        raise ValueError("expected a list of (column, operator, value); in SQL, use filters instead")  # noqa: TRY004
-    return check_predicates(value)
+    return check_predicates(option_values.conditions(value))
 
 
 def _on_corrupt(value: Any) -> str:

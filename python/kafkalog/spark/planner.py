@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalog._shares import default_split_bytes, shares
 from kafkalog.options import ReadOptions, decode_arguments
 from kafkalog.spark.offset_ranges import folder_bounds, plan_ranges
+from kafkalog.spark.option_names import in_spark_words
 from kafkalog.spark.options import SourceOptions, parse
 from kafkalog.spark.predicates import narrow
 from kafkalog.spark.reader import describe, run_task
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkalog.spark.reader import Work
     from kafkalog.spark.topics import PartitionBounds
 
-__all__ = ["make_split", "over_splits", "plan", "plan_read", "plan_splits", "slots", "splits_of"]
+__all__ = ["make_split", "over_splits", "plan", "plan_read", "plan_splits", "splits_of"]
 
 # A larger plan is broadcast: Spark passes a function to every task.
 _FUNCTION_BYTES = 256 << 10
@@ -34,15 +34,13 @@ _CONNECT_BYTES = 16 << 20
 _DESCRIBED = "split int, bytes bigint, segments int, task string"
 
 
-def plan_splits(options: SourceOptions, slots: int) -> list[Split]:
+def plan_splits(options: SourceOptions) -> list[Split]:
     """List the log dirs and divide what is read into splits.
 
     Parameters
     ----------
     options : SourceOptions
         The options of the read.
-    slots : int
-        Tasks that run at the same time; small reads are divided by it.
 
     Returns
     -------
@@ -54,10 +52,10 @@ def plan_splits(options: SourceOptions, slots: int) -> list[Split]:
     ValueError, OffsetOutOfRangeError
         As :func:`kafkalog.spark.offset_ranges.plan_ranges`.
     """
-    return splits_of(narrow(plan_ranges(options), options.predicates), options, slots)
+    return splits_of(narrow(plan_ranges(options), options.predicates), options)
 
 
-def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) -> list[Split]:
+def splits_of(ranges: list[PartitionRange], options: SourceOptions) -> list[Split]:
     """Divide ranges into splits.
 
     Parameters
@@ -65,10 +63,8 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) 
     ranges : list of PartitionRange
         The planned ranges.
     options : SourceOptions
-        ``splitBytes`` (or what suits the slots) is the size of a split; ``minPartitions`` makes splits smaller, and
+        ``splitBytes`` is the size of a split; ``minPartitions`` makes splits smaller, and
         ``maxRecordsPerPartition`` bounds their offsets, which is how Spark counts records.
-    slots : int
-        Tasks that run at the same time.
 
     Returns
     -------
@@ -77,10 +73,10 @@ def splits_of(ranges: list[PartitionRange], options: SourceOptions, slots: int) 
     """
     ranges = [each for each in ranges if each.segment_count]
     total = sum(each.bytes for each in ranges)
-    size = options.split_bytes or default_split_bytes(total, slots)
+    size = options.split_bytes or default_split_bytes(total)
     if options.min_partitions is not None:
         size = max(min(size, -(-total // options.min_partitions)), 1)
-    if options.read.latest:
+    if options.read.latest_per_key:
         # The latest record of a key is known to whoever reads the whole partition.
         return [make_split([each], options) for each in ranges]
     parts = [ranges]
@@ -97,7 +93,6 @@ def make_split(ranges: Iterable[PartitionRange], options: SourceOptions, decode:
     return Split(
         tuple(ranges),
         ReadOptions(**decode_arguments(options.read)) if decode is None else decode,
-        decode_ahead=options.decode_ahead,
         fail_on_data_loss=options.fail_on_data_loss,
     )
 
@@ -137,14 +132,14 @@ def plan(spark: SparkSession, path: Any = None, **options: Any) -> DataFrame:
     DataFrame
         ``split int, bytes bigint, segments int, task string``.
     """
-    splits, _ = plan_read(spark, {"path": path, **options})
+    splits, _ = plan_read({"path": path, **options})
     return over_splits(spark, splits, describe, _DESCRIBED)
 
 
-def plan_read(spark: SparkSession, given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
+def plan_read(given: dict[str, Any]) -> tuple[list[Split], SourceOptions]:
     """Plan a read; return its splits, and the parsed options."""
-    options = parse(given)
-    return plan_splits(options, slots(spark)), options
+    options = parse(in_spark_words(given))
+    return plan_splits(options), options
 
 
 def over_splits(spark: SparkSession, splits: list[Split], work: Work, schema: StructType | str) -> DataFrame:
@@ -178,12 +173,6 @@ def over_splits(spark: SparkSession, splits: list[Split], work: Work, schema: St
             'splitBytes, read fewer topics at a time, or use format("kafkalog"), which plans on the server'
         )
     return spark.range(0, len(splits), 1, max(len(splits), 1)).mapInArrow(partial(run_task, work, plan), schema)
-
-
-def slots(spark: SparkSession) -> int:
-    """Return the number of tasks that a session runs at the same time."""
-    context = _context(spark)
-    return os.cpu_count() or 1 if context is None else int(context.defaultParallelism)
 
 
 def _context(spark: SparkSession) -> SparkContext | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkalog._bounds import COMPARISONS, EVERYTHING, Interval
-from kafkalog._times import to_micros
+from kafkalog._times import parse_datetime, to_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,7 +52,8 @@ def check_predicates(given: Iterable[tuple[str, str, Any]]) -> tuple[Predicate, 
     Parameters
     ----------
     given : iterable of (column, operator, value)
-        Columns are topic, partition, offset and timestamp; a timestamp is a datetime with a time zone, or milliseconds.
+        Columns are topic, partition, offset and timestamp; a timestamp is milliseconds, or a datetime with a
+        time zone, also as ISO 8601.
 
     Returns
     -------
@@ -83,6 +84,8 @@ def check_predicates(given: Iterable[tuple[str, str, Any]]) -> tuple[Predicate, 
 def _value(column: str, value: Any) -> Any:
     if column == "topic" and isinstance(value, str):
         return value
+    if column == "timestamp" and isinstance(value, str):
+        value = parse_datetime(value, "condition timestamp:")
     if column == "timestamp" and isinstance(value, datetime):
         return to_micros(value, "condition timestamp:")
     if column != "topic" and isinstance(value, int) and not isinstance(value, bool):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog.spark.split import PackedSplits, Split
+    from kafkalog.typing import Partitions
 
     Metrics = Accumulator[dict[str, int]]
     # The splits of a task, with their numbers in the plan.
@@ -34,6 +35,9 @@ def read(
     path: Any = None,
     *,
     columns: str | Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
+    topic_pattern: str | None = None,
+    partitions: Partitions | None = None,
     subscribe: str | Iterable[str] | None = None,
     subscribe_pattern: str | None = None,
     assign: str | dict[str, list[int]] | None = None,
@@ -50,7 +54,8 @@ def read(
 ) -> DataFrame:
     """Read topics of log dirs as a DataFrame.
 
-    The read is planned here: the DataFrame returns the files as they are now, however often and late it is used.
+    The read is planned here: the DataFrame returns the files as they are now, however often and late it is used. For a
+    client of Spark Connect the data source plans it on the server, in each action.
 
     Parameters
     ----------
@@ -61,10 +66,15 @@ def read(
     columns : str or iterable of str, optional
         Names of record columns in any order; a column that is not named costs nothing. Default: the seven of Spark's
         Kafka source: key, value, topic, partition, offset, timestamp, timestampType.
+    topics : str or iterable of str, optional
+        Topics to read. Default: all but internal ones (``__...``).
+    topic_pattern : str, optional
+        A regular expression that matches the whole name of the topics to read.
+    partitions : int, list of int or {topic: [int]}, optional
+        Partitions to read: of ``topics``, or by topic. Default: all.
     subscribe, subscribe_pattern, assign : optional
-        At most one of them: names of topics, a regular expression that is searched in the names (as Spark's source
-        does; it never matches internal topics, which brokers do not list to Spark), or partitions by topic. Default:
-        all topics of the path but internal ones.
+        The same in the words of Spark's Kafka source, of which one may be given: names of topics, a regular expression
+        that is searched in the names, or partitions by topic.
     starting_offsets : "earliest", "oldest" or dict, optional
         Offsets by topic and partition, inclusive; -2 is earliest. "oldest" also reads below the log start offset.
     ending_offsets : "latest", "high_watermark" or dict, optional
@@ -106,7 +116,7 @@ def read(
 
     Examples
     --------
-    >>> df = kafkalog.spark.read(spark, "/data/kafka-logs", columns=["value", "offset"], subscribe="orders")
+    >>> df = kafkalog.spark.read(spark, "/data/kafka-logs", topics="orders", columns=["value", "offset"])
 
     Sizes by topic; no payload leaves the executors' Python:
 
@@ -116,6 +126,7 @@ def read(
     from kafkalog.spark.internals import spark_arrow_schema
     from kafkalog.spark.interpreter import check_interpreter
     from kafkalog.spark.planner import over_splits, plan_read
+    from kafkalog.spark.remote import is_remote, read_remote
 
     check_interpreter(spark)
     if (transform is None) != (schema is None):
@@ -124,6 +135,9 @@ def read(
     named = {
         "path": path,
         "columns": columns,
+        "topics": topics,
+        "topic_pattern": topic_pattern,
+        "partitions": partitions,
         "subscribe": subscribe,
         "subscribe_pattern": subscribe_pattern,
         "assign": assign,
@@ -135,7 +149,9 @@ def read(
         "where": where,
     }
     # A second spelling of one of them is an error of the parser.
-    splits, parsed = plan_read(spark, {**named, **options})
+    if is_remote(spark):
+        return read_remote(spark, {**named, **options}, transform, schema)
+    splits, parsed = plan_read({**named, **options})
     if transform is None or schema is None:
         return over_splits(spark, splits, partial(_read, metrics), ddl(parsed.columns))
     # Spark parses a schema that is given as text.
@@ -163,8 +179,11 @@ def count(spark: SparkSession, path: Any = None, *, metrics: Metrics | None = No
         The number of rows that :func:`read` returns.
     """
     from kafkalog.spark.planner import over_splits, plan_read
+    from kafkalog.spark.remote import is_remote, read_remote
 
-    splits, _ = plan_read(spark, {"path": path, **options, "columns": _COUNTED})
+    if is_remote(spark):
+        return read_remote(spark, {"path": path, **options, "columns": _COUNTED}).count()
+    splits, _ = plan_read({"path": path, **options, "columns": _COUNTED})
     counts = over_splits(spark, splits, partial(_counted, metrics), "rows bigint").collect()
     return sum(each["rows"] for each in counts)
 
@@ -228,7 +247,14 @@ def _transformed(
 
     for _, split in splits:
         rows = read_split(split, report=None if metrics is None else metrics.add)
-        yield from transformed(transform, schema, split, rows)
+        yield from transformed(transform, schema, _place(split), rows)
+
+
+def _place(split: Split) -> str:
+    """Name the partition folders of a split."""
+    folders = [each.folder for each in split.ranges]
+    more = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
+    return f"a batch of {folders[0]}{more}"
 
 
 def _counted(metrics: Metrics | None, splits: Splits) -> Iterator[pa.RecordBatch]:

@@ -35,13 +35,11 @@ class Split:
     ranges: tuple[PartitionRange, ...]
     # the same in every split of a read
     read: ReadOptions
-    # whether a second thread decodes the next batch
-    decode_ahead: bool | None = None
     fail_on_data_loss: bool = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         # One for each task crosses to the executors: of the options, only those that differ from their defaults.
-        return _restore, (self.ranges, self.read.changed(), self.decode_ahead, self.fail_on_data_loss)
+        return _restore, (self.ranges, self.read.changed(), self.fail_on_data_loss)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -63,7 +61,6 @@ class Split:
         value = {
             "ranges": [each.to_plain() for each in self.ranges],
             "read": self.read.changed(),
-            "decode_ahead": self.decode_ahead,
             "fail_on_data_loss": self.fail_on_data_loss,
         }
         return json.dumps(value, separators=(",", ":"))
@@ -77,13 +74,12 @@ class Split:
         return cls(
             tuple(_core.range_from_plain(each) for each in found["ranges"]),
             ReadOptions(**found["read"]),
-            found["decode_ahead"],
             found["fail_on_data_loss"],
         )
 
 
-def _restore(ranges: tuple[PartitionRange, ...], read: dict[str, Any], ahead: bool | None, fail: bool) -> Split:  # noqa: FBT001
-    return Split(ranges, ReadOptions(**read), ahead, fail)
+def _restore(ranges: tuple[PartitionRange, ...], read: dict[str, Any], fail: bool) -> Split:  # noqa: FBT001
+    return Split(ranges, ReadOptions(**read), fail)
 
 
 @dataclass(frozen=True)

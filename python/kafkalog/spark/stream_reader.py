@@ -7,7 +7,6 @@ there. A restart needs nothing that is kept between calls: the checkpoint has th
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +127,7 @@ class StreamReader(DataSourceStreamReader):
         if start == self._initial and end != self._chosen:
             begin = stream_offsets.restarted(self.options, begin, last)
         ranges = stream_offsets.plan_batch(self.options, begin, last)
-        return [SplitPartition(split) for split in splits_of(ranges, self.options, os.cpu_count() or 1)]
+        return [SplitPartition(split) for split in splits_of(ranges, self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in the task."""

@@ -6,13 +6,9 @@ A worker imports this after it was forked, so it imports little: no pyspark, and
 from __future__ import annotations
 
 import logging
-import sys
-import threading
 import time
 from contextlib import closing
-from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -21,15 +17,9 @@ if TYPE_CHECKING:
 
     from kafkalog.spark.split import Split
 
-__all__ = ["prefetch", "read_split"]
+__all__ = ["read_split"]
 
 _log = logging.getLogger("kafkalog.spark")
-
-# Address space that another thread may take: its stack, an arena of the allocator (64 MiB, twice with its alignment), a
-# batch.
-_THREAD_BYTES = 256 << 20
-
-T = TypeVar("T")
 
 
 def read_split(
@@ -56,19 +46,12 @@ def read_split(
     from kafkalog.spark.internals import batch_flusher, freeze_imports
 
     flush = batch_flusher()
-    with closing(_batches(split, schema, report)) as batches:
+    with closing(_decoded(split, schema, report)) as batches:
         for batch in batches:
             yield batch
             # The consumer has written this batch when it asks for the next one.
             flush()
     freeze_imports()
-
-
-def _batches(
-    split: Split, schema: pa.Schema | None, report: Callable[[dict[str, int]], None] | None
-) -> Generator[pa.RecordBatch, None, None]:
-    decoded = _decoded(split, schema, report)
-    return prefetch(decoded) if split.decode_ahead and _has_room_for_thread() else decoded
 
 
 def _decoded(
@@ -130,74 +113,3 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for array, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _has_room_for_thread() -> bool:
-    """Tell whether this process may take the memory of another thread.
-
-    ``spark.executor.pyspark.memory`` limits a worker's address space, and a process that exceeds the limit is aborted.
-    """
-    if sys.platform == "win32":
-        return True
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit == resource.RLIM_INFINITY:
-        return True
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except OSError:
-        return False
-    return limit - pages * resource.getpagesize() >= _THREAD_BYTES
-
-
-def prefetch(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Run a generator in its own thread, one item ahead of the consumer.
-
-    Decoding and sending both release the interpreter, so they overlap if a core is idle. To hand a batch over takes 20
-    to 28 us, the batch then has left the cache of the sending core, and where each batch is flushed the JVM has work
-    meanwhile anyway. So this is off by default (``decodeAhead``).
-
-    Parameters
-    ----------
-    items : generator
-        Closed together with this one, in its thread.
-
-    Yields
-    ------
-    T
-        The items of the generator; its exception is raised here.
-    """
-    made: SimpleQueue[tuple[list[T], BaseException | None]] = SimpleQueue()
-    # One item is with the consumer, one is ready.
-    permits = threading.Semaphore(2)
-    closed = threading.Event()
-
-    def run() -> None:
-        try:
-            while permits.acquire() and not closed.is_set():
-                item = next(items, None)
-                made.put(([] if item is None else [item], None))
-                if item is None:
-                    return
-        except BaseException as error:  # noqa: BLE001 - raised in the consumer's thread
-            made.put(([], error))
-        finally:
-            items.close()
-
-    thread = threading.Thread(target=run, name="kafkalog-prefetch", daemon=True)
-    thread.start()
-    try:
-        while True:
-            found, error = made.get()
-            if error is not None:
-                raise error
-            if not found:
-                return
-            yield found.pop()
-            permits.release()
-    finally:
-        # A query with a limit stops early; file maps and the thread must not outlive the task.
-        closed.set()
-        permits.release()
-        thread.join()

@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog.spark.split import Split
-
 __all__ = ["transformed"]
 
 
 def transformed(
     transform: Callable[[pa.RecordBatch], pa.RecordBatch | None],
     schema: pa.Schema | None,
-    split: Split,
+    place: str,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Apply a function to the batches of a split.
@@ -32,7 +30,7 @@ def transformed(
         Returns a batch of the schema, or None.
     schema : pyarrow.Schema or None
         What Spark expects; None leaves the check to Spark.
-    split : Split
+    place : str
         The origin of the batches, for errors.
     batches : iterable of pyarrow.RecordBatch
         What was read.
@@ -56,7 +54,7 @@ def transformed(
         try:
             result = _conform(result, schema)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"transform of {_place(split)}: {error}") from None
+            raise type(error)(f"transform of {place}: {error}") from None
         if result.num_rows:
             yield result
 
@@ -104,10 +102,3 @@ def _storage_free(kind: pa.DataType) -> pa.DataType:
 
 def _names(names: list[str]) -> str:
     return ", ".join(names) or "(none)"
-
-
-def _place(split: Split) -> str:
-    """Name the partition folders of a split."""
-    folders = [each.folder for each in split.ranges]
-    more = f" and {len(folders) - 1} more" if len(folders) > 1 else ""
-    return f"a batch of {folders[0]}{more}"

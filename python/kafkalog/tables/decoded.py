@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
+from kafkalog._renamed import renamed
 from kafkalog.reader import RecordReader
 from kafkalog.tables import _partial
 
@@ -23,10 +24,12 @@ UNDECODED = b"kafkalog.undecoded"
 _METADATA = "__cluster_metadata"
 
 
+@renamed("secrets")
 def records(
     path: Paths,
     topics: str | Iterable[str] | None = None,
-    secrets: bool = False,  # noqa: FBT001, FBT002 - the interface allows it by position
+    *,
+    secrets: bool = False,
 ) -> pa.Table:
     """Decode every record of Kafka's internal topics.
 

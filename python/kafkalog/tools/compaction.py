@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
-from kafkalog.tools.settings import clock, topic_settings, topics_in
+from kafkalog._times import clock
+from kafkalog.tools.settings import topic_settings, topics_in
 from kafkalog.tools.soundness import Soundness, checked, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from kafkalog.config import LogConfig
     from kafkalog.tools.reports import CompactReport
     from kafkalog.tools.settings import Config
-    from kafkalog.typing import StrPath
+    from kafkalog.typing import StrPath, Time
 
 __all__ = ["compact"]
 
@@ -25,7 +25,7 @@ def compact(
     source: StrPath,
     out: StrPath,
     *,
-    now: int | datetime | None = None,
+    now: Time | None = None,
     config: Config = None,
     dry_run: bool = False,
     on_corrupt: Literal["raise", "skip"] = "raise",
@@ -55,7 +55,7 @@ def compact(
         A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
         from starting is not, and the report names it. It needs room for the copy and, while a group of
         segments is compacted, for its result.
-    now : int or datetime, optional
+    now : int, datetime or str, optional
         The time of the compaction, in milliseconds since the epoch. Default: the system's clock.
     config : LogConfig or mapping, optional
         A ``LogConfig``: the settings of every topic. A mapping of Kafka's names to values: these, over each topic's

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
+from kafkalog._times import clock
 from kafkalog.tables import _partial, _rows
-from kafkalog.tools.settings import clock, topic_settings
+from kafkalog.tools.settings import topic_settings
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     import pyarrow as pa
 
     from kafkalog.tools.settings import Config
-    from kafkalog.typing import StrPath
+    from kafkalog.typing import StrPath, Time
 
 __all__ = ["disk_usage", "explain"]
 
 
 def explain(
     path: StrPath,
-    now: int | datetime | None = None,
+    now: Time | None = None,
     *,
     config: Config = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
@@ -35,7 +34,7 @@ def explain(
     ----------
     path : path
         A log dir, or a partition's folder. The metadata log, and folders that are being deleted, are left out.
-    now : int or datetime, optional
+    now : int, datetime or str, optional
         The time at which retention and compaction look at the segments, in milliseconds since the epoch. Default: the
         system's clock.
     config : LogConfig or mapping, optional

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog import _arguments, _core
+from kafkalog._renamed import renamed
+from kafkalog._times import clock
 from kafkalog.config import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from kafkalog.config import LogConfig
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
-    from kafkalog.typing import StrPath
+    from kafkalog.typing import StrPath, Time
 
 __all__ = ["rebuild_indexes", "recover"]
 
@@ -20,19 +22,20 @@ _OnLoss = Literal["refuse", "as_kafka", "salvage"]
 _ON_LOSS: tuple[_OnLoss, ...] = ("refuse", "as_kafka", "salvage")
 
 
+@renamed("recovery_point", clock="now")
 def recover(
     path: StrPath,
     clean: bool | None = None,  # noqa: FBT001 - in the interface's place
-    recovery_point: int | None = None,
     *,
+    recovery_point: int | None = None,
     log_start_offset: int | None = None,
     out: StrPath | None = None,
     on_loss: _OnLoss = "refuse",
     salvage: bool = False,
     dry_run: bool = False,
-    config: LogConfig | None = None,
+    config: LogConfig | Mapping[str, object] | None = None,
     producer_id_expiration_ms: int = 86_400_000,
-    clock: Callable[[], int] | None = None,
+    now: Time | None = None,
 ) -> RecoveryReport:
     """Recover a log dir, or one partition, after a crash, with the same result as a broker's start-up.
 
@@ -66,12 +69,12 @@ def recover(
         Short for ``on_loss="salvage"``.
     dry_run : bool
         Only report.
-    config : LogConfig, optional
+    config : LogConfig or mapping, optional
         The topic's settings; those of the indexes are used. Default: Kafka's defaults.
     producer_id_expiration_ms : int
         The broker's ``producer.id.expiration.ms``: the state of producers that were idle for longer is dropped.
-    clock : callable, optional
-        Returns milliseconds since the epoch, to find expired producers. Default: the system's clock.
+    now : int, datetime or str, optional
+        The time at which producers are expired or not. Default: the system's clock.
 
     Returns
     -------
@@ -96,8 +99,8 @@ def recover(
     >>> report = kafkalog.recover("/data/kafka-logs", dry_run=True)  # doctest: +SKIP
     >>> [note.text for partition in report.partitions for note in partition.notes]  # doctest: +SKIP
     """
-    if clock is not None and not callable(clock):
-        raise TypeError(f"clock must be a callable that returns milliseconds since the epoch, not {clock!r}")
+    # As the callable ``clock`` it was called until 0.1.
+    now_ms = clock(now() if callable(now) else now)
     loss = _arguments.choose("on_loss", on_loss, _ON_LOSS)
     if _arguments.flag("salvage", salvage):
         if loss == "as_kafka":
@@ -115,17 +118,18 @@ def recover(
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),
         producer_id_expiration_ms=_arguments.integer("producer_id_expiration_ms", producer_id_expiration_ms, 1),
-        clock=clock,
+        clock=lambda: now_ms,
     )
 
 
+@renamed("out", level="kafka_version")
 def rebuild_indexes(
     partition_dir: StrPath,
-    level: str = "4.3",
-    out: StrPath | None = None,
+    kafka_version: str = "4.3",
     *,
+    out: StrPath | None = None,
     dry_run: bool = False,
-    config: LogConfig | None = None,
+    config: LogConfig | Mapping[str, object] | None = None,
 ) -> PartitionRecovery:
     """Rebuild the indexes of a partition, as a broker of some version would.
 
@@ -135,14 +139,14 @@ def rebuild_indexes(
     ----------
     partition_dir : path
         A partition's folder.
-    level : str
+    kafka_version : str
         The Kafka version whose indexes to write, for instance ``4.3`` or ``2.8``: they differ in the offsets of their
         entries.
     out : path, optional
         A new folder for the whole partition; the source is not changed. Default: in place.
     dry_run : bool
         Only report.
-    config : LogConfig, optional
+    config : LogConfig or mapping, optional
         The topic's settings; those of the indexes are used. Default: Kafka's defaults.
 
     Returns
@@ -159,13 +163,13 @@ def rebuild_indexes(
     FileExistsError
         If ``out`` exists.
     ValueError
-        If ``level`` is not a Kafka version, or ``out`` is inside the source.
+        If ``kafka_version`` is not a Kafka version, or ``out`` is inside the source.
     """
-    if not isinstance(level, str):
-        raise TypeError(f"level must be a Kafka version as text, for instance '4.3', not {level!r}")
+    if not isinstance(kafka_version, str):
+        raise TypeError(f"kafka_version must be text, for instance '4.3', not {kafka_version!r}")
     return _core.rebuild_indexes(
         _arguments.path(partition_dir),
-        level=level,
+        level=kafka_version,
         out=None if out is None else _arguments.path(out),
         dry_run=_arguments.flag("dry_run", dry_run),
         settings=pairs(config),

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog import _arguments, _core
-from kafkalog.tools.settings import clock, topic_settings, topics_in
+from kafkalog._times import clock
+from kafkalog.tools.settings import topic_settings, topics_in
 from kafkalog.tools.soundness import Soundness, checked, way_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from kafkalog.tools.reports import RetainReport
     from kafkalog.tools.settings import Config
-    from kafkalog.typing import StrPath
+    from kafkalog.typing import StrPath, Time
 
 __all__ = ["retain"]
 
@@ -24,7 +24,7 @@ def retain(
     source: StrPath,
     out: StrPath,
     *,
-    now: int | datetime | None = None,
+    now: Time | None = None,
     config: Config = None,
     dry_run: bool = False,
     progress: Callable[[str, int, int], object] | None = None,
@@ -48,7 +48,7 @@ def retain(
     out : path
         A new log dir. Of a log dir, Kafka's other files and folders are copied as well; a folder that keeps a broker
         from starting is not, and the report names it.
-    now : int or datetime, optional
+    now : int, datetime or str, optional
         The time at which retention looks at the segments, in milliseconds since the epoch. Default: the system's
         clock.
     config : LogConfig or mapping, optional

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from kafkalog import _arguments, _core
 from kafkalog._files import replace
+from kafkalog._times import clock
 from kafkalog.config import LogConfig
 from kafkalog.errors import KafkaLogError, LogLockedError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionLog, PartitionOpener
@@ -21,7 +22,7 @@ from kafkalog.reader import scan
 from kafkalog.tools.dropping import Dropped, Dropping
 from kafkalog.tools.recovery import recover
 from kafkalog.tools.reports import PartitionRewrite, RewriteReport
-from kafkalog.tools.settings import clock, topic_settings
+from kafkalog.tools.settings import topic_settings
 from kafkalog.tools.soundness import UNFINISHED, checked, way_out
 
 if TYPE_CHECKING:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kafkalog._times import to_millis
 from kafkalog.config import LogConfig, pairs
 from kafkalog.errors import CorruptRecordError
 from kafkalog.log import LogDir, PartitionLog
 from kafkalog.tables import _rows, cluster
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-__all__ = ["Config", "TopicSettings", "clock", "topic_settings"]
+__all__ = ["Config", "TopicSettings", "topic_settings"]
 
 Config = LogConfig | Mapping[str, object] | None
 
@@ -148,11 +142,6 @@ def _topic_of(path: str) -> str | None:
         return PartitionLog(path).topic
     except ValueError:
         return None
-
-
-def clock(now: int | datetime | None) -> int:
-    """Return a time in milliseconds since the epoch; the system's clock for None."""
-    return time.time_ns() // 1_000_000 if now is None else to_millis(now, "now")
 
 
 def _own(path: str) -> tuple[dict[str, dict[str, object]], tuple[str, ...]]:

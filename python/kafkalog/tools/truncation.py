@@ -20,7 +20,7 @@ from kafkalog.tools.soundness import Soundness, way_out
 from kafkalog.writer import LogWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kafkalog.config import LogConfig
     from kafkalog.tools.reports import PartitionRecovery, RecoveryReport
@@ -38,7 +38,7 @@ def truncate(
     offset: int,
     *,
     dry_run: bool = False,
-    config: LogConfig | None = None,
+    config: LogConfig | Mapping[str, object] | None = None,
 ) -> TruncateReport:
     """Copy a partition up to an offset into a new log dir that a broker can mount, as Kafka's truncation does.
 
@@ -56,7 +56,7 @@ def truncate(
         The first offset to remove.
     dry_run : bool
         Only report.
-    config : LogConfig, optional
+    config : LogConfig or mapping, optional
         The topic's settings; those of the indexes are used. Default: Kafka's defaults.
 
     Returns
@@ -112,7 +112,7 @@ def _emptied_on_error(target: Path) -> Iterator[None]:
 
 
 def _recovered(
-    log: PartitionLog, folder: Path, offset: int, config: LogConfig | None
+    log: PartitionLog, folder: Path, offset: int, config: LogConfig | Mapping[str, object] | None
 ) -> tuple[RecoveryReport, Literal["refuse", "as_kafka"]]:
     """Plan the loading; what would go at or above the offset is asked for."""
     try:
@@ -127,7 +127,7 @@ def _cut(
     log: PartitionLog,
     target: Path,
     offset: int,
-    config: LogConfig | None,
+    config: LogConfig | Mapping[str, object] | None,
     end_before: int,
     *,
     on_loss: Literal["refuse", "as_kafka"],

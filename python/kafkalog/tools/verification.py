@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog import _arguments, _core
 from kafkalog._loose import Loose, ensure_named, loose, naming
+from kafkalog._renamed import renamed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
+@renamed(level="kafka_version")
 def verify(
     path: Paths,
-    level: str | None = None,
+    kafka_version: str | None = None,
     *,
     threads: int | None = None,
     topic: str | None = None,
@@ -40,7 +42,7 @@ def verify(
         A log dir, several log dirs of one cluster, a partition's folder, or a file in one of them. A file is verified
         with those around it, and only findings about it are returned. Also a segment under any name, compressed (gzip,
         zstd, lz4) or ``-`` for standard input, and a ``.tar`` of a log dir: at most 2 GiB go to temporary files.
-    level : str, optional
+    kafka_version : str, optional
         The Kafka version that is to read the files, for instance ``"2.8"``: batches in a format it does not know are
         errors. Default: any version.
     threads : int, optional
@@ -61,7 +63,7 @@ def verify(
     FileNotFoundError
         When the path does not exist.
     ValueError
-        For a directory that holds files but none of Kafka's, and for a ``level`` that is not a Kafka version.
+        For a directory that holds files but none of Kafka's, and for a ``kafka_version`` that is none.
 
     Examples
     --------
@@ -69,12 +71,12 @@ def verify(
     >>> findings.filter(pc.field("severity") != "info").num_rows  # doctest: +SKIP
     0
     """
-    return table_of(path, level, threads, None, topic=topic, partition=partition)
+    return table_of(path, kafka_version, threads, None, topic=topic, partition=partition)
 
 
 def table_of(
     path: Paths,
-    level: str | None,
+    kafka_version: str | None,
     threads: int | None,
     progress: _core.VerifyProgress | None,
     *,
@@ -84,8 +86,8 @@ def table_of(
     """Verify, and note the progress."""
     import pyarrow as pa
 
-    if level is not None and not isinstance(level, str):
-        raise TypeError(f"level must be a Kafka version as text, for instance '4.3', not {level!r}")
+    if kafka_version is not None and not isinstance(kafka_version, str):
+        raise TypeError(f"kafka_version must be text, for instance '4.3', not {kafka_version!r}")
     named = [path] if isinstance(path, (str, os.PathLike)) else path
     place = (
         _arguments.text("topic", topic),
@@ -101,7 +103,7 @@ def table_of(
         found = pa.table(
             _core.verify(
                 _arguments.paths(read),
-                level=level,
+                level=kafka_version,
                 threads=0 if threads is None else _arguments.integer("threads", threads, 1),
                 progress=progress,
             )
