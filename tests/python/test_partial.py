@@ -209,3 +209,40 @@ def test_an_odd_group_name_is_one_line(tmp_path: Path) -> None:
         told = call(words[0], tmp_path / "logs", *words[1:])
         assert len(told.stdout.splitlines()) == 2
         assert "two\\nlines\\x1b[2J" in told.stdout
+
+
+def test_one_long_name_widens_its_own_line(tmp_path: Path) -> None:
+    """And no other; names of one length stand in one column; -J has the whole name."""
+    logs, long = tmp_path / "logs", "t" * 249
+    for topic in ("short", long, "other"):
+        kafkalog.LogWriter(logs, topic).close()
+    for command in ("ls", "stats", "explain"):
+        told = call(command, logs).stdout
+        assert long not in told
+        rows = [line for line in told.splitlines() if line.startswith(("short", "other", "topic", "TOPIC"))]
+        assert len(rows) > 2
+        assert max(map(len, rows)) < 160
+        assert call(command, logs, "-J").stdout.count(long) > 0
+    for n in range(3):
+        kafkalog.LogWriter(tmp_path / "alike", f"{n}{'t' * 59}").close()
+    lines = call("ls", tmp_path / "alike").stdout.splitlines()
+    assert len({line.index("live") for line in lines[1:]}) == 1
+
+
+def test_names_of_files_are_escaped(tmp_path: Path) -> None:
+    """What is no topic's folder may have any name, also where it is reported."""
+    logs = tmp_path / "logs"
+    kafkalog.LogWriter(logs, "t").close()
+    odd = "new\nline\x1b[2J-0"
+    (logs / odd).mkdir()
+    (logs / "t-0" / "a\nb").write_text("x")
+    for command in (
+        ["verify", logs],
+        ["verify", logs, "--evidence"],
+        ["rewrite", logs, tmp_path / "o", "--drop-key", "k"],
+    ):
+        said = call(*command)
+        text = said.stdout + said.stderr
+        assert "new\\nline\\x1b[2J-0" in text
+        assert "\x1b" not in text
+        assert not [line for line in text.splitlines() if line.startswith(("line", "b:"))]

@@ -82,7 +82,7 @@ def add_on_corrupt(parser: argparse.ArgumentParser) -> None:
 def tell_notes(notes: Iterable[str]) -> None:
     """Print what a replay of an internal topic passed over or left out."""
     for note in notes:
-        print(f"kafkalog: {note}", file=sys.stderr)
+        warn(f"{note}")
 
 
 def notes_of(table: pa.Table) -> list[str]:
@@ -105,10 +105,10 @@ def tell_lost(lost: Iterable[dict[str, Any]]) -> int:
         names = [str(row[name]) for name in ("topic", "partition") if row[name] is not None]
         place = "/".join(["-".join(names), row["segment"]] if names else [row["segment"]])
         if row["reason"] == "missing":
-            print(f"kafkalog: {place}: missing: {offsets}", file=sys.stderr)
+            warn(f"{place}: missing: {offsets}")
         else:
             bytes_ = f"bytes {row['position']} to {row['endPosition'] - 1}"
-            print(f"kafkalog: {place}: {bytes_}: skipped ({row['reason']}): {offsets}", file=sys.stderr)
+            warn(f"{place}: {bytes_}: skipped ({row['reason']}): {offsets}")
         if row["reason"] != "torn" or last is not None:
             code = DAMAGED
     return code
@@ -248,7 +248,7 @@ def opened(found: Iterable[PartitionFolder]) -> Iterator[tuple[PartitionFolder, 
 
 
 def _report_deleted(folder: PartitionFolder) -> None:
-    print(f"kafkalog: {folder.path}: skipped, it was deleted meanwhile", file=sys.stderr)
+    warn(f"{folder.path}: skipped, it was deleted meanwhile")
 
 
 class Partitions:
@@ -317,7 +317,7 @@ class Partitions:
 def report(error: KafkaLogError | OSError, more: str = "") -> int:
     """Print an error that does not end the command; return the exit code."""
     text, code = described(error)
-    print(f"kafkalog: {text}{more}", file=sys.stderr)
+    warn(f"{text}{more}")
     return code
 
 
@@ -372,14 +372,12 @@ def tell_partial(*tables: pa.Table) -> int:
     notes = [table.schema.metadata or {} for table in tables]
     errors = [error for note in notes for error in json.loads(note.get(UNREAD, b"[]"))]
     for error in dict.fromkeys(errors):
-        print(
-            "kafkalog:", f"{cell(' '.join(error.split()))}; the rest is shown without this partition", file=sys.stderr
-        )
+        warn(f"{' '.join(error.split())}; the rest is shown without this partition")
     # Several tables of a topic say the same.
     for text in dict.fromkeys(note[COVERAGE] for note in notes if COVERAGE in note):
         line = told(json.loads(text))
         if line is not None:
-            print("kafkalog:", line, file=sys.stderr)
+            warn(line)
     return DAMAGED if errors else 0
 
 
@@ -399,8 +397,10 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
 
 # What a terminal would act on, or a line would end at: escaped in tables.
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
-# Longer cells would push every other column off the screen.
+# Longer cells are cut: they would push every other column off the screen.
 _WIDEST = 80
+# A column is as wide as its widest cell up to here, or as most of them: others push only what follows in their line.
+_WIDE = 40
 
 
 def cell(text: str, most: int | None = None) -> str:
@@ -413,6 +413,16 @@ def cell(text: str, most: int | None = None) -> str:
     return text
 
 
+def say(text: object) -> None:
+    """Print a line in which names of the data or of files may be."""
+    print(cell(str(text)))
+
+
+def warn(text: str) -> None:
+    """Print such a line on stderr."""
+    print("kafkalog:", cell(text), file=sys.stderr)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[str] = ()) -> None:
     """Print rows in columns; None is a dash. Control characters are escaped; long cells are cut, except the last."""
     to_the_right = set(right)
@@ -421,11 +431,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], right: Iterable[st
         ["-" if value is None else cell(value, most) if isinstance(value, str) else str(value) for value in column]
         for most, column in zip([_WIDEST] * (len(head) - 1) + [None], zip(head, *rows, strict=True), strict=True)
     ]
-    widths = [max(map(len, column)) for column in columns]
     line = "  ".join(
-        f"%{width}s" if name in to_the_right else f"%-{width}s" for name, width in zip(head, widths, strict=True)
+        f"%{width}s" if name in to_the_right else f"%-{width}s"
+        for name, width in zip(head, map(_width, columns), strict=True)
     )
     print("\n".join((line % cells).rstrip() for cells in zip(*columns, strict=True)))
+
+
+def _width(cells: Sequence[str]) -> int:
+    lengths = sorted(map(len, cells))
+    usual = max(_WIDE, lengths[len(lengths) // 2])
+    return max(length for length in lengths if length <= usual)
 
 
 def known_to_brokers(producer_id: int | None, leader_epoch: int | None) -> str:
@@ -445,7 +461,7 @@ def only_named(
     found, wanted = list(rows), set(names or ())
     missing = sorted(wanted.difference(row[column] for row in found))
     for name in missing:
-        print(f"kafkalog: {kind} {name!r} does not exist in {', '.join(paths)}", file=sys.stderr)
+        warn(f"{kind} {name!r} does not exist in {', '.join(paths)}")
     return [row for row in found if not wanted or row[column] in wanted], int(bool(missing))
 
 
@@ -455,7 +471,7 @@ def print_left_out(report: Any, *, as_json: bool) -> None:
         if as_json:
             json_line({"path": left.path, "leftOut": left.reason})
         else:
-            print(f"not in the result: {left}")
+            say(f"not in the result: {left}")
 
 
 def json_fields(report: Any) -> dict[str, Any]:

@@ -73,17 +73,17 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _common.json_line({**_common.json_fields(partition), "bytesLost": damage.bytes_cut if damage else 0})
             continue
-        print(_line(partition))
+        _common.say(_line(partition))
         if damage:
             _print_damage(damage)
     _common.print_left_out(report, as_json=arguments.json)
     if arguments.json:
         return 0
     for damage in lost.values():
-        print(f"{damage.topic}-{damage.partition}: not compacted")
+        _common.say(f"{damage.topic}-{damage.partition}: not compacted")
         _print_damage(damage)
     done = "would be saved" if report.dry_run else "saved"
-    print(f"{report.out or report.path}: {report.bytes_saved} bytes {done}")
+    _common.say(f"{report.out or report.path}: {report.bytes_saved} bytes {done}")
     return 0
 
 
@@ -102,6 +102,6 @@ def _line(partition: tools.PartitionCompaction) -> str:
 
 
 def _print_damage(damage: tools.PartitionRecovery) -> None:
-    print(f"  {damage.bytes_cut} bytes lost to damage")
+    _common.say(f"  {damage.bytes_cut} bytes lost to damage")
     for note in damage.notes:
-        print(f"  {note}")
+        _common.say(f"  {note}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         if kind["kind"] == "log":
             kind["bytesFreeable"] = sum(row["bytesFreeable"] for row in rows)
         if kind["kind"] == "unreadable":
-            print(f"kafkalog: {kind['files']} folder(s) below {arguments.path} cannot be listed", file=sys.stderr)
+            _common.warn(f"{kind['files']} folder(s) below {arguments.path} cannot be listed")
             code = _common.DAMAGED
     if arguments.json:
         for kind in kinds:
@@ -100,7 +99,7 @@ def _print_kinds(path: str, kinds: list[dict[str, Any]]) -> None:
     """Print what ``du`` counts."""
     names = ("files", "bytes", "allocatedBytes", "bytesFreeable")
     files, size, allocated, free = (sum(kind[name] for kind in kinds) for name in names)
-    print(f"{_common.cell(path)}: {size} bytes, {allocated} allocated; {free} bytes can be freed now")
+    _common.say(f"{path}: {size} bytes, {allocated} allocated; {free} bytes can be freed now")
     print()
     head = ["KIND", "FILES", "BYTES", "ALLOCATED", "FREE NOW", "BY", "HOW"]
     lines = [[kind["kind"], *(kind[name] for name in names), kind["removedBy"], kind["advice"]] for kind in kinds]

@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     progress = Progress(sum(each.bytes for each in ranges))
     for path in unfinished(out.parent if named else out):
-        print(f"kafkalog: {path}: unfinished file of an export that was killed or still runs", file=sys.stderr)
+        _common.warn(f"{path}: unfinished file of an export that was killed or still runs")
     lost: list[dict[str, Any]] = []
     with interruptible():
         written = _write(

@@ -192,9 +192,9 @@ def _sentence(summary: str) -> str:
 
 def _report(error: Exception) -> int:
     """Report an error on one line, and return its exit code."""
-    if isinstance(error, (KafkaLogError, OSError)):
-        from kafkalog.cli import _common
+    from kafkalog.cli import _common
 
+    if isinstance(error, (KafkaLogError, OSError)):
         text, code = _common.described(error)
     elif isinstance(error, KeyError):
         text, code = str(error.args[0]) if error.args else str(error), USAGE
@@ -205,7 +205,7 @@ def _report(error: Exception) -> int:
         text, code = f"{error}; pip install {'kafkalog[spark]' if needed == 'pyspark' else needed}", FAILED
     else:
         text, code = f"{type(error).__name__}: {error} (--debug shows where)", FAILED
-    print("kafkalog:", " ".join(text.split()), file=sys.stderr)
+    _common.warn(" ".join(text.split()))
     return code
 
 

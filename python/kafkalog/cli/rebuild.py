@@ -49,5 +49,5 @@ def run(arguments: argparse.Namespace) -> int:
         _common.json_line(fields_of(report))
         return 0
     for line in lines_of(report):
-        print(line)
+        _common.say(line)
     return 0

@@ -80,12 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for partition in report.partitions:
         for line in lines_of(partition):
-            print(line)
+            _common.say(line)
     for change in report.checkpoints:
-        print(change)
+        _common.say(change)
     _common.print_left_out(report, as_json=False)
     for path in report.skipped:
-        print(f"{path}: not changed: a broker does not recover it with the others")
+        _common.say(f"{path}: not changed: a broker does not recover it with the others")
     return 0
 
 

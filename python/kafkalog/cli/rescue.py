@@ -124,17 +124,17 @@ def _print_text(report: RescueReport) -> None:
     plan = report.plan
     _common.table(_rescue.DISK_HEAD, list(_rescue.disk_rows(plan)), ("NODE", "FOLDERS", "BYTES", "DAMAGED"))
     print()
-    print(_rescue.metadata_line(plan.image))
+    _common.say(_rescue.metadata_line(plan.image))
     print()
     _common.table(_rescue.CHOICE_HEAD, list(_rescue.choice_rows(plan)), ("START", "END", "EPOCH", "LOST"))
     print()
     for finding in plan.findings:
-        print(finding)
-    print(_summary(plan))
+        _common.say(finding)
+    _common.say(_summary(plan))
     for log_dir in report.log_dirs:
-        print(f"start a node: kafka-server-start {log_dir}/server.properties")
+        _common.say(f"start a node: kafka-server-start {log_dir}/server.properties")
     if report.out is not None and not report.log_dirs:
-        print(f"written into {report.out}: start its broker again")
+        _common.say(f"written into {report.out}: start its broker again")
 
 
 def _summary(plan: RescuePlan) -> str:

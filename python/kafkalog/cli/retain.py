@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
             _common.json_line({**_common.json_fields(partition), "deleted": deleted})
         else:
             for line in _lines(partition):
-                print(line)
+                _common.say(line)
     _common.print_left_out(report, as_json=arguments.json)
     if not arguments.json:
         done = "would be deleted" if report.dry_run else "deleted"
-        print(f"{report.out or report.path}: {report.bytes_deleted} bytes {done}")
+        _common.say(f"{report.out or report.path}: {report.bytes_deleted} bytes {done}")
     return 0
 
 

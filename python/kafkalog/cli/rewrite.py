@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         lost = f"; {partition.bytes_lost} damaged bytes left out" if partition.bytes_lost else ""
         goes = "would go" if report.dry_run else "went"
         name = Path(partition.path).name
-        print(
+        _common.say(
             f"{name}: offsets {partition.log_start_offset} to "
             f"{partition.log_end_offset}: {partition.records_dropped} record(s) {goes}{done}{lost}"
         )

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         _common.json_line(_common.json_fields(report))
         return 0
     _common.print_left_out(report, as_json=False)
-    print(
+    _common.say(
         f"{report.out or report.path}: offsets {report.log_start_offset} to {report.log_end_offset} "
         f"(before: {report.log_end_before}), {report.segments} segment(s), {report.bytes_cut} bytes cut"
     )

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _common.json_line(row)
         else:
-            print(line_of(row))
+            _common.say(line_of(row))
     if arguments.evidence:
         _print_evidence(before, json=arguments.json)
     if arguments.json or sys.stdout.isatty():
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _common.json_line({"summary": summary})
         else:
-            print(_summed_up(summary))
+            _common.say(_summed_up(summary))
     return _common.DAMAGED if found["warning"] or found["error"] else 0
 
 
@@ -159,11 +159,13 @@ def _print_evidence(before: dict[Path, tuple[int, int, int, int]], *, json: bool
                 fields = {"file": str(path), "size": identity[1], "sha256": digest, "unchanged": is_same}
                 _common.json_line({"evidence": fields})
             else:
-                print(f"{path}: {identity[1]} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile"))
+                _common.say(
+                    f"{path}: {identity[1]} bytes, SHA-256 {digest}" + ("" if is_same else ", changed meanwhile")
+                )
     if json:
         _common.json_line({"evidence": {"files": len(before), "changed": changed}})
     else:
-        print(f"{len(before)} files; {changed or 'none'} changed while they were verified")
+        _common.say(f"{len(before)} files; {changed or 'none'} changed while they were verified")
 
 
 def _digest(path: Path) -> str | None:
