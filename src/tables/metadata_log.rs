@@ -8,18 +8,22 @@
 //! | is damaged after every whole snapshot | ends there | a [`Gap`] |
 //!
 //! Offsets of a metadata log follow each other: it is never compacted, and control records count. A torn batch at its end
-//! is cut off by recovery, and was never committed.
+//! is cut off by recovery, and was never committed. Batches that are gone from the end without a trace are not missed, unless
+//! another file shows that they were there ([`super::metadata_end`]).
 
 use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::entries::{Entries, Entry};
+use super::metadata_end::shown_beyond;
 use super::metadata_state::MetadataState;
 use super::plan::{BOOTSTRAP, plan, snapshot_id};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::format::control::ControlType;
+use crate::format::file_name::CLUSTER_METADATA_TOPIC;
+use crate::log::dir::PathKind;
 use crate::scan::lost::LostRange;
 use crate::scan::range::PartitionRange;
 use crate::segment::reader::ReadOptions;
@@ -114,6 +118,8 @@ pub(crate) struct Chosen {
     pub(crate) ranges: Vec<PartitionRange>,
     /// What was passed over.
     pub(crate) passed: Vec<Passed>,
+    /// What shows that the log went further than it does now; it is among what was passed over.
+    pub(crate) cut: Option<Passed>,
     /// What is missing even so; the ranges then hold what is there.
     pub(crate) gap: Option<Gap>,
     /// What they come to.
@@ -192,15 +198,37 @@ pub(crate) fn choose(paths: &[PathBuf], wanted: Wanted) -> Result<Chosen> {
     let covered = log.gaps.iter().filter(|gap| gap.is_covered_by(begin));
     passed.extend(covered.map(Gap::passed));
     passed.extend(log.torn.clone());
+    // What is damaged or torn at the end is named already.
+    let is_named = log.torn.is_some() || log.gaps.iter().any(|gap| gap.end.is_none());
+    let folder = folder_of(paths, &log.ranges).filter(|_| !is_named);
+    let cut = folder.and_then(|folder| shown_beyond(&folder, log.end));
+    passed.extend(cut.clone());
     ranges.extend(log.after(begin));
     let state = replay(&ranges)?;
     Ok(Chosen {
         ranges,
         passed,
+        cut,
         gap,
         state,
         end,
     })
+}
+
+/// The folder of the metadata log, unless single files are asked for.
+fn folder_of(paths: &[PathBuf], ranges: &[PartitionRange]) -> Option<PathBuf> {
+    let [path] = paths else {
+        return None;
+    };
+    let folder = match ranges.first() {
+        Some(range) => range.folder.clone(),
+        None => match PathKind::of(path).ok()? {
+            PathKind::Partition(_) => path.clone(),
+            PathKind::LogDir => path.join(format!("{CLUSTER_METADATA_TOPIC}-0")),
+            PathKind::File => return None,
+        },
+    };
+    path.is_dir().then_some(folder)
 }
 
 /// Where a replay may start.

@@ -58,6 +58,7 @@ mod encode;
 pub(crate) mod entries;
 pub(crate) mod json;
 pub(crate) mod messages;
+mod metadata_end;
 pub(crate) mod metadata_log;
 pub(crate) mod metadata_state;
 pub(crate) mod new_record;

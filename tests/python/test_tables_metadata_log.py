@@ -84,6 +84,60 @@ def test_damage_that_a_later_snapshot_covers_is_passed_over(log_dir: Path) -> No
     assert printed.stdout == call("topics", GOLDEN).stdout
 
 
+WITNESSES = {
+    "snapshot": f"{403:020}-{3:010}.checkpoint",
+    "producers": f"{403:020}.snapshot",
+    "segment": f"{343:020}.timeindex",
+    "epochs": "leader-epoch-checkpoint",
+    "recovery point": "../recovery-point-offset-checkpoint",
+}
+
+
+def _cut(folder: Path, how: str) -> None:
+    last = folder / f"{343:020}.log"
+    data = last.read_bytes()
+    first = 12 + int.from_bytes(data[8:12], "big")
+    for file in [*folder.glob(f"{343:020}.*index"), folder / f"{343:020}.snapshot"]:
+        file.unlink()
+    last.write_bytes(data[:first] if how == "at a batch" else b"")
+    if how == "gone":
+        last.unlink()
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "at a batch"])
+@pytest.mark.parametrize("witness", [*WITNESSES, None])
+def test_a_log_that_lost_its_end(witness: str | None, how: str, log_dir: Path) -> None:
+    """Said where another file shows it: each alone, as an older controller or a copy may leave it."""
+    folder = metadata(log_dir)
+    lines = folder / WITNESSES["recovery point"]
+    lines.write_text("0\n1\n__cluster_metadata 0 403\n", encoding="utf-8")
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n3 400\n", encoding="utf-8")
+    kept = {name: (folder / file).read_bytes() for name, file in WITNESSES.items()}
+    _cut(folder, how)
+    for name, file in WITNESSES.items():
+        (folder / file).unlink(missing_ok=True)
+        if name == witness:
+            (folder / file).write_bytes(kept[name])
+    expected = ["metadata-cut"] if witness else []
+    assert codes(log_dir) == expected
+    # The log before is whole, and so is the state that it comes to.
+    said = notes(tables.topics(log_dir))
+    assert [("the changes after that are gone" in note) or ("before this snapshot" in note) for note in said] == [
+        True
+    ] * len(expected)
+    plan = plan_rescue(log_dir)
+    named = [each.message for each in plan.findings if each.code == "metadata-passed-over"]
+    assert len(named) == len(expected)
+    assert all("log ends at" in message for message in named)
+
+
+def test_a_whole_log_has_no_end_that_is_missing() -> None:
+    """Nothing that real controllers left says so."""
+    found = [path for path in corpus.GOLDEN.rglob("data-*/__cluster_metadata-0") if path.is_dir()]
+    assert len(found) > 1
+    assert [path for path in found if "metadata-cut" in codes(path.parent)] == []
+
+
 @pytest.mark.parametrize("kind", ["zeros", "cut", "cut at a batch", "empty", "foreign"])
 def test_an_older_snapshot_where_the_newest_is_not_whole(kind: str, log_dir: Path) -> None:
     newest = metadata(log_dir) / f"{403:020}-{3:010}.checkpoint"

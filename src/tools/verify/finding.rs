@@ -173,6 +173,8 @@ codes! {
     METADATA_SNAPSHOT "metadata-snapshot" Error "a controller cannot load it; copy it from another controller, or remove it if an older snapshot and the log after it cover it";
     // KafkaMetadataLog.apply ("Inconsistent snapshot state"), KafkaRaftClient.updateListenersProgress
     METADATA_GAP "metadata-gap" Error "a controller does not start, or lacks these changes: restore the files from another controller, or let kafkalog rescue name what is missing";
+    // KafkaMetadataLog.apply (truncateToLatestSnapshot); of an end that nothing shows Kafka knows nothing.
+    METADATA_CUT "metadata-cut" Warning "a controller starts without these changes: where the other voters have them it gets them again, else copy the folder from one that has them";
     // MetadataDelta.replay, MetadataRecordSerde.read; MetadataLoader's fault handler ends a controller.
     METADATA_RECORD "metadata-record" Error "a controller ends at this record; restore the metadata log from another one";
     METADATA_UNKNOWN "metadata-unknown" Warning "a newer Kafka wrote the record: what it says is left out of topics, explain, rescue and the like; use a newer kafkalog";

@@ -17,7 +17,8 @@
 //! Several metadata logs of a cluster are compared by their ends: the longest counts. One in which
 //! changes are missing says nothing here.
 //!
-//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`), records of a newer
+//! What a replay of each of them comes upon is a finding, too: changes that are missing (`metadata-gap`, and `metadata-cut` at
+//! the log's end, as far as another file shows it), records of a newer
 //! Kafka (`metadata-unknown`), records that Kafka refuses (`metadata-record`).
 
 use std::collections::BTreeMap;
@@ -26,9 +27,9 @@ use std::slice;
 
 use super::dir::Contents;
 use super::finding::{
-    Code, Finding, Findings, METADATA_GAP, METADATA_RECORD, METADATA_UNKNOWN, PARTITION_UNKNOWN,
-    REPLICA_MISSING, REPLICA_MOVED, REPLICA_NOT_CREATED, REPLICA_OUT_OF_SYNC, TOPIC_DELETED,
-    TOPIC_ID_MISSING, TOPIC_RECREATED,
+    Code, Finding, Findings, METADATA_CUT, METADATA_GAP, METADATA_RECORD, METADATA_UNKNOWN,
+    PARTITION_UNKNOWN, REPLICA_MISSING, REPLICA_MOVED, REPLICA_NOT_CREATED, REPLICA_OUT_OF_SYNC,
+    TOPIC_DELETED, TOPIC_ID_MISSING, TOPIC_RECREATED,
 };
 use crate::error::Result;
 use crate::format::checkpoint::PARTITION_METADATA;
@@ -86,6 +87,9 @@ fn about_log(folder: &PartitionFolder, chosen: &Chosen, findings: &mut Findings)
     };
     if let Some(gap) = &chosen.gap {
         add(Finding::new(METADATA_GAP, &gap.file, gap.message()).of(gap.first));
+    }
+    if let Some(cut) = &chosen.cut {
+        add(Finding::new(METADATA_CUT, &cut.file, cut.why.clone()));
     }
     for refused in &chosen.state.refused.named {
         let code = if refused.is_unknown {

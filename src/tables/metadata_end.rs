@@ -1,0 +1,80 @@
+//! Whether a metadata log ended later than it does now.
+//!
+//! A log that lost its last batches, or whole segments, looks like one that never had them. Other files may know better:
+//!
+//! | file | shows |
+//! |---|---|
+//! | `N-E.checkpoint` | the log went up to N; a follower that died as it took the snapshot in has such a log, too |
+//! | `leader-epoch-checkpoint` | it went up to where its last epoch begins |
+//! | an index or a producer snapshot of a later segment | it went up to that segment |
+//! | an entry of an index | it went past that offset |
+//! | `recovery-point-offset-checkpoint`, `replication-offset-checkpoint` | it went up to the partition's offset, if they have one |
+//!
+//! Where none of them does, nothing shows it, and nothing is said. `quorum-state` has no offset, and its epoch may be above
+//! the log's after an election.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::metadata_log::Passed;
+use super::plan::{is_snapshot, snapshot_id};
+use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, parse_epochs, parse_offsets};
+use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState};
+use crate::index::offset::OffsetIndex;
+use crate::index::time::TimeIndex;
+use crate::log::dir::{RECOVERY_POINT, REPLICATION, dir_above, folder_name, read_parsed};
+use crate::types::{Offset, TopicPartition};
+
+/// What shows that the log in `folder` went further than to `end`: of several the file that shows most.
+///
+/// What cannot be read shows nothing; it is a finding of its own.
+pub(super) fn shown_beyond(folder: &Path, end: Offset) -> Option<Passed> {
+    let mut shown: Vec<(Offset, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        shown.extend(offset_of(&path).map(|offset| (offset, path)));
+    }
+    let path = folder.join(LEADER_EPOCH_CHECKPOINT);
+    if let Ok(Some(epochs)) = read_parsed(&path, parse_epochs) {
+        shown.extend(epochs.last().map(|last| (last.start_offset, path)));
+    }
+    let partition = TopicPartition::new(CLUSTER_METADATA_TOPIC, 0);
+    for name in [RECOVERY_POINT, REPLICATION] {
+        let path = dir_above(folder).join(name);
+        if let Ok(Some(lines)) = read_parsed(&path, parse_offsets) {
+            shown.extend(lines.get(&partition).map(|&offset| (offset, path)));
+        }
+    }
+    let (offset, file) = shown.into_iter().max()?;
+    (offset > end).then(|| {
+        let why = if is_snapshot(&file) {
+            format!(
+                "the log ends at offset {end}, before this snapshot, with which a controller begins it again: changes after \
+                 the snapshot are gone, if there were any"
+            )
+        } else {
+            format!(
+                "it shows that the log went up to offset {offset}; the log ends at {end}, and the changes after that are gone"
+            )
+        };
+        Passed { file, why }
+    })
+}
+
+/// Up to which offset a log went that has this file.
+fn offset_of(path: &Path) -> Option<Offset> {
+    let name = folder_name(path);
+    if is_snapshot(path) {
+        return snapshot_id(&name).map(|(end, _)| end);
+    }
+    // The last segment itself is the log.
+    let name = FileName::parse(&name).filter(|name| name.state == FileState::Live)?;
+    let base = name.offset;
+    let last = match name.kind {
+        FileKind::OffsetIndex => OffsetIndex::last_of(path, base).ok()?.map(|it| it.offset),
+        FileKind::TimeIndex => TimeIndex::last_of(path, base).ok()?.map(|it| it.offset),
+        FileKind::TxnIndex | FileKind::Snapshot => None,
+        FileKind::Log => return None,
+    };
+    Some(last.map_or(base, |last| last.saturating_add(1)))
+}
