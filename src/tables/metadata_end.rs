@@ -13,10 +13,10 @@
 //! Where none of them does, nothing shows it, and nothing is said. `quorum-state` has no offset, and its epoch may be above
 //! the log's after an election.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::metadata_log::Passed;
 use super::plan::{is_snapshot, snapshot_id};
 use crate::format::checkpoint::{LEADER_EPOCH_CHECKPOINT, parse_epochs, parse_offsets};
 use crate::format::file_name::{CLUSTER_METADATA_TOPIC, FileKind, FileName, FileState};
@@ -24,6 +24,19 @@ use crate::index::offset::OffsetIndex;
 use crate::index::time::TimeIndex;
 use crate::log::dir::{RECOVERY_POINT, REPLICATION, dir_above, folder_name, read_parsed};
 use crate::types::{Offset, TopicPartition};
+
+/// A file, and why not all of it is replayed, or all that it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) file: PathBuf,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.why)
+    }
+}
 
 /// What shows that the log in `folder` went further than to `end`: of several the file that shows most.
 ///

@@ -12,11 +12,10 @@
 //! another file shows that they were there ([`super::metadata_end`]).
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::entries::{Entries, Entry};
-use super::metadata_end::shown_beyond;
+use super::metadata_end::{Passed, shown_beyond};
 use super::metadata_state::MetadataState;
 use super::plan::{BOOTSTRAP, plan, snapshot_id};
 use super::topic::Topic;
@@ -39,13 +38,6 @@ pub(crate) fn reading() -> ReadOptions {
     }
 }
 
-/// What was passed over, and is not needed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
-    pub(crate) file: PathBuf,
-    pub(crate) why: String,
-}
-
 /// Changes that neither a whole snapshot nor the log has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
@@ -57,12 +49,6 @@ pub(crate) struct Gap {
     /// The offset with which the log continues, if it does.
     end: Option<Offset>,
     reason: String,
-}
-
-impl fmt::Display for Passed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.why)
-    }
 }
 
 impl Gap {
