@@ -23,7 +23,7 @@ from kafkalog.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
     import pandas as pd  # type: ignore[import-untyped]
@@ -182,10 +182,31 @@ class RecordReader:
                 if batches.schema != wanted and batches.schema.names == wanted.names:
                     batches = batches.cast(wanted)
                 capsule = batches.__arrow_c_stream__()  # type: ignore[no-untyped-call]
+            if self._kept is not None:
+                capsule = self._kept_open(capsule, self._kept)
             self._given = True
             # The consumer learns of an interruption from Python, and of an error only the text.
             self._stream.will_ask(will=False)
             return capsule
+
+    def _kept_open(self, capsule: object, kept: Loose) -> object:
+        """Let a stream keep the temporary files that it reads, and its errors name the file that was given."""
+        import pyarrow as pa
+
+        source = pa.RecordBatchReader.from_stream(_Stream(capsule))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from source
+            except Exception:
+                cause = self._stream.error()
+                if cause is None:
+                    raise
+                kept.rename(cause)
+                raise cause from None
+
+        kept_open: object = pa.RecordBatchReader.from_batches(source.schema, batches()).__arrow_c_stream__()  # type: ignore[no-untyped-call]
+        return kept_open
 
     @property
     def schema(self) -> pa.Schema:

@@ -107,15 +107,10 @@ def internal_topics(data: Path) -> Path:
     for n in range(3):
         places = [{"topic": "orders", "partitionIds": [n]}]
         value = {**transaction, "producerId": n, "transactionPartitions": places}
-        for topic, *record in (
-            (
-                "__consumer_offsets",
-                "OffsetCommit",
-                1,
-                {"group": f"g{n}", "topic": "orders", "partition": 2 - n},
-                offset,
-            ),
-            ("__transaction_state", "TransactionLog", 0, {"transactionalId": f"t{n}"}, value),
+        committed = {"group": f"g{n}", "topic": "orders", "partition": 2 - n}
+        for topic, record in (
+            ("__consumer_offsets", ("OffsetCommit", 1, committed, offset)),
+            ("__transaction_state", ("TransactionLog", 0, {"transactionalId": f"t{n}"}, value)),
         ):
             with kafkalog.LogWriter(data, topic, n, config=config) as writer:
                 writer.append([internal(topic, *record)])

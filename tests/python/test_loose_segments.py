@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
+import os
 import pickle
 import sys
 import tarfile
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import corpus
@@ -62,7 +65,7 @@ def test_it_is_read_as_under_its_own_name(form: str, segment: Path, tmp_path: Pa
         with file.open("rb") as source:
             assert call("cat", argument, "-f", "%o %K %S\\n", stdin=source if shown else None).stdout == whole
     assert file.read_bytes() == before
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
 @pytest.mark.parametrize("names", [(), ("orders",), ("orders", 7), (None, 7)], ids=str)
@@ -147,7 +150,7 @@ def test_a_tar_of_a_log_dir_is_read(form: str, above: str, tmp_path: Path) -> No
     assert call("stats", file).stdout == call("stats", LOG_DIR).stdout
     assert call("verify", file).stdout.replace(f"{file}/{above}", f"{LOG_DIR}/") == call("verify", LOG_DIR).stdout
     assert f"Dumping {file}/{above}orders-0/{0:020}.log" in call("dump", "--files", file).stdout
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
 def test_a_tar_writes_nothing_outside_its_folder(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_a_tar_writes_nothing_outside_its_folder(tmp_path: Path) -> None:
     with pytest.raises(kafkalog.CorruptRecordError, match=r"evil\.tar: "):
         kafkalog.read_table(file)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["evil.tar", "tmp"]
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
 def test_damage_is_named_with_the_file_that_was_given(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_what_is_no_segment_stays_an_error(tmp_path: Path) -> None:
         assert call("cat", tmp_path / name, "-J").returncode == 2
     (tmp_path / "cut.gz").write_bytes(gzip.compress(SEGMENT.read_bytes())[:500])
     assert call("cat", tmp_path / "cut.gz", "-J").returncode == 1
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
 def test_a_bomb_ends_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,19 +209,85 @@ def test_a_bomb_ends_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(SEGMENT.read_bytes() + bytes(64 << 20)))
     with pytest.raises(kafkalog.CorruptRecordError, match="more than 1048576 bytes"):
         kafkalog.read_table(tmp_path / "bomb.gz")
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
-def test_export_says_who_reads_it(tmp_path: Path) -> None:
+def test_export_reads_them(tmp_path: Path) -> None:
+    expected = kafkalog.read_table(SEGMENT, columns=["offset", "value"])
+    (tmp_path / "a.bin").write_bytes(SEGMENT.read_bytes())
+    (tmp_path / "a.gz").write_bytes(gzip.compress(SEGMENT.read_bytes()))
+    with tarfile.open(tmp_path / "a.tar", "w") as packed:
+        packed.add(SEGMENT.parent, "logs/t-0")
+    for name, words, files in (
+        ("a.bin", [], ["segment.parquet"]),
+        ("a.gz", ["-t", "orders", "-p", "3"], ["orders-3.parquet"]),
+        ("a.tar", [], ["t-0.parquet"]),
+    ):
+        out = tmp_path / f"{name}-out"
+        said = call("export", tmp_path / name, out, "--columns", "offset,value,topic", *words)
+        assert said.returncode == 0, said.stderr
+        assert [each.name for each in out.iterdir()] == files
+        found = pq.read_table(out / files[0])
+        topics = {"segment": None, "orders-3": "orders", "t-0": "t"}
+        assert set(found["topic"].to_pylist()) == {topics[files[0].removesuffix(".parquet")]}
+        if name != "a.tar":
+            assert found.select(["offset", "value"]).equals(expected)
+    data = bytearray(SEGMENT.read_bytes())
+    data[700] ^= 1
+    (tmp_path / "bad.gz").write_bytes(gzip.compress(data))
+    said = call("export", tmp_path / "a.bin", tmp_path / "a.bin", "--format", "csv", "--overwrite")
+    assert said.returncode == 2
+    assert (tmp_path / "a.bin").read_bytes() == SEGMENT.read_bytes()
+    # An error may hold the temporary folder until the process ends as usual.
+    said = call("export", tmp_path / "bad.gz", tmp_path / "out.csv", env=os.environ | {"TMPDIR": str(tmp_path / "tmp")})
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"kafkalog: {tmp_path / 'bad.gz'}: byte ")
+    assert [*(tmp_path / "tmp").rglob("*")] == []
+
+
+def test_what_is_none_says_what_to_do(tmp_path: Path) -> None:
     """So does Spark, which plans by the same function."""
     file = tmp_path / "ticket.bin"
     file.write_bytes(b"x" * 100)
-    said = call("export", file, tmp_path / "out.parquet")
-    assert said.returncode == 2
-    assert "a segment under another name is for scan, dataset, cat" in said.stderr
-    said = call("export", "-", tmp_path / "out.parquet")
-    assert said.returncode == 3
-    assert "only cat, dump, stats and verify read standard input" in said.stderr
+    for words in ([file], [file, SEGMENT.parent]):
+        said = call("export", *words, tmp_path / "out.parquet")
+        assert said.returncode == 2
+        assert "export, stats and verify read a segment under another name, compressed or in a .tar" in said.stderr
+        assert "For Spark, and beside other paths, decompress or unpack it" in said.stderr
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.tar"])
+def test_streams_of_other_libraries_name_the_file_and_keep_it(tmp_path: Path, name: str) -> None:
+    """A stream outlives the reader that gave it."""
+
+    def write(data: bytearray) -> None:
+        if name == "a.gz":
+            (tmp_path / name).write_bytes(gzip.compress(data))
+            return
+        (tmp_path / "t-0").mkdir(exist_ok=True)
+        (tmp_path / "t-0" / SEGMENT.name).write_bytes(data)
+        with tarfile.open(tmp_path / name, "w") as packed:
+            packed.add(tmp_path / "t-0", "logs/t-0")
+
+    data = bytearray(SEGMENT.read_bytes())
+    write(data)
+    stream = pa.RecordBatchReader.from_stream(kafkalog.scan(tmp_path / name))
+    gc.collect()
+    assert stream.read_all().num_rows == kafkalog.read_table(SEGMENT).num_rows
+    data[700] ^= 1
+    write(data)
+    duckdb = pytest.importorskip("duckdb")
+    for source in (kafkalog.scan(tmp_path / name), kafkalog.dataset(tmp_path / name)):
+        with pytest.raises(duckdb.Error) as caught:
+            duckdb.from_arrow(source).aggregate("count(value)").fetchall()
+        assert f"{tmp_path / name}" in str(caught.value)
+        assert str(tmp_path / "tmp") not in str(caught.value)
+    with pytest.raises(Exception, match="crc") as failed:
+        pa.table(kafkalog.scan(tmp_path / name))
+    assert str(tmp_path / "tmp") not in str(failed.value)
+    del stream, source, caught, failed
+    gc.collect()
+    assert [*(tmp_path / "tmp").rglob("*")] == []
 
 
 def test_a_tar_that_leads_out_of_its_folder(tmp_path: Path) -> None:

@@ -236,12 +236,9 @@ def test_names_of_files_are_escaped(tmp_path: Path) -> None:
     odd = "new\nline\x1b[2J-0"
     (logs / odd).mkdir()
     (logs / "t-0" / "a\nb").write_text("x")
-    for command in (
-        ["verify", logs],
-        ["verify", logs, "--evidence"],
-        ["rewrite", logs, tmp_path / "o", "--drop-key", "k"],
-    ):
-        said = call(*command)
+    rewritten = ("rewrite", logs, tmp_path / "o", "--drop-key", "k")
+    for command, *more in (("verify", logs), ("verify", logs, "--evidence"), rewritten):
+        said = call(str(command), *more)
         text = said.stdout + said.stderr
         assert "new\\nline\\x1b[2J-0" in text
         assert "\x1b" not in text

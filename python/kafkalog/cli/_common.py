@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalog import _arguments, _core
+from kafkalog._loose import Loose
 from kafkalog._times import parse_time
 from kafkalog.errors import InternalError, KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.log import LogDir, PartitionFolder, PartitionLog, PartitionOpener
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog._core import DirState, PartitionRange
-    from kafkalog._loose import Loose
     from kafkalog.config import LogConfig
     from kafkalog.options import ReadOptions
     from kafkalog.typing import Paths
@@ -357,6 +357,8 @@ def planned(path: Paths, options: ReadOptions) -> tuple[list[PartitionRange], li
         try:
             ranges += plan_ranges(path, replace(options, **alone, starting_offsets=start))
         except KafkaLogError as error:
+            if isinstance(path, Loose):
+                path.rename(error)
             errors.append(error)
     return ranges, errors
 
@@ -391,7 +393,7 @@ def described(error: KafkaLogError | OSError) -> tuple[str, int]:
             names = ["standard output"]
         text, code = ": ".join([*names, error.strerror]) if names and error.strerror else text, FAILED
         if isinstance(error, FileNotFoundError) and [Path(name).name for name in names] == ["-"]:
-            text += "; only cat, dump, stats and verify read standard input"
+            text += "; only cat, dump, export, stats and verify read standard input"
     return cell(" ".join(text.replace('on_corrupt="skip"', "--on-corrupt skip").split())), code
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog import _arguments, _core
 from kafkalog._arguments import MAX_THREADS
 from kafkalog._export import SUFFIXES, TEXT_FORMATS, Files, format_of, interruptible, unfinished
+from kafkalog._loose import Loose, staged
 from kafkalog.cli import _common
 from kafkalog.errors import KafkaLogError, UnknownTopicOrPartitionError
 from kafkalog.options import ReadOptions, decode_arguments
@@ -20,6 +21,8 @@ from kafkalog.schema import DEFAULT_COLUMNS, RECORD_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
+
+    from kafkalog.typing import Paths
 
 _EPILOG = """\
 OUT is one file if it ends in .parquet, .arrow, .jsonl, .csv, .jsonl.gz or .csv.gz, and otherwise a folder with one file
@@ -33,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.epilog = _EPILOG
     parser.add_argument(
-        "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or .log files"
+        "paths", metavar="PATH", type=_common.place, nargs="+", help="log dirs, folders of partitions, or files of them"
     )
     parser.add_argument("out", metavar="OUT", type=_common.output, help="a folder, or one file")
     parser.add_argument("--format", choices=list(SUFFIXES), help="default: from the ending of OUT, or parquet")
@@ -62,6 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, and report on stderr what was written."""
+    # On Spark, executors read what is given, and not the driver's temporary files.
+    if arguments.spark is not None or len(arguments.paths) > 1:
+        return _run(arguments, arguments.paths, None)
+    with staged(arguments.paths[0], arguments.topic, arguments.partition) as path:
+        return _run(arguments, path, path if isinstance(path, Loose) else None)
+
+
+def _run(arguments: argparse.Namespace, path: Paths, outside: Loose | None) -> int:
     out = Path(arguments.out)
     named = format_of(out)
     form = arguments.format or (named.form if named else "parquet")
@@ -85,16 +96,18 @@ def run(arguments: argparse.Namespace) -> int:
     )
     # In a folder, a partition that cannot be read has no file; a single file would look whole without it.
     is_single = named is not None or arguments.spark is not None
-    ranges, errors = (
-        (plan_ranges(arguments.paths, options), []) if is_single else _common.planned(arguments.paths, options)
-    )
+    ranges, errors = (plan_ranges(path, options), []) if is_single else _common.planned(path, options)
+    if outside is not None:
+        ranges = outside.named(ranges)
     for error in errors:
         _common.report(error, "; no file is written for this partition")
     if not ranges and not errors and arguments.topic_pattern is not None:
         raise UnknownTopicOrPartitionError(
             f"no topic in {', '.join(arguments.paths)} matches {arguments.topic_pattern!r}"
         )
-    _core.check_output(str(out), _arguments.paths(arguments.paths))
+    # A file outside a log dir may lie beside the output, but is not replaced.
+    is_beside = outside is not None and not (out.exists() and out.samefile(str(outside)))
+    _core.check_output(str(out), [] if is_beside else arguments.paths)
     # Spark plans again; what is wrong with the selection has the same answer with and without it.
     if arguments.spark is not None:
         return _on_spark(arguments, form)
@@ -102,8 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
         form, overwrite=arguments.overwrite, text=arguments.text, compressed=named is not None and named.compressed
     )
     progress = Progress(sum(each.bytes for each in ranges))
-    for path in unfinished(out.parent if named else out):
-        _common.warn(f"{path}: unfinished file of an export that was killed or still runs")
+    for left in unfinished(out.parent if named else out):
+        _common.warn(f"{left}: unfinished file of an export that was killed or still runs")
     lost: list[dict[str, Any]] = []
     with interruptible():
         written = _write(
@@ -111,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress,
             _targets(out, ranges, SUFFIXES[form], single=named is not None),
             options,
+            outside,
             lost=lost,
             errors=errors,
         )
@@ -124,6 +138,7 @@ def _write(
     progress: Progress,
     targets: Iterable[tuple[Path, list[_core.PartitionRange]]],
     options: ReadOptions,
+    outside: Loose | None,
     *,
     lost: list[dict[str, Any]],
     errors: list[KafkaLogError],
@@ -132,7 +147,7 @@ def _write(
     written = 0
     all_targets = list(targets)
     for target, some in all_targets:
-        reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)))
+        reader = RecordReader(_core.scan_ranges(some, **decode_arguments(options)), outside)
         with reader:
             try:
                 written += files.write(target, reader.schema, progress.watched(reader))
@@ -155,7 +170,9 @@ def _targets(
         return
     by_name: dict[str, list[_core.PartitionRange]] = {}
     for each in ranges:
-        by_name.setdefault(f"{each.topic}-{each.partition}{suffix}", []).append(each)
+        # A segment outside a log dir may have no known topic or partition.
+        known = [*([each.topic] if each.topic else []), *([str(each.partition)] if each.partition >= 0 else [])]
+        by_name.setdefault(f"{'-'.join(known) or 'segment'}{suffix}", []).append(each)
     out.mkdir(parents=True, exist_ok=True)
     for name, some in by_name.items():
         yield out / name, some

@@ -291,6 +291,8 @@ def _absolute(text: str, *, must_exist: bool) -> str:
     """Make a path absolute: executors have another working directory than the driver."""
     path = Path(_core.local_path(text))
     absolute = path.absolute()
+    if must_exist and text == "-" and not os.path.lexists(absolute):
+        raise ValueError("Spark does not read standard input (-): tasks read files; write it to one")
     if must_exist and not path.is_absolute() and not os.path.lexists(absolute):
         # A data source is planned in a process that the JVM started, in the JVM's working directory.
         reason = (
