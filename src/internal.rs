@@ -75,7 +75,7 @@ pub mod index {
         pub use crate::index::txn::TransactionIndex;
     }
     pub mod writable {
-        pub use crate::index::writable::{Entry, Reader, WritableIndex};
+        pub use crate::index::writable::WritableIndex;
         pub mod offset {
             pub use crate::index::writable::offset::WritableOffsetIndex;
         }

@@ -8,7 +8,6 @@ use super::read::{ReadIndex, Slot};
 use crate::error::{Error, Result};
 use crate::format::cursor::get_i32;
 use crate::format::entry::{OFFSET_ENTRY_SIZE, OffsetPosition};
-use crate::io::entry_file::sure;
 use crate::types::Offset;
 
 const POSITION_AT: usize = 4;
@@ -86,8 +85,8 @@ impl Slot<OFFSET_ENTRY_SIZE> for OffsetPosition {
     ) -> Option<usize> {
         let target = target.saturating_sub(base_offset);
         let target = i32::try_from(target.clamp(i64::from(i32::MIN), i64::from(i32::MAX))).ok()?;
-        let key = |n: usize| Ok(slots.get(n).map_or(i32::MAX, |&slot| relative_offset(slot)));
-        sure(guide.pace.floor(guide.first, slots.len(), target, key))
+        let key = |n: usize| slots.get(n).map_or(i32::MAX, |&slot| relative_offset(slot));
+        guide.pace.floor(guide.first, slots.len(), target, key)
     }
 }
 

@@ -28,14 +28,6 @@ impl Pace {
         Self(scaled.checked_div(span).unwrap_or_default())
     }
 
-    pub(super) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    pub(super) const fn to_bits(self) -> u64 {
-        self.0
-    }
-
     /// How many entries lie between two relative offsets on average, `to` being the larger.
     #[inline]
     fn step(self, from: i32, to: i32) -> usize {
@@ -44,22 +36,17 @@ impl Pace {
     }
 
     /// The number of the greatest of `end` rising keys that is at or below `target`, `first` being key 0.
-    ///
-    /// # Errors
-    /// The first of `key`.
     #[inline]
-    pub(super) fn floor<E>(
+    pub(super) fn floor(
         self,
         first: i32,
         end: usize,
         target: i32,
-        key: impl Fn(usize) -> Result<i32, E>,
-    ) -> Result<Option<usize>, E> {
-        let Some(last) = end.checked_sub(1).filter(|_| target >= first) else {
-            return Ok(None);
-        };
+        key: impl Fn(usize) -> i32,
+    ) -> Option<usize> {
+        let last = end.checked_sub(1).filter(|_| target >= first)?;
         let guess = self.step(first, target).min(last);
-        let found = key(guess)?;
+        let found = key(guess);
         let guess = if found <= target {
             guess.saturating_add(self.step(found, target)).min(last)
         } else {
@@ -70,12 +57,12 @@ impl Pace {
         let mut low = guess.saturating_sub(WINDOW);
         let mut high = guess.saturating_add(WINDOW).min(end);
         let mut stride = WINDOW;
-        while low > 0 && key(low)? > target {
+        while low > 0 && key(low) > target {
             stride = stride.saturating_mul(4);
             high = low;
             low = low.saturating_sub(stride);
         }
-        while high < end && key(high)? <= target {
+        while high < end && key(high) <= target {
             stride = stride.saturating_mul(4);
             low = high;
             high = high.saturating_add(stride).min(end);
@@ -85,10 +72,10 @@ impl Pace {
         while left > 1 {
             let half = left >> 1;
             let middle = low.wrapping_add(half);
-            low = select_unpredictable(key(middle)? <= target, middle, low);
+            low = select_unpredictable(key(middle) <= target, middle, low);
             left = left.wrapping_sub(half);
         }
-        let is_found = low < end && key(low)? <= target;
-        Ok(Some(low).filter(|_| is_found))
+        let is_found = low < end && key(low) <= target;
+        Some(low).filter(|_| is_found)
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! | implemented by | where | read |
 //! |---|---|---|
-//! | [`IndexFile`](super::index_file::IndexFile) | on a disk | through a map, also by other threads |
+//! | [`IndexFile`](super::index_file::IndexFile) | on a disk | through a map |
 //! | [`StoredIndex`](super::stored_index::StoredIndex) | in any storage | by reads and writes |
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -17,37 +16,10 @@ pub(crate) const WORD: usize = 4;
 /// No index is longer: Kafka maps it with a Java `int`.
 pub(crate) const MAX_SIZE: u64 = i32::MAX as u64;
 
-/// The entries of one moment.
-pub trait Entries<const W: usize> {
-    /// Why an entry cannot be read.
-    type Error: Into<Error>;
-
-    /// How many there are.
-    fn entries(&self) -> usize;
-
-    /// Entry `n`, if there is one.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
-    fn get(&self, n: usize) -> Result<Option<[u32; W]>, Self::Error>;
-
-    /// What the writer left with [`EntryFile::set_hint`], or 0.
-    fn hint(&self) -> u64 {
-        0
-    }
-}
-
 /// An index file and its only writer.
 pub trait EntryFile<const W: usize>: Debug + Sized {
     /// Bytes of an entry.
     const ENTRY_SIZE: usize = W * WORD;
-    /// Whether [`EntryFile::set_hint`] has an effect.
-    const TAKES_HINTS: bool = false;
-
-    /// The entries of one moment.
-    type Entries<'a>: Entries<W>
-    where
-        Self: 'a;
 
     /// Bytes of `entries` entries.
     #[inline]
@@ -94,16 +66,19 @@ pub trait EntryFile<const W: usize>: Debug + Sized {
     /// The length of a file that is as long as it may be, before rounding.
     fn max_size(&self) -> u64;
 
-    /// The entries as they are.
+    /// Refuses an index that was closed.
     ///
     /// # Errors
-    /// `InvalidArgument` after a close.
-    fn snapshot(&self) -> Result<Self::Entries<'_>>;
-
-    /// Leaves a number for [`Entries::hint`].
-    fn set_hint(&self, hint: u64) {
-        let _ = hint;
+    /// `InvalidArgument`.
+    fn ensure_open(&self) -> Result<()> {
+        Ok(())
     }
+
+    /// Entry `n`, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a close; `Io`.
+    fn get(&self, n: usize) -> Result<Option<[u32; W]>>;
 
     /// Writes an entry after the others.
     ///
@@ -161,11 +136,4 @@ pub(crate) fn check_length(path: &Path, length: u64) -> Result<()> {
 #[cold]
 pub(crate) fn invalid(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::InvalidArgument(format!("{}: {what}", path.display()))
-}
-
-/// The answer of what cannot fail.
-#[inline]
-pub(crate) fn sure<T>(answer: Result<T, Infallible>) -> T {
-    let Ok(answer) = answer;
-    answer
 }

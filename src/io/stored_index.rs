@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::entry_file::{Entries, EntryFile, WORD, check_length, invalid};
+use super::entry_file::{EntryFile, WORD, check_length, invalid};
 use super::storage::{StoredFile, read_exact_at};
 use crate::error::{Error, Result};
 
@@ -59,11 +59,6 @@ impl<const W: usize, F: StoredFile> StoredIndex<W, F> {
 }
 
 impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
-    type Entries<'a>
-        = &'a Self
-    where
-        F: 'a;
-
     fn path(&self) -> &Path {
         self.file.path()
     }
@@ -84,8 +79,26 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
         self.max_size
     }
 
-    fn snapshot(&self) -> Result<&Self> {
-        Ok(self)
+    fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
+        if n >= self.entries {
+            return Ok(None);
+        }
+        let at = Self::size_of(n);
+        let mut words = [0; W];
+        let mut place = |bytes: &[u8]| {
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
+                *word = u32::from_be_bytes(*bytes);
+            }
+        };
+        if let Some(at) = at.checked_sub(self.written()) {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            place(self.unwritten.get(at..).unwrap_or_default());
+        } else {
+            let mut bytes = vec![0; Self::ENTRY_SIZE];
+            read_exact_at(&self.file, &mut bytes, at)?;
+            place(&bytes);
+        }
+        Ok(Some(words))
     }
 
     fn push(&mut self, words: [u32; W]) -> Result<()> {
@@ -144,35 +157,5 @@ impl<const W: usize, F: StoredFile> EntryFile<W> for StoredIndex<W, F> {
     fn close_handler(&mut self) {
         // What a crash loses are entries that recovery makes of the batches.
         let _ = self.write();
-    }
-}
-
-impl<const W: usize, F: StoredFile> Entries<W> for &StoredIndex<W, F> {
-    type Error = Error;
-
-    fn entries(&self) -> usize {
-        self.entries
-    }
-
-    fn get(&self, n: usize) -> Result<Option<[u32; W]>> {
-        if n >= self.entries {
-            return Ok(None);
-        }
-        let at = StoredIndex::<W, F>::size_of(n);
-        let mut words = [0; W];
-        let mut place = |bytes: &[u8]| {
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<WORD>().0) {
-                *word = u32::from_be_bytes(*bytes);
-            }
-        };
-        if let Some(at) = at.checked_sub(self.written()) {
-            let at = usize::try_from(at).unwrap_or(usize::MAX);
-            place(self.unwritten.get(at..).unwrap_or_default());
-        } else {
-            let mut bytes = vec![0; StoredIndex::<W, F>::ENTRY_SIZE];
-            read_exact_at(&self.file, &mut bytes, at)?;
-            place(&bytes);
-        }
-        Ok(Some(words))
     }
 }

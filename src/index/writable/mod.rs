@@ -5,7 +5,7 @@
 //! | [`offset`] | [`WritableOffsetIndex`](offset::WritableOffsetIndex) |
 //! | [`time`] | [`WritableTimeIndex`](time::WritableTimeIndex) |
 //!
-//! Here is what both do, over any [`EntryFile`]: mapped on a disk, where other threads read beside the writer, or under plan.
+//! Here is what both do, over any [`EntryFile`]: mapped on a disk, or under plan.
 //!
 //! # Where we differ
 //! Kafka's objects can be driven into a state in which their entries and their write position disagree (a resize below
@@ -14,15 +14,15 @@
 //! Kafka does before it throws, and fails.
 
 use std::fmt::Debug;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::search;
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::relative_offset;
 use crate::io::disk::Disk;
-use crate::io::entry_file::{Entries, EntryFile, sure};
+use crate::io::entry_file::EntryFile;
 use crate::io::folder::open_index;
-use crate::io::index_file::{IndexFile, IndexReader};
+use crate::io::index_file::IndexFile;
 use crate::io::storage::Storage;
 use crate::types::Offset;
 
@@ -33,11 +33,6 @@ pub(crate) mod time;
 pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     /// Slots that count as full while they are free.
     const KEPT_FREE: usize;
-
-    /// Called once an index is open.
-    fn opened<F: EntryFile<W>>(index: &mut WritableIndex<Self, W, F>) {
-        let _ = index;
-    }
 
     /// From the words on disk.
     fn decode(base_offset: Offset, words: [u32; W]) -> Self;
@@ -58,112 +53,36 @@ pub trait Entry<const W: usize>: Copy + Debug + PartialEq {
     ///
     /// # Errors
     /// Where an entry cannot be read.
-    fn floor<T: Entries<W>>(
-        base_offset: Offset,
-        entries: &T,
-        target: i64,
-    ) -> Result<Option<usize>, T::Error>;
+    fn floor<F: EntryFile<W>>(base_offset: Offset, file: &F, target: i64) -> Result<Option<usize>>;
 }
 
-/// An index and its only writer; on a disk [`WritableIndex::reader`] gives handles to other threads.
+/// An index and its only writer.
 #[derive(Debug)]
 pub struct WritableIndex<E, const W: usize, F = IndexFile<W>> {
     file: F,
     base_offset: Offset,
     last: E,
-    /// Whether the entries rise, so that any search finds what Kafka's does.
-    is_sorted: bool,
-}
-
-/// A handle to an index that is being written: one a thread, clone it for another.
-///
-/// Each answer is that of a single moment between call and return.
-#[derive(Clone, Debug)]
-pub struct Reader<E, const W: usize> {
-    file: IndexReader<W>,
-    base_offset: Offset,
-    entry: std::marker::PhantomData<fn() -> E>,
 }
 
 #[inline]
-fn entry_at<E: Entry<W>, const W: usize, T: Entries<W>>(
+fn entry_at<E: Entry<W>, const W: usize, F: EntryFile<W>>(
     base_offset: Offset,
-    entries: &T,
+    file: &F,
     n: usize,
-) -> Result<Option<E>, T::Error> {
-    let words = entries.get(n)?;
+) -> Result<Option<E>> {
+    let words = file.get(n)?;
     Ok(words.map(|words| E::decode(base_offset, words)))
 }
 
-fn last_of<E: Entry<W>, const W: usize, T: Entries<W>>(
+fn last_of<E: Entry<W>, const W: usize, F: EntryFile<W>>(
     base_offset: Offset,
-    entries: &T,
-) -> Result<E, T::Error> {
-    let last = match entries.entries().checked_sub(1) {
-        Some(n) => entry_at(base_offset, entries, n)?,
+    file: &F,
+) -> Result<E> {
+    let last = match file.entries().checked_sub(1) {
+        Some(n) => entry_at(base_offset, file, n)?,
         None => None,
     };
     Ok(last.unwrap_or_else(|| E::before_all(base_offset)))
-}
-
-#[inline]
-fn lookup<E: Entry<W>, const W: usize, T: Entries<W>>(
-    base_offset: Offset,
-    entries: &T,
-    target: i64,
-) -> Result<E, T::Error> {
-    let found = match E::floor(base_offset, entries, target)? {
-        Some(n) => entry_at(base_offset, entries, n)?,
-        None => None,
-    };
-    Ok(found.unwrap_or_else(|| E::before_all(base_offset)))
-}
-
-/// Whether every key is above the one before it.
-fn rise<E: Entry<W>, const W: usize, T: Entries<W>>(
-    base_offset: Offset,
-    entries: &T,
-) -> Result<bool, T::Error> {
-    let mut before = None;
-    for n in 0..entries.entries() {
-        let key = entry_at::<E, W, T>(base_offset, entries, n)?.map(|entry| entry.key());
-        if n > 0 && before >= key {
-            return Ok(false);
-        }
-        before = key;
-    }
-    Ok(true)
-}
-
-impl<E: Entry<W>, const W: usize> Reader<E, W> {
-    /// Entries written.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.file.read(|entries| entries.entries())
-    }
-
-    /// Entry `n`, if there is one.
-    #[must_use]
-    pub fn entry(&self, n: usize) -> Option<E> {
-        let base = self.base_offset;
-        self.file.read(|entries| sure(entry_at(base, &entries, n)))
-    }
-
-    /// The last entry, or what stands for it in an empty index.
-    #[must_use]
-    pub fn last_entry(&self) -> E {
-        let base = self.base_offset;
-        self.file.read(|entries| sure(last_of(base, &entries)))
-    }
-
-    /// The last entry whose key is at or below `target`, or what stands for it.
-    #[inline]
-    #[must_use]
-    pub fn lookup(&self, target: i64) -> E {
-        let base = self.base_offset;
-        self.file
-            .read(|entries| sure(lookup(base, &entries, target)))
-    }
 }
 
 impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
@@ -178,53 +97,6 @@ impl<E: Entry<W>, const W: usize> WritableIndex<E, W> {
         max_index_size: usize,
     ) -> Result<Self> {
         Self::over(open_index(disk, path, max_index_size)?, base_offset)
-    }
-
-    /// Opens an existing index for reading; only [`WritableIndex::resize`] makes it writable, as in Kafka.
-    ///
-    /// # Errors
-    /// `Io`; `CorruptIndex` for a file longer than an index can be.
-    pub fn open_read_only(path: &Path, base_offset: Offset, max_index_size: usize) -> Result<Self> {
-        #[expect(
-            unsafe_code,
-            reason = "the one place that maps an index for reading to begin with"
-        )]
-        // SAFETY: as in `open_index`.
-        let file = unsafe { IndexFile::open_read_only(path, max_index_size) }?;
-        Self::over(file, base_offset)
-    }
-
-    /// Says that the file was renamed, or its folder: it stays open.
-    pub fn set_path(&mut self, path: PathBuf) {
-        self.file.set_path(path);
-    }
-
-    /// A handle for another thread.
-    ///
-    /// # Errors
-    /// `InvalidArgument` after a close.
-    pub fn reader(&self) -> Result<Reader<E, W>> {
-        Ok(Reader {
-            file: self.file.reader()?,
-            base_offset: self.base_offset,
-            entry: std::marker::PhantomData,
-        })
-    }
-
-    /// Closes and removes the file; returns whether there was one.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn delete_if_exists(&mut self) -> Result<bool> {
-        self.file.delete_if_exists()
-    }
-
-    /// Renames the file, in place of one that has the name.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn rename_to(&mut self, path: &Path) -> Result<()> {
-        self.file.rename_to(path)
     }
 }
 
@@ -246,19 +118,12 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
     }
 
     fn over(file: F, base_offset: Offset) -> Result<Self> {
-        let entries = file.snapshot()?;
-        let last = last_of(base_offset, &entries).map_err(Into::<Error>::into)?;
-        let is_sorted = F::TAKES_HINTS
-            && rise::<E, W, _>(base_offset, &entries).map_err(Into::<Error>::into)?;
-        drop(entries);
-        let mut index = Self {
+        let last = last_of(base_offset, &file)?;
+        Ok(Self {
             file,
             base_offset,
             last,
-            is_sorted,
-        };
-        E::opened(&mut index);
-        Ok(index)
+        })
     }
 
     /// The file.
@@ -321,8 +186,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
     /// # Errors
     /// `InvalidArgument` where there is none, and after a close.
     pub fn entry(&self, n: usize) -> Result<E> {
-        let found = entry_at(self.base_offset, &self.file.snapshot()?, n);
-        found.map_err(Into::<Error>::into)?.ok_or_else(|| {
+        entry_at(self.base_offset, &self.file, n)?.ok_or_else(|| {
             let (path, entries) = (self.path().display(), self.entries());
             Error::InvalidArgument(format!("{path}: no entry {n}, the index has {entries}"))
         })
@@ -335,7 +199,12 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
     /// `InvalidArgument` after a close.
     #[inline]
     pub fn lookup(&self, target: i64) -> Result<E> {
-        lookup(self.base_offset, &self.file.snapshot()?, target).map_err(Into::into)
+        self.file.ensure_open()?;
+        let found = match E::floor(self.base_offset, &self.file, target)? {
+            Some(n) => entry_at(self.base_offset, &self.file, n)?,
+            None => None,
+        };
+        Ok(found.unwrap_or_else(|| E::before_all(self.base_offset)))
     }
 
     /// Whether entries can name this offset: at the base or up to 2^31 - 1 above.
@@ -394,9 +263,7 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
 
     fn truncate_to_entries(&mut self, entries: usize) -> Result<()> {
         self.file.truncate(entries)?;
-        self.last =
-            last_of(self.base_offset, &self.file.snapshot()?).map_err(Into::<Error>::into)?;
-        self.is_sorted |= entries == 0;
+        self.last = last_of(self.base_offset, &self.file)?;
         Ok(())
     }
 
@@ -405,14 +272,11 @@ impl<E: Entry<W>, const W: usize, F: EntryFile<W>> WritableIndex<E, W, F> {
     /// # Errors
     /// `InvalidArgument` after a close.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<()> {
-        let entries = self.file.snapshot()?;
         let at = |n| {
-            let entry = entry_at::<E, W, _>(self.base_offset, &entries, n);
-            let entry = entry.map_err(Into::<Error>::into)?;
+            let entry = entry_at::<E, W, _>(self.base_offset, &self.file, n)?;
             Ok(entry.map_or(i64::MAX, |entry| entry.offset()))
         };
-        let kept = search::below::<W, Error>(entries.entries(), offset, at)?;
-        drop(entries);
+        let kept = search::below::<W, Error>(self.entries(), offset, at)?;
         self.truncate_to_entries(kept)
     }
 

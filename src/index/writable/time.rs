@@ -4,7 +4,7 @@ use super::super::search;
 use super::{Entry, WritableIndex};
 use crate::error::{Error, Refusal, Result};
 use crate::format::entry::{TIME_ENTRY_SIZE, TimestampOffset};
-use crate::io::entry_file::{Entries, EntryFile};
+use crate::io::entry_file::EntryFile;
 use crate::io::index_file::{IndexFile, halves};
 use crate::types::{Offset, TimestampMs};
 
@@ -48,16 +48,16 @@ impl Entry<WORDS> for TimestampOffset {
     }
 
     #[inline]
-    fn floor<T: Entries<WORDS>>(
+    fn floor<F: EntryFile<WORDS>>(
         _base_offset: Offset,
-        entries: &T,
+        file: &F,
         target: i64,
-    ) -> Result<Option<usize>, T::Error> {
+    ) -> Result<Option<usize>> {
         let key = |n| {
-            let words = entries.get(n)?;
+            let words = file.get(n)?;
             Ok(words.map_or(i64::MAX, |[high, low, _]| timestamp(high, low)))
         };
-        search::floor::<WORDS, _>(entries.entries(), target, key)
+        search::floor::<WORDS, _>(file.entries(), target, key)
     }
 }
 
@@ -68,7 +68,7 @@ impl<F: EntryFile<WORDS>> WritableTimeIndex<F> {
     /// # Errors
     /// `Refused`, in Kafka's order of checks: `IndexFull`; `OffsetsOutOfOrder` for an offset below the last one;
     /// `TimestampsOutOfOrder` likewise; `SegmentOffsetOverflow` for an offset below the base or too far above.
-    /// `InvalidArgument` after a close or in an index opened for reading; `Io` where the disk has no room.
+    /// `InvalidArgument` after a close; `Io` where the disk has no room.
     #[inline]
     pub fn maybe_append(
         &mut self,

@@ -5,12 +5,11 @@
 
 use std::fs;
 use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::io::disk::{Failure, Faults, Step};
-use crate::io::entry_file::{Entries as _, sure};
 
 type Which = fn(Step) -> bool;
 
@@ -74,9 +73,9 @@ fn fill(index: &mut IndexFile<2>, to: usize) {
     }
 }
 
-fn all(snapshot: Snapshot<'_, 2>) -> Vec<[u32; 2]> {
-    (0..snapshot.entries())
-        .map(|n| sure(snapshot.get(n)).unwrap())
+fn all(index: &IndexFile<2>) -> Vec<[u32; 2]> {
+    (0..index.entries())
+        .map(|n| index.get(n).unwrap().unwrap())
         .collect()
 }
 
@@ -94,7 +93,7 @@ fn is_write(step: Step) -> bool {
 }
 
 struct Scene {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     watch: Arc<Watch>,
     path: PathBuf,
     index: IndexFile<2>,
@@ -107,7 +106,7 @@ fn scene(max_size: usize) -> Scene {
     let disk = Disk::with_faults(Arc::clone(&watch) as Arc<dyn Faults>);
     let index = open_index(&disk, &path, max_size);
     Scene {
-        folder,
+        _folder: folder,
         watch,
         path,
         index,
@@ -132,7 +131,7 @@ fn a_full_disk_is_an_error_before_it_is_a_signal() {
     let to = 3 * 65_536 / 8;
     fill(&mut s.index, to);
     assert!(s.index.push(entry(to)).is_err());
-    assert_eq!(all(s.index.snapshot().unwrap()), entries(to));
+    assert_eq!(all(&s.index), entries(to));
     s.watch.relent();
     s.index.close().unwrap();
     assert_eq!(fs::read(&s.path).unwrap(), bytes(to));
@@ -148,7 +147,7 @@ fn a_file_that_grows_again_has_no_room_yet() {
     s.watch.refuse(is_write);
     let error = s.index.push(entry(1_000)).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    assert_eq!(all(s.index.snapshot().unwrap()), entries(1_000));
+    assert_eq!(all(&s.index), entries(1_000));
     s.watch.relent();
     fill(&mut s.index, 2_000);
     s.index.close().unwrap();
@@ -177,88 +176,27 @@ fn what_is_taken_back_stays_in_the_file() {
     assert_eq!(fs::read(&s.path).unwrap()[8..80], bytes(10)[8..]);
 }
 
-/// The writer takes entries back, and writes others in their place, in the middle of a reader's look.
-#[test]
-fn a_look_across_a_cut_is_taken_again() {
-    let mut s = scene(4096);
-    fill(&mut s.index, 10);
-    let reader = s.index.reader().unwrap();
-    let index = Mutex::new(s.index);
-    let looks = Mutex::new(0);
-    let found = reader.read(|entries| {
-        let before = all(entries);
-        let mut looks = looks.lock().unwrap();
-        *looks += 1;
-        if *looks == 1 {
-            let mut index = index.lock().unwrap();
-            index.truncate(4).unwrap();
-            index.push(entry(77)).unwrap();
-        }
-        before
-    });
-    assert_eq!(*looks.lock().unwrap(), 2);
-    assert_eq!(found, [entries(4), vec![entry(77)]].concat());
-}
-
-#[test]
-fn a_cut_below_what_readers_were_promised_is_another_file() {
-    let mut s = scene(1 << 20);
-    fill(&mut s.index, 5000);
-    let reader = s.index.reader().unwrap();
-    // The file itself is cut, below the length that the map was promised.
-    s.index.trim_to_valid_size().unwrap();
-    assert_eq!(s.watch.count(|step| *step == Step::Rename), 0);
-    s.index.truncate(300).unwrap();
-    s.watch.refuse(|step| step == Step::Rename);
-    assert!(s.index.trim_to_valid_size().is_err());
-    s.watch.relent();
-    let left = |folder: &Path| fs::read_dir(folder).unwrap().count();
-    assert_eq!((s.index.length(), left(s.folder.path())), (40_000, 1));
-    assert_eq!(reader.read(all), entries(300));
-
-    s.index.trim_to_valid_size().unwrap();
-    assert_eq!(s.watch.count(|step| *step == Step::Rename), 2);
-    assert_eq!((s.index.length(), left(s.folder.path())), (2400, 1));
-    assert_eq!(fs::read(&s.path).unwrap(), bytes(300));
-    assert_eq!(reader.read(all), entries(300));
-    // The writer continues in the new file, and the reader with it.
-    s.index.resize(1 << 20).unwrap();
-    fill(&mut s.index, 6000);
-    assert_eq!(reader.read(all), entries(6000));
-    // Without readers the file itself is cut again.
-    s.index.truncate(10).unwrap();
-    drop(reader);
-    s.index.trim_to_valid_size().unwrap();
-    assert_eq!(s.watch.count(|step| *step == Step::Rename), 2);
-    assert_eq!(fs::read(&s.path).unwrap(), bytes(10));
-}
-
 #[test]
 fn growing_beyond_the_map_exchanges_it() {
     let mut s = scene(8000);
     fill(&mut s.index, 1000);
-    let reader = s.index.reader().unwrap();
     assert!(s.index.resize(1 << 20).unwrap());
     fill(&mut s.index, 100_000);
-    assert_eq!(reader.read(all), entries(100_000));
-    assert_eq!(reader.clone().read(all).len(), 100_000);
+    assert_eq!(all(&s.index), entries(100_000));
     assert!(s.index.resize(usize::MAX).is_err());
     assert_eq!(s.index.length(), 1 << 20);
 }
 
 #[test]
-fn a_reader_outlasts_its_writer_and_the_file() {
+fn a_closed_index_answers_nothing() {
     let mut s = scene(1 << 20);
     fill(&mut s.index, 4000);
-    let reader = s.index.reader().unwrap();
     s.index.truncate(3000).unwrap();
     s.index.close().unwrap();
-    assert!(s.index.reader().is_err() && s.index.snapshot().is_err());
+    assert!(s.index.get(0).is_err() && s.index.get(4000).is_err());
+    assert!(s.index.ensure_open().is_err() && s.index.truncate(1).is_err());
     assert!(s.index.push(entry(0)).is_err() && s.index.resize(80).is_err());
-    assert!(s.index.delete_if_exists().unwrap() && !s.index.delete_if_exists().unwrap());
-    assert_eq!(reader.read(all), entries(3000));
-    drop(s);
-    assert_eq!(reader.read(all), entries(3000));
+    assert_eq!(fs::read(&s.path).unwrap(), bytes(3000));
 }
 
 #[test]
@@ -272,23 +210,5 @@ fn a_length_that_cannot_be_set_changes_nothing() {
     assert_eq!((s.index.length(), s.index.max_entries()), (8000, 1000));
     // Too few bytes for the entries: refused, where Kafka cuts the file.
     assert!(matches!(s.index.resize(79), Err(Error::InvalidArgument(_))));
-    assert_eq!(all(s.index.snapshot().unwrap()), entries(10));
-}
-
-#[test]
-fn a_file_opened_for_reading_is_not_written() {
-    let s = scene(80);
-    drop(s.index);
-    fs::write(&s.path, bytes(5)).unwrap();
-    // SAFETY: as in `open_index`.
-    let mut index = unsafe { IndexFile::<2>::open_read_only(&s.path, 800) }.unwrap();
-    assert_eq!(all(index.snapshot().unwrap()), entries(5));
-    index.truncate(2).unwrap();
-    assert!(index.push(entry(9)).is_err());
-    index.flush().unwrap();
-    assert_eq!(fs::read(&s.path).unwrap(), bytes(5));
-    // A resize makes it writable, as in Kafka.
-    assert!(index.resize(80).unwrap());
-    index.push(entry(2)).unwrap();
-    assert_eq!(all(index.snapshot().unwrap()), entries(3));
+    assert_eq!(all(&s.index), entries(10));
 }
